@@ -1,5 +1,6 @@
-"""Lets Spark find ``format("blockstore")`` without registration: it looks for modules named
-``pyspark_*``."""
+"""Let Spark find ``format("blockstore")`` without registration: Spark looks for data sources in
+modules named ``pyspark_*``.
+"""
 
 from blockstore.spark.source import BlockstoreSource as DefaultSource
 

@@ -9,7 +9,6 @@ What needs Arrow is loaded at its first use, so that ``blockstore --help`` respo
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from blockstore.errors import (
@@ -37,9 +36,10 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
-    from blockstore.care.build import build
+    from blockstore.care.ship.build import build
     from blockstore.client.client import Client
     from blockstore.format.block import Job
     from blockstore.operations.append import AppendedBlock
@@ -87,29 +87,19 @@ __all__ = [
     "open",
 ]
 
-_LAZY = {
-    "AppendedBlock": "blockstore.operations.append",
-    "Changed": "blockstore.operations.results",
-    "Client": "blockstore.client.client",
-    "Diff": "blockstore.operations.diff",
-    "Job": "blockstore.format.block",
-    "Restored": "blockstore.operations.results",
-    "Reverted": "blockstore.operations.results",
-    "Scan": "blockstore.scan.view",
-    "Table": "blockstore.table",
-    "TableSnapshot": "blockstore.scan.view",
-    "build": "blockstore.care.build",
-    "create": "blockstore.table",
-    "open": "blockstore.table",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'blockstore' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(
+    __name__,
+    {
+        ".care.ship.build": ("build",),
+        ".client.client": ("Client",),
+        ".format.block": ("Job",),
+        ".operations.results": ("Changed", "Restored", "Reverted"),
+        ".operations.append": ("AppendedBlock",),
+        ".operations.diff": ("Diff",),
+        ".scan.view": ("Scan", "TableSnapshot"),
+        ".table": ("Table", "create", "open"),
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from blockstore.clock import Clock
 
-__all__ = ["Freshness"]
-
 
 class Freshness:
     """Made before that is asked for on which a decision rests; ``lasts_s`` seconds later it is

@@ -11,8 +11,6 @@ import threading
 
 from blockstore.clock import Clock
 
-__all__ = ["MAX_ULID", "MIN_ULID", "Ids", "ulid_at", "ulid_time_ms"]
-
 _TIME_LETTERS = 10
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _AS_DIGITS = dict.fromkeys(range(128), "!") | {

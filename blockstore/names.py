@@ -9,38 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "BOUNDARY",
-    "CHECKPOINTS",
-    "FOLDER_TABLE",
-    "HINT",
-    "INDEX",
-    "JOBS",
-    "META",
-    "SHIPPER_STATE",
-    "checkpoint_key",
-    "chunk_path",
-    "deletion_mark_key",
-    "entry_key",
-    "is_ulid",
-    "job_cancel_key",
-    "job_claim_key",
-    "job_input_key",
-    "job_outcome_key",
-    "job_prefix",
-    "job_request_key",
-    "job_result_key",
-    "meta_key",
-    "no_compact_mark_key",
-    "object_key",
-    "parse_checkpoint",
-    "parse_entry",
-    "parse_job_claim",
-    "sources_path",
-    "split_block_key",
-    "split_job_key",
-]
-
 INDEX = "index/"
 CHECKPOINTS = "index/checkpoints/"
 HINT = "index/hint.json"

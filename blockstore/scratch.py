@@ -18,8 +18,6 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["LOCK", "HeldFolder", "clear_abandoned"]
-
 LOCK = ".lock"
 """What the name of a lock file ends with, after the name of its folder."""
 

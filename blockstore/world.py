@@ -17,8 +17,6 @@ from typing import Protocol, TypeVar
 from blockstore.clock import Clock, ManualClock, SystemClock
 from blockstore.ids import Ids
 
-__all__ = ["Pool", "Serial", "Threads", "World"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

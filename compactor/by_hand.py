@@ -1,29 +1,26 @@
-"""The compactor's care, once and by hand: what the verbs ``cleanup`` and ``retention`` and a forced
-removal do.
+"""Cleaning, retention and forced removal, once and by hand.
 
 Rules:
 - On a table with an index each of them claims the role ``compactor`` first (protocol 3.7): a
-  compactor that runs meanwhile is fenced at its next step, and claims again or ends.
-- They read no configuration, so they skip no stream: whoever types them means all of the table.
-- ``clean_once`` collects the index before it cleans, so that what no version needs any more is seen
-  as such.
-- A forced removal is R7's order without R8's wait: marked first, so that one cut short is found
-  again. It is refused for a block that a version above the boundary or a tag names, unless
-  ``force`` is said: then readers of those versions fail.
+  running compactor is fenced at its next step, and claims the role again or ends.
+- They read no configuration, so they skip no stream: they apply to all of the table.
+- ``clean_once`` collects the index before it cleans, so that blocks no version needs any more are
+  recognized.
+- A forced removal is R7's order without R8's wait: the block is marked first, so that an
+  interrupted removal is found again. It is refused for a block that a version above the boundary or
+  a tag names, unless ``force`` is given: then readers of those versions fail.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from blockstore.compactor.clean import OBJECTS_PER_S, Cleaner
-from blockstore.compactor.cleaned import Cleaned
-from blockstore.compactor.retention import Retained, retain
+from blockstore.compactor.clean.cleaner import OBJECTS_PER_S, Cleaner
+from blockstore.compactor.clean.report import CleaningReport
+from blockstore.compactor.clean.retention import RetentionReport, retain
 from blockstore.errors import Conflict, NotFound
 from blockstore.format.marks import MarkReason
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import COMPACTOR, Held, claim
-from blockstore.index.gc import Collected, collect
+from blockstore.index.gc import collect
 from blockstore.index.reachable import Kept
 from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.mark import place_deletion
@@ -31,37 +28,34 @@ from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import Removed, Remover
 from blockstore.table import Table
 
-__all__ = ["CleanedOnce", "clean_once", "remove_now", "retain_once"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedOnce:
-    """What a cleaning by hand did."""
-
-    cleaned: Cleaned
-    collected: Collected | None = None
-    """What became of the index; None for a table without one."""
-
-
-def clean_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> CleanedOnce:
+def clean_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> CleaningReport:
     """Collect the index and run one cleaning pass."""
     held = _held(table)
-    collected = None if held is None else collect(table.log, table.world, held=held)
-    cleaned = Cleaner(table, held, objects_per_s=objects_per_s).run()
-    return CleanedOnce(cleaned=cleaned, collected=collected)
+    if held is not None:
+        collect(table.log, table.world, held=held)
+    return Cleaner(table, held, objects_per_s=objects_per_s).run()
 
 
-def retain_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> Retained:
-    """Take out of the table what is older than its retention."""
+def retain_once(table: Table, *, objects_per_s: float = OBJECTS_PER_S) -> RetentionReport:
+    """Expire what is older than the table's retention."""
     return retain(table, _held(table), objects_per_s=objects_per_s)
 
 
 def remove_now(table: Table, ulid: str, details: str = "", *, force: bool = False) -> Removed:
-    """Remove a block at once, for one that blocks everybody and cannot wait.
+    """Remove a block at once, without the usual wait.
 
-    Raises NotFound where nothing lies in its directory, Conflict where a version or a tag names it
-    and ``force`` was not said. On a table without an index every reader stops seeing its rows,
-    unless another block holds them.
+    On a table without an index readers no longer see its rows, unless another block holds them.
+
+    Args:
+        table: The table of the block.
+        ulid: The block.
+        details: Why, for the deletion mark.
+        force: Remove the block even if a version or a tag names it.
+
+    Raises:
+        NotFound: The block's directory is empty.
+        Conflict: A version or a tag names the block, and ``force`` is false.
     """
     held = _held(table)
     fresh = Freshness(table.world.clock)
@@ -69,17 +63,14 @@ def remove_now(table: Table, ulid: str, details: str = "", *, force: bool = Fals
         why = Kept(table.log).look().why(ulid)
         if why is not None:
             raise Conflict(
-                f"block {ulid} is not removed: {why} names it, and whoever reads that would fail; "
-                "expire it with a deletion "
-                "mark, or say --force"
+                f"block {ulid} is not removed: {why} names it, and its readers would fail; place a "
+                "deletion mark and let it expire, or pass --force"
             )
     place_deletion(table.bucket, table.world, ulid, MarkReason.MANUAL, details or "removed at once")
     listing = table.catalog.listing()
     directory = listing.directories.get(ulid)
     if directory is None:
-        raise NotFound(
-            f"there is no block {ulid} in {table.url} any more: another process removed it"
-        )
+        raise NotFound(f"block {ulid} of {table.url} no longer exists: another process removed it")
     fresh.lasts_s = table.definition.properties.delete_delay_s / 2
     decision = Decision(
         action=Action.REMOVE, ulid=ulid, reason=MarkReason.MANUAL, why="a person forced it"

@@ -1,6 +1,6 @@
-"""The compactor's verbs of care on the command line: ``cleanup`` and ``retention``.
+"""The verbs ``cleanup`` and ``retention`` on the command line.
 
-This module imports no engine and no table: the help of its verbs needs none.
+Imports no engine and no table at the top: their help needs none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, iso, say, show_json, size
 
 if TYPE_CHECKING:
-    from blockstore.compactor.cleaned import Cleaned
-    from blockstore.compactor.retention import Retained
+    from blockstore.compactor.clean.report import CleaningReport
+    from blockstore.compactor.clean.retention import RetentionReport
     from blockstore.lifecycle.decide import Decision
-
-__all__ = ["cleanup", "retention"]
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
@@ -28,12 +26,12 @@ Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
 def cleanup(
     url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False
 ) -> int:
-    """Publish aged blocks, mark what nobody needs, remove what was marked long enough ago.
+    """Publish aged blocks, mark blocks no longer needed, remove those marked long enough ago.
 
     Parameters
     ----------
     url
-        The table. With an index this takes the role of its compactor: one that runs is fenced, and
+        The table. With an index this claims the compactor role: a running compactor is fenced, and
         claims it again.
     dry_run
         Change nothing; print what would be done, and why.
@@ -44,10 +42,10 @@ def cleanup(
     """
     from blockstore.cli.opening import open_with
     from blockstore.compactor.by_hand import clean_once
-    from blockstore.compactor.clean import plan_cleaning
+    from blockstore.compactor.clean.cleaner import plan_cleaning
 
     table = open_with(url, property_)
-    cleaned = plan_cleaning(table) if dry_run else clean_once(table).cleaned
+    cleaned = plan_cleaning(table) if dry_run else clean_once(table)
     if json:
         show_json(cleaned.to_json())
     else:
@@ -58,12 +56,12 @@ def cleanup(
 def retention(
     url: str, /, *, dry_run: Flag = False, property_: Property = (), json: Json = False
 ) -> int:
-    """Take blocks out of the table whose rows are all older than its property retention.
+    """Expire blocks whose rows are all older than the table's property retention.
 
     Parameters
     ----------
     url
-        The table. With an index this takes the role of its compactor: one that runs is fenced, and
+        The table. With an index this claims the compactor role: a running compactor is fenced, and
         claims it again.
     dry_run
         Change nothing; print what would leave the table.
@@ -74,7 +72,7 @@ def retention(
     """
     from blockstore.cli.opening import open_with
     from blockstore.compactor.by_hand import retain_once
-    from blockstore.compactor.retention import plan_retention
+    from blockstore.compactor.clean.retention import plan_retention
 
     table = open_with(url, property_)
     retained = plan_retention(table) if dry_run else retain_once(table)
@@ -85,7 +83,7 @@ def retention(
     return FAILED if retained.failed else 0
 
 
-def _show_cleaned(cleaned: Cleaned) -> None:
+def _show_cleaned(cleaned: CleaningReport) -> None:
     would = "would be " if cleaned.dry_run else ""
     for ulid in cleaned.discovered:
         say(f"{would}published: {ulid}")
@@ -123,7 +121,7 @@ def _show_named(title: str, named: Mapping[str, str]) -> None:
         say(f"{title}: {ulid}: {why}")
 
 
-def _show_retained(retained: Retained) -> None:
+def _show_retained(retained: RetentionReport) -> None:
     if retained.retention_s is None:
         say("the table keeps everything: it has no retention")
         return

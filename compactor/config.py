@@ -15,12 +15,10 @@ from pathlib import Path
 from blockstore.compactor.settings import COMPACTION, TABLE_KEYS, Settings, overridden
 from blockstore.errors import Invalid
 from blockstore.service import kinds
+from blockstore.service.billing import PRICES, Prices
 from blockstore.service.config import Config, ConfigFile, Key, Named, Section
 from blockstore.service.listening import Listening, http_keys, listening
 from blockstore.service.logs import LOG, LogSettings
-from blockstore.service.prices import PRICES, Prices
-
-__all__ = ["FILE", "LOOPS", "ProcessConfig", "Schedule", "load_config"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,7 @@ from blockstore.errors import Invalid
 from blockstore.format.chunk_size import LARGEST_CHUNK_BYTES
 from blockstore.service import kinds
 from blockstore.service.config import Key, Section
-from blockstore.service.sizes import format_size
-
-__all__ = ["COMPACTION", "TABLE_KEYS", "Settings", "overridden"]
+from blockstore.service.kinds import format_size
 
 _MIB = 1 << 20
 _LEAST_MEMORY = 64 * _MIB

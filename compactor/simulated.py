@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.bucket.api import Bucket
-from blockstore.compactor.clean import Cleaner
-from blockstore.compactor.cleaned import Cleaned
+from blockstore.compactor.clean.cleaner import Cleaner
+from blockstore.compactor.clean.report import CleaningReport
+from blockstore.compactor.clean.retention import retain
 from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.result import PRODUCER
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.retention import retain
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, Corrupt, Fenced, HistoryReplaced, ObjectMissing
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.chunk_reader import read_chunk
-from blockstore.format.chunks import BlockWriter
 from blockstore.format.schema import adapt
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
@@ -31,8 +31,6 @@ from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES
 from blockstore.table import Table
 from blockstore.world import World
-
-__all__ = ["ROLES", "PlainEngine"]
 
 _SOURCE = "_source"
 _SETTINGS = Settings(tier_blocks=3, work_dir=Path("/nonexistent"), concurrency=1)
@@ -125,7 +123,7 @@ def _pass(process: Process, table: Table, held: Held | None, cleaner: Cleaner) -
         collect(table.log, process.world, held=held)
 
 
-def _said(cleaned: Cleaned) -> str:
+def _said(cleaned: CleaningReport) -> str:
     told = cleaned.to_json()
     return ", ".join(
         f"{name} {value}" for name, value in told.items() if value and name not in ("table", "kept")

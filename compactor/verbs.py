@@ -18,12 +18,10 @@ from blockstore.errors import BlockstoreError
 
 if TYPE_CHECKING:
     from blockstore.compactor.config import ProcessConfig
-    from blockstore.compactor.each import Each
-    from blockstore.compactor.plan import PlannedJob
-    from blockstore.compactor.report import JobResult, Report
+    from blockstore.compactor.plan.jobs import PlannedJob
+    from blockstore.compactor.process.lake import LakeResults
+    from blockstore.compactor.run.report import JobResult, Report
     from blockstore.table import Table
-
-__all__ = ["compact"]
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
@@ -95,8 +93,8 @@ def compact(
 
 def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> int:
     from blockstore.compactor.merge.engines import engine_named
-    from blockstore.compactor.serve import serve
-    from blockstore.compactor.shards import parse_shard
+    from blockstore.compactor.plan.shards import parse_shard
+    from blockstore.compactor.process.serve import serve
 
     if json:
         raise Usage(
@@ -109,30 +107,30 @@ def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> 
 
 
 def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
-    from blockstore.compactor.each import each_table
-    from blockstore.compactor.once import plan_table
-    from blockstore.compactor.report import job_json
+    from blockstore.compactor.process.lake import each_table
+    from blockstore.compactor.run.once import plan_table
+    from blockstore.compactor.run.report import job_json
 
-    tables = each_table(
+    done = each_table(
         url, lambda name, table: plan_table(table, config.of_table(name)), leave=config.leaves
     )
     if json:
-        documents = {one.name: [job_json(job) for job in one.answer or ()] for one in tables.found}
-        show_json(documents if tables.lake else next(iter(documents.values()), []))
+        documents = {one.name: [job_json(job) for job in one.result or ()] for one in done.tables}
+        show_json(documents if done.lake else next(iter(documents.values()), []))
     else:
-        for one in tables.found:
-            if tables.lake:
+        for one in done.tables:
+            if done.lake:
                 say(f"{one.name}:")
-            if one.answer is not None:
-                _show_plan(one.answer)
-    return _failures(tables, config)
+            if one.result is not None:
+                _show_plan(one.result)
+    return _failures(done, config)
 
 
 def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
-    from blockstore.compactor.each import each_table
     from blockstore.compactor.merge.engines import engine_named
     from blockstore.compactor.merge.workdir import check_outside_tables, clear_abandoned
-    from blockstore.compactor.once import compact_once
+    from blockstore.compactor.process.lake import each_table
+    from blockstore.compactor.run.once import compact_once
 
     check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)
@@ -144,27 +142,27 @@ def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
     def run(name: str, table: Table) -> Report:
         return compact_once(table, config.of_table(name), engine=merging, watch=watch)
 
-    tables = each_table(url, run, leave=config.leaves)
-    reports = {one.name: one.answer for one in tables.found if one.answer is not None}
+    done = each_table(url, run, leave=config.leaves)
+    reports = {one.name: one.result for one in done.tables if one.result is not None}
     if json:
         documents = {name: report.to_json() for name, report in reports.items()}
-        show_json(documents if tables.lake else next(iter(documents.values()), {}))
+        show_json(documents if done.lake else next(iter(documents.values()), {}))
     else:
         for name, report in reports.items():
-            _show_report(report, of=f"{name}: " if tables.lake else "")
-    code = _failures(tables, config)
+            _show_report(report, of=f"{name}: " if done.lake else "")
+    code = _failures(done, config)
     return FAILED if any(report.left_out for report in reports.values()) else code
 
 
-def _failures(tables: Each[Any], config: ProcessConfig) -> int:
+def _failures(done: LakeResults[Any], config: ProcessConfig) -> int:
     """Say which tables failed, and which only the configuration knows; the others were done. Raises
     where one met a bug of ours, whose traceback --debug shows."""
-    for name in config.unmatched({*(one.name for one in tables.found), *tables.left}):
+    for name in config.unmatched({*(one.name for one in done.tables), *done.left}):
         remark(
             f'the configuration has [tables."{name}"], and there is no such table here: check its '
             "name"
         )
-    failed = {one.name: one.error for one in tables.found if one.error is not None}
+    failed = {one.name: one.error for one in done.tables if one.error is not None}
     if not failed:
         return 0
     bug = next((error for error in failed.values() if not isinstance(error, _KNOWN)), None)

@@ -1,6 +1,6 @@
 """The gateway's verbs on the command line: ``serve`` and ``token``.
 
-This module imports neither DuckDB nor the server: the help of its verbs needs none.
+This module imports neither DuckDB nor the server: the help of its verbs needs neither.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import say, show_json
 
 if TYPE_CHECKING:
-    from blockstore.reader.setting_values import GatewaySettings
-
-__all__ = ["serve", "token"]
+    from blockstore.reader.settings import GatewaySettings
 
 
 def serve(
@@ -32,30 +30,28 @@ def serve(
 ) -> None:
     """Serve SQL over tables by HTTP, with a page: the reader gateway.
 
-    It runs until it is ended (Ctrl-C, SIGTERM); then it finishes what it answers, and hands its
-    jobs to other gateways.
+    It runs until Ctrl-C or SIGTERM; then it finishes its responses and leaves its jobs to other
+    gateways.
 
     Parameters
     ----------
     urls
-        Tables, or lakes: folders of tables. They win over those of the file.
+        Tables, or lakes: folders of tables. They override those of the file.
     config
-        The settings; see configs/reader.toml.
+        The configuration file; see configs/reader.toml.
     host
-        The address to listen on; it wins over the file.
+        The address to listen on; it overrides the file.
     port
         The port to listen on; 0 takes a free one.
     no_auth
-        Ask nobody for a token; on this machine's own address only.
+        Require no token; only on a loopback address.
     """
     from blockstore.reader.settings import load_settings
 
     settings = load_settings(config)
     tables = replace(settings.tables, urls=urls) if urls else settings.tables
     if not tables.urls:
-        raise Usage(
-            "serve was given no URL: name tables or lakes, or a --config with urls in [tables]"
-        )
+        raise Usage("serve needs a URL: name tables or lakes, or a --config with urls in [tables]")
     listening = settings.http.listening
     listening = replace(
         listening,
@@ -79,14 +75,14 @@ def token(
     table: Annotated[Many, Parameter(name="--table", negative="")] = (),
     json: Json = False,
 ) -> None:
-    """Make a token for the gateway: shown once, and its hash for the configuration.
+    """Make a token for the gateway: it is shown once, with its hash for the configuration.
 
     Parameters
     ----------
     name
-        Who will hold it.
+        A name for its holder.
     scope
-        What it may do: read, write (upload), admin. Repeat it for several.
+        What it may do: read, write (upload), admin. Repeat the option for several.
     table
         A table that it may know of; repeat it for several. All if none is named.
     json
@@ -119,8 +115,8 @@ def token(
         return
     say(made)
     remark(
-        "the token is shown this once; put its hash into the gateway's configuration and start "
-        "the gateway again:"
+        "the token is not shown again; add its hash to the gateway's configuration and restart "
+        "the gateway:"
     )
     lines = [f"[tokens.{_quoted(name)}]", f'sha256 = "{entry.sha256}"', f"scopes = {_list(scopes)}"]
     if tables:
@@ -133,18 +129,16 @@ def _check_gate(settings: GatewaySettings, no_auth: bool) -> None:
 
     listening = settings.http.listening
     if listening.off:
-        raise Invalid("[http] has no address to listen on: set listen, or say --host and --port")
+        raise Invalid("[http] has no address to listen on: set listen, or use --host and --port")
     if no_auth and not listening.loopback:
         raise Invalid(
-            f"--no-auth with {listening.host} would let everybody in: listen on 127.0.0.1, or "
-            "make tokens with "
-            "blockstore token"
+            f"--no-auth with {listening.host} would give every caller access: listen on "
+            "127.0.0.1, or make tokens with blockstore token"
         )
     if not no_auth and not settings.tokens:
         raise Invalid(
-            "no token is configured, so nobody could ask: make one with blockstore token NAME, or "
-            "say --no-auth to serve "
-            "this machine only"
+            "no token is configured, so every request would be refused: make one with blockstore "
+            "token NAME, or use --no-auth to serve this machine only"
         )
 
 

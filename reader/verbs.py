@@ -1,6 +1,6 @@
-"""The verb ``query`` as the command line's parser knows it; what it does is ``plain_query.ask``.
+"""The verb ``query`` for the parser of the command line; ``plain_query.ask`` runs it.
 
-This module imports neither DuckDB nor the engine: its help needs none.
+This module imports neither DuckDB nor the engine: the help needs neither.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from cyclopts import Parameter
 
 from blockstore.reader.plain_query import Form, ask
 
-__all__ = ["query"]
-
 
 def query(
     *words: str,
@@ -22,26 +20,26 @@ def query(
     output: Annotated[Form, Parameter(name=["--output", "-o"])] = "table",
     to: str | None = None,
 ) -> None:
-    """Answer SQL over snapshots of tables.
+    """Run SQL over snapshots of tables.
 
     A table's name in the SQL is the last part of its URL: `blockstore query lake/flights "select
-    count(*) from flights"`. Several tables are joined by naming their URLs one after the other, the
-    SQL last, or by naming their lake: the folder right below which they lie.
+    count(*) from flights"`. Several tables are joined by giving their URLs one after the other, the
+    SQL last, or the URL of their lake: the folder that directly contains them.
 
     Parameters
     ----------
     words
-        URLs of tables, or of lakes (folders of tables), then the SQL.
+        URLs of tables or of lakes (folders of tables), then the SQL.
     version
-        The version to read, of one table.
+        The version to read; for one table.
     as_of
         Read what was visible at this moment: ISO 8601 (UTC without a zone), or milliseconds since
         the epoch.
     tag
-        The tag whose version to read, of one table.
+        The tag whose version to read; for one table.
     output
-        The form of the answer.
+        The form of the result.
     to
-        A file to write the answer to, instead of standard output; it appears only when it is whole.
+        A file for the result, instead of standard output; it appears only when it is complete.
     """
     ask(words, version=version, as_of=as_of, tag=tag, output=output, to=to)

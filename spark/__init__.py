@@ -1,27 +1,51 @@
-"""Blockstore on Spark: the data source, and the faster ways in and out of a DataFrame.
+"""Blockstore on Spark: read and write tables from Spark jobs.
 
-``df.write.format("blockstore").mode("append").save(url)`` and
-``spark.read.format("blockstore").load(url)`` work without this import. ``append``, ``overwrite``
-and ``read`` do the same with less overhead, and answer; ``register`` makes the format known to a
-session whose lookup of ``pyspark_*`` modules is disabled by a broken one.
+Problem: a Spark job writes from many tasks, any of which may fail, run twice or outlive the job.
+Its rows must become visible all at once or not at all, and a retried job must count once.
 
-The only package of the project that imports pyspark. What it exports is imported at first use:
+Mental model: one job is one block. The driver plans a write and draws the block's ULID. Each task
+uploads chunks under names of its own. The commit, on the driver again, lists the chunks of the task
+attempts that Spark accepted and publishes one version. A read is one snapshot: the driver picks the
+chunks that can match, and tasks read only those.
+
+Where things are:
+
+- ``source``: the data source behind ``format("blockstore")``; Spark drives it.
+- ``options``: parsing of option texts. ``types``: Spark and Arrow schemas. ``settings``: settings
+  of a session, held around one action. ``worker``: Spark's Python processes.
+- ``reading``: ``read`` and ``how``. ``writing``: ``append`` and ``overwrite``, which return a
+  ``Written``. ``streaming``: the stream source, the sink and ``foreach_batch``. ``merging``: the
+  compactor's merges as Spark tasks (``merge_engine``).
+
+Example::
+
+    from blockstore import spark as bs_spark
+
+    bs_spark.append(df, "s3://lake/flights", job=bs.Job(app="nightly", batch=17))
+    flights = bs_spark.read(spark, "s3://lake/flights", where="origin = 'JFK'")
+    print(bs_spark.how(flights))
+
+``df.write.format("blockstore")`` and ``spark.read.format("blockstore")`` work without this import.
+The functions do the same with less overhead. ``register`` makes the format known to a session that
+does not find it.
+
+This is the only package of the project that imports pyspark. Its exports are imported at first use:
 every Python worker of Spark imports this package, and a task needs little of it.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
-    from blockstore.spark.appending import append
     from blockstore.spark.merging import merge_engine
-    from blockstore.spark.overwriting import overwrite
-    from blockstore.spark.reading import How, how, read
-    from blockstore.spark.registering import register
+    from blockstore.spark.reading.dataframe import How, how, read
+    from blockstore.spark.source import register
     from blockstore.spark.streaming.batch import foreach_batch
-    from blockstore.spark.written import Written
+    from blockstore.spark.writing.dataframe import append, overwrite
+    from blockstore.spark.writing.result import Written
 
 __all__ = [
     "How",
@@ -35,22 +59,14 @@ __all__ = [
     "register",
 ]
 
-_HOMES = {
-    "How": "blockstore.spark.reading",
-    "Written": "blockstore.spark.written",
-    "append": "blockstore.spark.appending",
-    "foreach_batch": "blockstore.spark.streaming.batch",
-    "how": "blockstore.spark.reading",
-    "merge_engine": "blockstore.spark.merging",
-    "overwrite": "blockstore.spark.overwriting",
-    "read": "blockstore.spark.reading",
-    "register": "blockstore.spark.registering",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(
-            f"module 'spark' has no attribute {name!r}; it has {', '.join(__all__)}"
-        )
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".merging": ("merge_engine",),
+        ".reading.dataframe": ("How", "how", "read"),
+        ".source": ("register",),
+        ".streaming.batch": ("foreach_batch",),
+        ".writing.dataframe": ("append", "overwrite"),
+        ".writing.result": ("Written",),
+    },
+)

@@ -1,224 +1,179 @@
-"""What a user may say in ``option(…)``, checked at once and turned into values.
+"""Parse the text of one option; used by reads, writes, streams and merges.
 
-- Option names are case-insensitive, as everywhere in Spark; a name that nobody reads is an error
-  that names the nearest known one: a misspelt ``app`` must not quietly cost the exactly-once
-  promise.
-- ``app`` and ``batch`` come together or not at all.
-- Columns are named in one comma-separated string, or in a JSON list where a name holds a comma or
-  begins or ends with a space; labels are ``key=value`` pairs separated by commas.
+- Option names are case-insensitive, as everywhere in Spark. An unknown name is an error that names
+  the nearest known one.
+- An error names the option, the value found and the value expected.
+- Columns are separated by commas, or given as a JSON list where a name contains a comma or begins
+  or ends with a space. Labels are ``key=value`` pairs separated by commas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 
 from blockstore.errors import Invalid
-from blockstore.format.block import Job
-from blockstore.format.chunk_size import check_chunk_size
-from blockstore.spark.option_texts import (
-    checked_url,
-    flag,
-    known,
-    labels,
-    names,
-    size,
-    size_if_given,
-    table_url,
-    whole,
+
+_SIZES = {
+    "": 1,
+    "b": 1,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+}
+_JSON_LIST = '["'
+_ALIASES = {"replacewhere": "where", "versionasof": "version"}
+_INSTEAD = {
+    "partitionoverwritemode": "a table has no partitions, and an overwrite without a condition "
+    "replaces all rows: choose the rows with option('where', \"day = '2024-01-01'\").",
+    "timestampasof": "use 'as_of', where a time without a zone is UTC and not the session's.",
+}
+"""Options of other formats, and what to use instead. Ignoring one would change the write or the
+read."""
+_CATALOG = (
+    "Spark does not pass a data source the URL of a table in its catalog (saveAsTable, insertInto, "
+    "CREATE TABLE): use save and load, or in SQL "
+    "CREATE TEMPORARY VIEW flights USING blockstore OPTIONS (path 's3://lake/flights')."
 )
-
-__all__ = [
-    "IfExists",
-    "ReadOptions",
-    "WriteOptions",
-    "checked_url",
-    "column_names",
-    "if_exists_of",
-    "listed",
-    "read_options",
-    "write_options",
-]
-
-_WRITE = (
-    "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size", "chunk_size",
-    "if_exists", "where", "isolation", "read_version", "cluster",
-)  # fmt: skip
-_READ = (
-    "path", "version", "as_of", "tag", "discovery", "columns", "where", "filters", "not_null", "partition_size",
-)  # fmt: skip
-
-DEFAULT_BUFFER_BYTES = 256 * 2**20
-DEFAULT_CHUNK_BYTES = 256 * 2**20
+_OF_CATALOG = "provider"
+"""A property of tables in Spark's catalog, which Spark passes on as if it were an option."""
+_YES_NO = {"true": True, "false": False}
 
 
-class IfExists(StrEnum):
-    """What a write does where the table holds a write already; one that is only created counts as
-    not there yet."""
-
-    APPEND = "append"
-    ERROR = "error"
-    IGNORE = "ignore"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
-    """How a DataFrame is written.
-
-    The definition's parts (time column, sort key, labels) serve a first write only.
-    """
-
-    url: str
-    job: Job | None = None
-    any_order: bool = False
-    """Whether the job's batches may come in any order: a backfill."""
-    time_column: str | None = None
-    sort_by: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    buffer_bytes: int = DEFAULT_BUFFER_BYTES
-    """Rows that one task holds in memory before it sorts and writes a chunk."""
-    chunk_bytes: int = DEFAULT_CHUNK_BYTES
-    if_exists: IfExists = IfExists.APPEND
-    overwrite: bool = False
-    where: str | None = None
-    """The rows that an overwrite replaces; None: all."""
-    isolation: str | None = None
-    read_version: int | None = None
-    """The version from which an overwrite's rows were computed."""
-    message: str = ""
-
-    def __post_init__(self) -> None:
-        check_chunk_size(self.chunk_bytes, "chunk_size (chunk_bytes)")
-        if self.any_order and self.job is None:
+def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict[str, str]:
+    """The options by their lower-case names; names that other table formats use are translated.
+    Raises Invalid for one that is not among ``every``."""
+    given: dict[str, str] = {}
+    for said, value in options.items():
+        name = _ALIASES.get(said.lower(), said.lower())
+        if name in given and given[name] != value:
             raise Invalid(
-                "any_order is about a job's batches, and no job is named: give app and batch too"
+                f"option {said!r} is another name for {name!r}, and the two have different values: "
+                "keep one of them."
             )
-        if self.overwrite and self.if_exists is not IfExists.APPEND:
+        given[name] = value
+    if _OF_CATALOG in given:
+        raise Invalid(_CATALOG)
+    for name in given:
+        if name not in every:
+            near = difflib.get_close_matches(name, every, n=1)
+            instead = _INSTEAD.get(
+                name, "find its replacement in the Spark guide before you remove it."
+            )
+            meant = f"did you mean {near[0]!r}?" if near else instead
             raise Invalid(
-                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: drop one "
-                "of them"
+                f"blockstore has no {verb} option {name!r}: expected one of {', '.join(every)}; "
+                f"{meant}"
             )
-        about = (self.where, self.isolation, self.read_version)
-        if not self.overwrite and any(one is not None for one in about):
-            raise Invalid(
-                "where, isolation and read_version are those of an overwrite, and this is an "
-                "append: say mode('overwrite'), or filter the "
-                "DataFrame"
-            )
+    return given
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """Which snapshot is read, and which part of it.
-
-    None means the newest version, all columns, every row.
-    """
-
-    url: str
-    version: int | None = None
-    as_of: str | None = None
-    tag: str | None = None
-    listed: bool = False
-    """Whether blocks that no entry names yet are looked for by a listing."""
-    columns: tuple[str, ...] | None = None
-    where: str | None = None
-    filters: bool = False
-    """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
-    not_null: bool = False
-    """Whether columns of which no row of the snapshot is null are declared so."""
-    partition_bytes: int | None = None
-    """Chunks are gathered, and large ones are cut, into Spark partitions of about this size;
-
-    None: by ``shares.share_bytes``.
-    """
-
-    def __post_init__(self) -> None:
-        given = {"version": self.version, "as_of": self.as_of, "tag": self.tag}
-        named = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-        if self.listed:
-            named.append("discovery='list'")
-        if len(named) > 1:
-            raise Invalid(
-                f"{' and '.join(named)} are given: expected one of them, drop the others."
-            )
-
-
-def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
-    """The options of ``df.write``; raises Invalid naming the one that is wrong."""
-    given = known(options, _WRITE, "write")
-    if flag(given, "cluster"):
+def checked_url(url: str) -> str:
+    """The URL of a table that several processes can reach. Raises Invalid for ``memory://``."""
+    if url.lower().startswith("memory://"):
         raise Invalid(
-            "option cluster='true': a data source is handed rows as they are and cannot exchange "
-            "them between tasks; use "
-            "spark.append(df, url, cluster=True), or df.repartitionByRange('a', 'b') by the sort "
-            "key before the write."
+            f"{url} is in the memory of one process, and Spark's tasks run in others: use a folder "
+            "or an s3:// URL."
         )
-    read = given.get("read_version")
-    return WriteOptions(
-        url=table_url(given, "save"),
-        job=_job(given),
-        any_order=flag(given, "any_order"),
-        time_column=given.get("time_column") or None,
-        sort_by=names(given.get("sort_by", ""), "sort_by"),
-        labels=labels(given.get("labels", "")),
-        buffer_bytes=size(given, "buffer_size", DEFAULT_BUFFER_BYTES),
-        chunk_bytes=size(given, "chunk_size", DEFAULT_CHUNK_BYTES),
-        if_exists=if_exists_of(given.get("if_exists", "append")),
-        overwrite=overwrite,
-        where=given.get("where"),
-        isolation=given.get("isolation"),
-        read_version=None if read is None else whole(read, "read_version", least=1),
-    )
+    return url
 
 
-def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of ``spark.read``; raises Invalid naming the one that is wrong."""
-    given = known(options, _READ, "read")
-    version, columns = given.get("version"), given.get("columns")
-    return ReadOptions(
-        url=table_url(given, "load"),
-        version=None if version is None else whole(version, "version", least=1),
-        as_of=given.get("as_of"),
-        tag=given.get("tag"),
-        listed=listed(given.get("discovery", "index")),
-        columns=None if columns is None else names(columns, "columns"),
-        where=given.get("where"),
-        filters=flag(given, "filters"),
-        not_null=flag(given, "not_null"),
-        partition_bytes=size_if_given(given, "partition_size"),
-    )
+def table_url(given: Mapping[str, str], method: str) -> str:
+    """The URL of the table that the options name, for the user's call of ``method``.
 
-
-def if_exists_of(text: str) -> IfExists:
-    """What a write does where the table holds a write already. Raises Invalid."""
-    try:
-        return IfExists(text)
-    except ValueError:
+    Raises Invalid if there is none.
+    """
+    url = given.get("path", "")
+    if not url:
         raise Invalid(
-            f"if_exists={text!r}: expected one of {', '.join(repr(str(one)) for one in IfExists)}."
-        ) from None
+            f"no table URL is given: pass it, as in .{method}('s3://lake/flights'). {_CATALOG}"
+        )
+    return checked_url(url)
+
+
+def integer(text: str, name: str, *, least: int) -> int:
+    """A whole number of at least ``least``. Raises Invalid."""
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise Invalid(f"option {name}={text!r}: expected a whole number of at least {least}.")
+    return int(text)
+
+
+def names(text: str, name: str) -> tuple[str, ...]:
+    """Column names, separated by commas or as a JSON list. Raises Invalid if one is repeated."""
+    if text.startswith(_JSON_LIST):
+        parts = _from_json(text, name)
+    else:
+        parts = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
+    if "" in parts or len(set(parts)) != len(parts):
+        raise Invalid(
+            f"option {name}={text!r}: expected distinct column names separated by commas."
+        )
+    return parts
+
+
+def names_text(columns: Sequence[str]) -> str:
+    """The text that ``names`` parses back into exactly these, with commas, spaces and quotes."""
+    return json.dumps(list(columns)) if columns else ""
 
 
 def column_names(columns: Iterable[str]) -> tuple[str, ...]:
-    """Columns as a caller of a function names them: several, or one by its bare name."""
+    """Columns as a function argument gives them: several names, or one string."""
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def listed(discovery: str) -> bool:
-    """Whether ``discovery`` means a listing. Raises Invalid."""
-    if discovery not in ("index", "list"):
-        raise Invalid(f"discovery={discovery!r}: expected 'index' or 'list'.")
-    return discovery == "list"
+def labels(text: str) -> dict[str, str]:
+    """``key=value`` pairs separated by commas, each key once. Raises Invalid."""
+    found: dict[str, str] = {}
+    for pair in text.split(",") if text.strip() else ():
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not key or not equals:
+            raise Invalid(
+                f"option labels={text!r}: expected key=value pairs separated by commas, as in "
+                "'cluster=eu1'."
+            )
+        if key in found:
+            raise Invalid(f"option labels={text!r}: label {key!r} is given twice; keep one value.")
+        found[key] = value
+    return found
 
 
-def _job(given: Mapping[str, str]) -> Job | None:
-    app, batch = given.get("app"), given.get("batch")
-    if app is None and batch is None:
-        return None
-    if not app or batch is None:
+def flag(given: Mapping[str, str], name: str) -> bool:
+    """True or false; false if the option is not given. Raises Invalid."""
+    value = given.get(name, "false").lower()
+    if value not in _YES_NO:
+        raise Invalid(f"option {name}={given[name]!r}: expected true or false.")
+    return _YES_NO[value]
+
+
+def size(given: Mapping[str, str], name: str, default: int) -> int:
+    """A number of bytes such as ``64MiB``. Raises Invalid."""
+    text = given.get(name)
+    if text is None:
+        return default
+    digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = text.strip()[len(digits) :].strip().lower()
+    if not (digits.isascii() and digits.isdigit()) or unit not in _SIZES or int(digits) == 0:
+        raise Invalid(f"option {name}={text!r}: expected a size such as '64MiB'.")
+    return int(digits) * _SIZES[unit]
+
+
+def size_if_given(given: Mapping[str, str], name: str) -> int | None:
+    """The size, or None if the option is not given."""
+    return size(given, name, 0) if name in given else None
+
+
+def _from_json(text: str, name: str) -> tuple[str, ...]:
+    try:
+        parts = json.loads(text)
+    except json.JSONDecodeError:
+        parts = None
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise Invalid(
-            f"a job is named by both options: found app={app!r} and batch={batch!r}; give each "
-            "batch a number of its own."
+            f"option {name}={text!r}: it begins like a JSON list; expected a list of column names "
+            f"such as {json.dumps(['a', 'b,c'])!r}."
         )
-    return Job(app=app, batch=whole(batch, "batch", least=0))
+    return tuple(parts)

@@ -1,14 +1,16 @@
 """The data source behind ``format("blockstore")``.
 
-Spark builds it in a planning process on the driver's machine, never in the user's own, and hands
-pickles of it and of its reader and writer to others. So all of them hold values only, and every
-process opens its own bucket.
+Spark builds it in a planning process on the driver's machine, never in the user's own process, and
+sends pickles of it and of its reader and writer to other processes. So all of them hold values
+only, and each process opens its own bucket.
 
-A source that was asked for its schema is pinned to the version that answered: a DataFrame's rows
-never change under it, and always have its schema.
+Once Spark has called ``schema``, the source is pinned to the version that it used: the rows of a
+DataFrame never change, and always have its schema.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -20,16 +22,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from blockstore.errors import Invalid
-from blockstore.spark.options import read_options, write_options
-from blockstore.spark.planning import plan_write
-from blockstore.spark.reader import FilteringReader, SnapshotReader
-from blockstore.spark.streaming.options import asks_for_a_stream, sink_options, source_options
-from blockstore.spark.target import Target, resolved
+from blockstore.spark.reading.data_source import FilteringReader, SnapshotReader
+from blockstore.spark.reading.options import read_options
+from blockstore.spark.reading.target import Target, resolved
+from blockstore.spark.streaming.options import is_stream, sink_options, source_options
 from blockstore.spark.worker import settle
-from blockstore.spark.writer import TasksWriter
+from blockstore.spark.writing.data_source import TasksWriter
+from blockstore.spark.writing.options import write_options
+from blockstore.spark.writing.prepare import plan_write
 from blockstore.world import World
-
-__all__ = ["BlockstoreSource"]
 
 
 class BlockstoreSource(DataSource):
@@ -42,7 +43,7 @@ class BlockstoreSource(DataSource):
         return "blockstore"
 
     def schema(self) -> StructType:
-        if asks_for_a_stream(self.options):
+        if is_stream(self.options):
             from blockstore.spark.streaming.source import stream_schema
 
             return stream_schema(source_options(self.options), World.real())
@@ -74,8 +75,22 @@ class BlockstoreSource(DataSource):
         options = sink_options(self.options)
         if overwrite:
             raise Invalid(
-                f"outputMode('complete') replaces all rows of {options.url} at every micro-batch, "
-                "which a stream cannot: use "
-                "outputMode('append'), or foreachBatch with an overwrite of your own."
+                f"outputMode('complete') would replace all rows of {options.url} at every "
+                "micro-batch, which a stream cannot do: use outputMode('append'), or foreachBatch "
+                "with an overwrite of your own."
             )
         return BatchWriter(schema, options)
+
+
+def register(session: Any) -> None:
+    """Make ``format("blockstore")`` known to this session, and make the session active in the
+    calling thread.
+
+    Call it where Spark's own lookup does not find the format: one ``pyspark_*`` module that cannot
+    be imported disables that lookup. Call it also in a thread that did not create the session.
+    Spark looks up the format of a write in the thread's active session; without one, ``save`` fails
+    with DATA_SOURCE_NOT_FOUND.
+    """
+    session.dataSource.register(BlockstoreSource)
+    if not type(session).__module__.startswith("pyspark.sql.connect"):
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)

@@ -1,12 +1,12 @@
-"""How a Spark schema and an Arrow schema say the same thing.
+"""Spark schemas as Arrow schemas, and back.
 
-- Everything that a table can hold and Spark can name maps both ways by value; what cannot is
-  refused with the column's name, before a byte is read or written.
+- A type that both a table and Spark have maps both ways by value. Any other type is refused with
+  the column's name before a byte is read or written.
 - Columns are nullable on both sides: a table promises no more, and Spark's ``not null`` is a hint
-  of one query. A reader may ask for that hint (``nulls.py``).
-- A column's comment, and field metadata ``blockstore.*``, go with it in both directions; other
-  metadata stays where it is.
-- Timestamps with a zone are instants and reach Spark in UTC; those without one are
+  of one query. A reader may request that hint (``option("not_null", "true")``).
+- A column's comment and its ``blockstore.*`` metadata are kept in both directions. Other metadata
+  is dropped.
+- Timestamps with a zone are instants and reach Spark in UTC. Those without one are
   ``timestamp_ntz``.
 """
 
@@ -22,11 +22,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from blockstore.errors import Invalid
 
-__all__ = ["arrow_schema", "batch_schema", "native_can_read", "spark_schema"]
-
 METADATA_PREFIX = "blockstore."
 COMMENT = "comment"
-"""Where Spark has the text that describes a column."""
+"""The metadata key under which Spark keeps a column's comment."""
 
 _REFUSED = (
     st.NullType,
@@ -61,21 +59,21 @@ _SCALARS: dict[pa.DataType, st.DataType] = {
 }
 
 _NATIVE = {
-    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(),
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(),
+    pa.date32(),
     pa.string(), pa.binary(),
 }  # fmt: skip
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema of a DataFrame's rows; raises Invalid for a column whose type no table can
-    hold."""
+    """The Arrow schema of a DataFrame's rows. Raises Invalid for a type that no table can store."""
     for field in schema.fields:
         refused = _refused_part(field.dataType)
         if refused is not None:
             raise Invalid(
                 f"column {field.name!r} has Spark type {refused.simpleString()}, which a table "
-                "cannot hold: "
-                "cast it to a number, a string, a timestamp or a struct of such, or drop it."
+                "cannot store: cast it to a number, a string, a timestamp or a struct of these, or "
+                "drop it."
             )
     return pa.schema(
         [
@@ -88,8 +86,10 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema, not_null: Collection[str] = ()) -> st.StructType:
-    """The Spark schema under which rows of ``schema`` reach a DataFrame, these columns declared
-    ``not null``; raises Invalid for a type Spark lacks."""
+    """The Spark schema of rows of ``schema``, with the given columns declared ``not null``.
+
+    Raises Invalid for a type that Spark lacks.
+    """
     return st.StructType(
         [
             st.StructField(
@@ -104,13 +104,12 @@ def spark_schema(schema: pa.Schema, not_null: Collection[str] = ()) -> st.Struct
 
 
 def batch_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema that Spark demands of every batch of a DataFrame of ``schema``, to the
-    letter."""
+    """The exact Arrow schema that Spark requires of every batch of a DataFrame of ``schema``."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def native_can_read(kind: pa.DataType) -> bool:
-    """Whether Spark's own Parquet reader gives the same values for a column that pyarrow wrote with
+    """Whether Spark's Parquet reader returns the same values for a column that pyarrow wrote with
     this type."""
     if at.is_decimal128(kind):
         return True
@@ -123,6 +122,11 @@ def native_can_read(kind: pa.DataType) -> bool:
     if at.is_struct(kind):
         return all(native_can_read(field.type) for field in kind)
     return kind in _NATIVE
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's parser reads it, with any characters."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _spark_type(kind: pa.DataType, column: str) -> st.DataType:
@@ -146,14 +150,13 @@ def _spark_type(kind: pa.DataType, column: str) -> st.DataType:
             [st.StructField(f.name, _spark_type(f.type, column), True) for f in kind]
         )
     raise Invalid(
-        f"column {column!r} has type {kind}, which Spark has no type for: read the other columns "
-        "with "
-        "option('columns', 'a,b,…')."
+        f"column {column!r} has type {kind}, which Spark does not have: read the other columns "
+        "with option('columns', 'a,b,…')."
     )
 
 
 def _refused_part(kind: st.DataType) -> st.DataType | None:
-    """The first part of a Spark type that no table can hold, or None."""
+    """The first part of a Spark type that no table can store, or None."""
     if isinstance(kind, _REFUSED):
         return kind
     parts: list[st.DataType] = []
@@ -168,18 +171,16 @@ def _refused_part(kind: st.DataType) -> st.DataType | None:
 
 def _kept(metadata: dict[str, Any] | None) -> dict[str, str] | None:
     """The part of a Spark column's metadata that becomes part of the table."""
-    kept = {key: str(value) for key, value in (metadata or {}).items() if _goes_along(key)}
+    kept = {key: str(value) for key, value in (metadata or {}).items() if _is_kept(key)}
     return kept or None
 
 
 def _shown(metadata: dict[bytes, bytes] | None) -> dict[str, str] | None:
-    """The part of a table column's metadata that a DataFrame's column carries."""
+    """The part of a table column's metadata that a DataFrame's column has."""
     texts = {key.decode(errors="replace"): value for key, value in (metadata or {}).items()}
-    shown = {
-        key: value.decode(errors="replace") for key, value in texts.items() if _goes_along(key)
-    }
+    shown = {key: value.decode(errors="replace") for key, value in texts.items() if _is_kept(key)}
     return shown or None
 
 
-def _goes_along(key: str) -> bool:
+def _is_kept(key: str) -> bool:
     return key == COMMENT or key.startswith(METADATA_PREFIX)

@@ -1,8 +1,8 @@
-"""What Spark's own Python processes are spared.
+"""Save work in Spark's own Python processes.
 
-Such a process serves one task, or one plan, after the other, and after each of them pyspark's
-daemon collects all garbage in it: every object of the modules that pyspark, Arrow and we are made
-of is looked at again, for 30 to 60 ms, and none of them is ever garbage.
+Such a process runs one task or one plan after the other. After each of them pyspark's daemon runs a
+full garbage collection. It visits every object of the modules of pyspark, Arrow and this project,
+for 30 to 60 ms, and none of them is ever garbage.
 """
 
 from __future__ import annotations
@@ -15,35 +15,32 @@ import pyarrow as pa
 
 from blockstore.world import World
 
-__all__ = ["settle", "task_world"]
-
 _REUSED = "SPARK_REUSE_WORKER"
-"""Spark sets it for processes that it uses again, and for no other."""
+"""Spark sets it only in processes that it reuses."""
 
 _NEW_MODULES = 50
-"""So many have to be new: pandas, say, is loaded by the first task that has a use for it."""
+"""The number of new modules that makes freezing again worthwhile: the first task that uses pandas,
+for example, loads it."""
 
 
 class _Settled:
-    """How many modules were there when this process was settled last."""
+    """The number of modules when ``settle`` last froze this process."""
 
     modules = 0
 
 
 def settle() -> None:
-    """In a process that Spark uses again: what lives by now is looked at by no later collection;
-    what is made from now on is collected as ever. Again only where many modules were loaded since.
-    In any other process it does nothing."""
+    """Exclude the objects that exist now from later garbage collections (``gc.freeze``).
+
+    It acts only in a process that Spark reuses, and again only after many modules were loaded.
+    """
     if _REUSED in os.environ and len(sys.modules) >= _Settled.modules + _NEW_MODULES:
         gc.freeze()
         _Settled.modules = len(sys.modules)
 
 
 def task_world() -> World:
-    """The world of one task, in a process that is one of several on its machine:
-
-    Arrow takes one core of it.
-    """
+    """The world of one task. Arrow uses one core, since several such processes share a machine."""
     settle()
     pa.set_cpu_count(1)
     return World.real()

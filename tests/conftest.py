@@ -12,4 +12,9 @@ settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCh
 if "CI" not in os.environ:
     settings.load_profile("busy")
 
-pytest_plugins = ["tests.support.s3", "tests.support.skips", "tests.support.tally"]
+pytest_plugins = [
+    "tests.support.s3",
+    "tests.support.skips",
+    "tests.support.tally",
+    "tests.support.tiers",
+]

@@ -27,7 +27,7 @@ def session() -> Any:
     """``local[2]``, as the guide's "Tuning" has it; the one that there is already, if any."""
     from pyspark.sql import SparkSession
 
-    from blockstore.spark.tuning import JVM_OPTIONS, UNIX_SOCKETS
+    from blockstore.spark.settings import JVM_OPTIONS, UNIX_SOCKETS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

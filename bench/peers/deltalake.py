@@ -69,7 +69,10 @@ class DeltaHandle(Handle):
         path = self._directory / name
         pq.write_table(table, path, compression="zstd", compression_level=1)
         ids = table["id"].to_numpy()
-        bounds = f'"minValues":{{"id":{ids.min()}}},"maxValues":{{"id":{ids.max()}}},"nullCount":{{"id":0}}'
+        bounds = (
+            f'"minValues":{{"id":{ids.min()}}},"maxValues":{{"id":{ids.max()}}},'
+            '"nullCount":{"id":0}'
+        )
         stats = f'{{"numRecords":{table.num_rows},{bounds}}}'
         return AddAction(name, path.stat().st_size, {}, 0, True, stats)
 

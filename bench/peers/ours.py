@@ -13,8 +13,8 @@ import blockstore as bs
 from bench.peers.api import Handle, Peer
 from blockstore.bucket import open_bucket
 from blockstore.bucket.metered import Metered
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.report import Outcome
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.report import Outcome
 from blockstore.compactor.settings import Settings
 from blockstore.format import meta
 from blockstore.index.change import Append

@@ -10,8 +10,8 @@ from blockstore.bucket.api import (
     ObjectInfo,
     ObjectWriter,
     ReadBucket,
-    read_file,
 )
+from blockstore.bucket.range_file import read_file
 from blockstore.bucket.url import open_bucket
 
 __all__ = [

@@ -23,21 +23,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, cast
+from typing import Protocol, cast
 
 from blockstore.errors import Invalid, ObjectMissing
-
-__all__ = [
-    "Bucket",
-    "NotModified",
-    "Object",
-    "ObjectInfo",
-    "ObjectWriter",
-    "ReadBucket",
-    "is_there",
-    "read_file",
-    "writable",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +182,3 @@ def is_there(bucket: ReadBucket, key: str) -> bool:
     except ObjectMissing:
         return False
     return True
-
-
-def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:
-    """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not
-    given."""
-    from blockstore.bucket.reading import RangeFile
-
-    return RangeFile(bucket, key, bucket.head(key).size if size is None else size)  # type: ignore[return-value]

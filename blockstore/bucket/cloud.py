@@ -24,6 +24,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import IO, Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo, is_there
@@ -53,8 +54,6 @@ from blockstore.bucket.cloud_errors import (  # noqa: E402
     is_whole_object,
 )
 from blockstore.bucket.cloud_writer import PART_BYTES, CloudWriter  # noqa: E402
-
-__all__ = ["CloudBucket"]
 
 _DATE_LASTS_S = 60.0
 _DATE_TIMEOUT_S = 10.0
@@ -158,22 +157,9 @@ class CloudBucket(Bucket):
                 "expected; read it again."
             ) from None
 
-    def put_parts(self, key: str, file: IO[bytes]) -> None:
-        """Create or replace by the content of a file, part by part (the writer's)."""
-        try:
-            obstore.put(
-                self._store(),
-                check_key(key),
-                file,
-                use_multipart=True,
-                chunk_size=PART_BYTES,
-                max_concurrency=4,
-            )
-        except FAILURES as error:
-            raise self.error(error, key, write=True) from error
-
     def writer(self, key: str) -> CloudWriter:
-        return CloudWriter(self, check_key(key))
+        place = f"{self.url}/{check_key(key)}"
+        return CloudWriter(place, partial(self.put, key), partial(self._put_parts, key))
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -196,6 +182,20 @@ class CloudBucket(Bucket):
         except FAILURES as error:
             raise self.error(error, key, write=True) from error
         return self._etag(answer) or ""
+
+    def _put_parts(self, key: str, file: IO[bytes]) -> None:
+        """Create or replace with the content of a file, part by part."""
+        try:
+            obstore.put(
+                self._store(),
+                check_key(key),
+                file,
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=4,
+            )
+        except FAILURES as error:
+            raise self.error(error, key, write=True) from error
 
     def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
         folder = prefix[: prefix.rfind("/") + 1]

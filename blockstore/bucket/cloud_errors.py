@@ -31,8 +31,6 @@ from blockstore.errors import (
     Unavailable,
 )
 
-__all__ = ["FAILURES", "answer_of", "classify", "is_past_the_end", "is_whole_object"]
-
 FAILURES = (obstore.BaseError, OSError, ValueError)
 """What a call of obstore may raise."""
 

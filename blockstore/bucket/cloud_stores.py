@@ -23,8 +23,6 @@ from typing import Any
 
 from blockstore.errors import Invalid, MissingExtra
 
-__all__ = ["Kind", "endpoint", "mark_used", "open_store", "require_obstore"]
-
 _CONNECT_TIMEOUT = "10s"
 _READ_TIMEOUT = "120s"
 _WHOLE_TIMEOUT = "1h"

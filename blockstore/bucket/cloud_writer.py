@@ -12,27 +12,25 @@ Rules:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import IO
 
 from blockstore.errors import NoSpace
-
-if TYPE_CHECKING:
-    from blockstore.bucket.cloud import CloudBucket
-
-__all__ = ["PART_BYTES", "SMALL_BYTES", "CloudWriter"]
 
 PART_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = 16 * 1024 * 1024
 
 
 class CloudWriter:
-    """Writes the object ``key`` of ``bucket``."""
+    """Writes the object at ``url``, by ``put`` if it is small, else by ``put_parts``."""
 
-    def __init__(self, bucket: CloudBucket, key: str) -> None:
-        self._bucket = bucket
-        self._key = key
+    def __init__(
+        self, url: str, put: Callable[[bytes], object], put_parts: Callable[[IO[bytes]], None]
+    ) -> None:
+        self._url = url
+        self._put = put
+        self._put_parts = put_parts
         self._size = 0
         self._done = False
         self._file = tempfile.SpooledTemporaryFile(max_size=SMALL_BYTES, mode="w+b")  # noqa: SIM115
@@ -51,9 +49,9 @@ class CloudWriter:
         with self._gathering():
             self._file.seek(0)
         if self._size <= SMALL_BYTES:
-            self._bucket.put(self._key, self._file.read())
+            self._put(self._file.read())
         else:
-            self._bucket.put_parts(self._key, self._file)
+            self._put_parts(self._file)
         self._done = True
         self._file.close()
 
@@ -69,7 +67,7 @@ class CloudWriter:
             yield
         except OSError as error:
             raise NoSpace(
-                f"{self._bucket.url}/{self._key} could not be gathered in {tempfile.gettempdir()} "
+                f"{self._url} could not be gathered in {tempfile.gettempdir()} "
                 f"({error.strerror}): free "
                 "space there, or set TMPDIR to a larger folder"
             ) from error

@@ -14,8 +14,6 @@ import re
 
 from blockstore.errors import Invalid
 
-__all__ = ["check_key", "check_prefix", "content_etag", "skippable"]
-
 _KEY = re.compile(r"(?!\.{1,2}(?:/|\Z))[^/\0]+(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+)*")
 _MAX_KEY_BYTES = 1024
 

@@ -16,8 +16,6 @@ from blockstore.errors import (
     Unavailable,
 )
 
-__all__ = ["classify", "classify_write", "classified_write", "symlink_refused"]
-
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 

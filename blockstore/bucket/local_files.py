@@ -21,8 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
-__all__ = ["HIDDEN", "NewFile", "locked_folder", "sync_folder"]
-
 HIDDEN = ".~blockstore."
 
 _UNNAMED = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0

@@ -26,8 +26,6 @@ from blockstore.bucket.local_errors import classify
 from blockstore.bucket.local_files import HIDDEN
 from blockstore.errors import AccessDenied
 
-__all__ = ["list_deep", "list_flat", "list_folders"]
-
 Modified: TypeAlias = Callable[[os.stat_result], int]
 """An object's time in milliseconds, by what the system says of its file."""
 

@@ -29,8 +29,6 @@ from blockstore.bucket.local_files import HIDDEN, NewFile, locked_folder, sync_f
 from blockstore.clock import Clock, SystemClock
 from blockstore.errors import Invalid, Unanswered
 
-__all__ = ["Tree"]
-
 A = TypeVar("A")
 
 _ATTEMPTS = 100

@@ -18,8 +18,6 @@ from blockstore.bucket.keys import check_key, check_prefix, content_etag
 from blockstore.clock import Clock
 from blockstore.errors import AlreadyExists, ObjectMissing, PreconditionFailed
 
-__all__ = ["MemoryBucket", "Stored", "memory_bucket"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:

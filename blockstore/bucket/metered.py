@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
 from blockstore.bucket.wrapper import Wrapper
 
-__all__ = ["Metered"]
-
 
 class Metered(Wrapper):
     """``counts[method]`` calls made, failed ones too, and ``bytes[method]`` bytes read or

@@ -12,8 +12,6 @@ from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
 from blockstore.bucket.keys import check_key, check_prefix
 from blockstore.bucket.wrapper import Wrapper
 
-__all__ = ["Prefixed"]
-
 
 class Prefixed(Wrapper):
     """The objects of ``bucket`` below ``prefix``, under keys relative to it."""

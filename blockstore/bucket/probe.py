@@ -24,8 +24,6 @@ from blockstore.errors import (
 )
 from blockstore.world import World
 
-__all__ = ["CREATE_IF_ABSENT", "IF_MATCH", "Finding", "Result", "probe", "verdict"]
-
 READ_AFTER_WRITE = "read-after-write"
 
 CREATE_IF_ABSENT = "create-if-absent"

@@ -25,8 +25,6 @@ from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import NoSpace, Unanswered, Unavailable
 from blockstore.world import World
 
-__all__ = ["Retrying"]
-
 A = TypeVar("A")
 
 _DELETE_BATCH = 1_000

@@ -41,8 +41,6 @@ from blockstore.bucket.s3_delete import S3Deletes  # noqa: E402
 from blockstore.bucket.s3_errors import FAILURES, answer_of, classify  # noqa: E402
 from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
 
-__all__ = ["S3Bucket"]
-
 _DATE_LASTS_S = 60.0
 
 

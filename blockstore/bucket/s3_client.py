@@ -15,17 +15,30 @@ import importlib.util
 import os
 import threading
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
-from blockstore.errors import MissingExtra
-
-__all__ = ["require_boto3", "shared_client"]
+from blockstore.bucket.api import ObjectInfo
+from blockstore.errors import BlockstoreError, MissingExtra
 
 _clients: dict[tuple[object, ...], Any] = {}
 _lock = threading.Lock()
 
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
+
+
+class S3Requests(Protocol):
+    """What the writer and the deletes of an S3 bucket need of it."""
+
+    url: str
+
+    def send(self, operation: str, key: str | None = None, **parameters: Any) -> Any: ...
+
+    def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError: ...
+
+    def put(self, key: str, data: bytes) -> str: ...
+
+    def head(self, key: str) -> ObjectInfo: ...
 
 
 def require_boto3() -> None:

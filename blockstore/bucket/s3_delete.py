@@ -14,18 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from blockstore.bucket.keys import check_key
+from blockstore.bucket.s3_client import S3Requests
 from blockstore.bucket.s3_errors import FAILURES
 from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unavailable
-
-if TYPE_CHECKING:
-    from blockstore.bucket.s3 import S3Bucket
-
-__all__ = ["BATCH", "S3Deletes"]
 
 BATCH = 1_000
 """The most keys that one DeleteObjects request may name."""
@@ -43,7 +39,7 @@ _STATUS = {
 class S3Deletes:
     """The deletes of one bucket."""
 
-    def __init__(self, bucket: S3Bucket) -> None:
+    def __init__(self, bucket: S3Requests) -> None:
         self._bucket = bucket
         self._batches = True
 

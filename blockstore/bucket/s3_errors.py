@@ -31,8 +31,6 @@ from blockstore.errors import (
     Unavailable,
 )
 
-__all__ = ["FAILURES", "NO_SUCH_UPLOAD", "answer_of", "classify"]
-
 NO_SUCH_UPLOAD = "NoSuchUpload"
 
 _THROTTLED = {

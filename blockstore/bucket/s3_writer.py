@@ -12,15 +12,11 @@ Rules:
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from blockstore.bucket.s3_client import S3Requests
 from blockstore.bucket.s3_errors import FAILURES, NO_SUCH_UPLOAD, answer_of
 from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unanswered
-
-if TYPE_CHECKING:
-    from blockstore.bucket.s3 import S3Bucket
-
-__all__ = ["PART_BYTES", "S3Writer"]
 
 PART_BYTES = 16 * 1024 * 1024
 _MAX_PARTS = 10_000
@@ -29,7 +25,7 @@ _MAX_PARTS = 10_000
 class S3Writer:
     """Writes the object ``key`` of ``bucket``."""
 
-    def __init__(self, bucket: S3Bucket, key: str) -> None:
+    def __init__(self, bucket: S3Requests, key: str) -> None:
         self._bucket = bucket
         self._key = key
         self._buffer = bytearray()

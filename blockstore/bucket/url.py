@@ -13,7 +13,6 @@ import os
 import re
 from urllib.parse import parse_qsl, unquote
 
-from blockstore.bucket.aliases import in_our_words
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
@@ -22,8 +21,6 @@ from blockstore.bucket.retrying import Retrying
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
 
-__all__ = ["last_part", "open_bucket"]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FORMS = (
     "a path, file:///dir, memory://name, s3://bucket/prefix, gs://bucket/prefix or "
@@ -31,6 +28,12 @@ _FORMS = (
 )
 _SCHEMES = ("memory", "s3", "gs", "az")
 _CLIENTS = ("boto3", "obstore")
+
+# A scheme has two letters at least: C:/ is none.
+_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
+_HADOOP_S3 = re.compile(r"s3[an]://", re.IGNORECASE)
+_HADOOP_AZURE = re.compile(r"(?:abfss?|wasbs?)://([^/?]+)(.*)", re.IGNORECASE | re.DOTALL)
+_ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 
 
 def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
@@ -41,7 +44,7 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     url = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(url, str):
         raise Invalid(f"the URL is {url!r}, expected text: {_FORMS}")
-    url = in_our_words(url, _SCHEMES, _FORMS)
+    url = _canonical(url)
     match = _SCHEME.fullmatch(url)
     if match is None:
         path, _, query = url.partition("?")
@@ -75,6 +78,42 @@ def last_part(url: str) -> str:
     """The last part of a bucket's URL, as people write it: a table's name."""
     last = url.partition("?")[0].rstrip("/").rpartition("/")[2]
     return unquote(last) if url.startswith("file:") else last
+
+
+def _canonical(url: str) -> str:
+    """The URL as ``open_bucket`` spells it.
+
+    Raises Invalid for a scheme with one slash, and for an account other than the one whose key the
+    environment holds.
+    """
+    single = _ONE_SLASH.fullmatch(url)
+    if single is not None:
+        scheme, rest = single[1], single[2]
+        if scheme.lower() == "file":
+            return f"file:///{rest}"
+        meant = f"write {scheme}://{rest}" if scheme.lower() in _SCHEMES else f"use {_FORMS}"
+        raise Invalid(
+            f"{url!r} has one slash after the scheme: {meant}, or, for a folder of that name, "
+            f"./{url}"
+        )
+    if _HADOOP_S3.match(url):
+        return "s3" + url[3:]
+    azure = _HADOOP_AZURE.fullmatch(url)
+    return url if azure is None else f"az://{_container(url, azure[1])}{azure[2]}"
+
+
+def _container(url: str, place: str) -> str:
+    """The container of ``container@account.host``."""
+    container, at, host = place.partition("@")
+    account = host.partition(".")[0]
+    known = os.environ.get(_ACCOUNT, "")
+    if at and account != known:
+        raise Invalid(
+            f"{url!r} names the account {account!r}, and {_ACCOUNT} is {known!r}: set it to "
+            f"{account}, with the key that belongs "
+            f"to it, or write az://{container}/prefix for the account that it names"
+        )
+    return container
 
 
 def _check_endpoint() -> None:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 
 from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter, ReadBucket
 
-__all__ = ["ReadOnly", "Wrapper"]
-
 
 class ReadOnly(ReadBucket):
     """The reading half of a bucket: what readers hold, so that they cannot write by type nor at run

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Check", "Finding", "Report", "Severity"]
-
 
 class Severity(StrEnum):
     """How bad it is."""

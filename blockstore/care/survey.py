@@ -32,8 +32,6 @@ from blockstore.index.state import State
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
 
-__all__ = ["REPAIR", "Removed", "Survey", "read_checkpoint", "slim", "state_at", "survey"]
-
 REPAIR = "repair"
 """The reason in an entry by which a repair replaced damaged blocks."""
 _RESTARTS = 5
@@ -106,7 +104,7 @@ class Survey:
         return max((0, self.boundary or 0, *self.entries[-1:], *self.checkpoints[-1:]))
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether ``state`` is the newest version for certain: the latest entry is never deleted,
         so where it is there and was reached nothing came after it."""
         newest = self.entries[-1] if self.entries else None

@@ -1,13 +1,13 @@
-"""Files of blocks from one bucket into another: verified on the way, taken up again after a death.
+"""Copy files of blocks between buckets: verified while they are sent, continued after a crash.
 
 Rules:
-- The bytes that are sent are hashed while they are sent. A file with other bytes than its meta.json
-  says is visible nowhere: its object is only made once the last byte has agreed.
-- What lies in the target with the right size is read back and hashed before it is believed, and
-  then not sent again.
-- Pieces of some megabytes: memory does not grow with a file.
-- A file that does not agree with its meta.json is ``Corrupt`` and names the block; whatever else a
-  bucket raises passes.
+- Bytes are hashed while they are sent. A file with other bytes than its meta.json says is never
+  visible: its object is created only after the last byte was checked.
+- A file that the target has with the right size is read back and hashed before it is trusted; then
+  it is not sent again.
+- Files are sent in pieces of some megabytes: memory does not grow with a file.
+- A file that does not match its meta.json raises ``Corrupt`` with the block's name. All other errors
+  of a bucket are passed on.
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 from blockstore.world import World
 
-__all__ = ["Advance", "holds", "patient", "pieces", "place", "send_file", "sizes_in", "verify_file"]
-
 PIECE_BYTES = 8 * 1024 * 1024
 
 Advance = Callable[[int], None]
-"""Told how many bytes are done, for a progress bar."""
+"""Called with the number of bytes done, for a progress bar."""
 
 
 def patient(bucket: Bucket, world: World) -> Bucket:
-    """The bucket, sending again what may be sent again; itself where it does so already."""
+    """Return the bucket with retries; the bucket itself if it has them already."""
     inner = bucket
     while isinstance(inner, Wrapper) and not isinstance(inner, Retrying):
         inner = inner.inner
@@ -40,12 +38,12 @@ def patient(bucket: Bucket, world: World) -> Bucket:
 
 
 def place(bucket: ReadBucket) -> str:
-    """Where a bucket lies, whatever client opened it."""
+    """Return the place of a bucket, without the options of its client."""
     return bucket.url.partition("?")[0]
 
 
 def sizes_in(bucket: ReadBucket, ulid: str) -> Mapping[str, int]:
-    """The objects of a block's directory: path inside it to size."""
+    """Return the sizes of the objects in a block's directory, by path inside it."""
     prefix = object_key(ulid, "")
     return {found.key.removeprefix(prefix): found.size for found in bucket.list(prefix)}
 
@@ -57,8 +55,10 @@ def verify_file(source: ReadBucket, ulid: str, file: ChunkFile) -> None:
 
 
 def holds(target: ReadBucket, ulid: str, file: ChunkFile, size: int | None) -> bool:
-    """Whether a file that the target lists with ``size`` (None: not at all) is this one, by reading
-    it back."""
+    """Read a file back from the target, and return whether it is this one.
+
+    ``size`` is the listed size, None if the file is not listed.
+    """
     if size != file.bytes:
         return False
     digest = hashlib.sha256()
@@ -76,15 +76,15 @@ def send_file(
     ulid: str,
     file: ChunkFile,
     *,
-    lies_as: str,
+    stored_ulid: str,
     advance: Advance,
 ) -> None:
-    """Copy a file of block ``ulid`` into the target's directory of block ``lies_as``.
+    """Copy a file of block ``ulid`` into the target's directory of block ``stored_ulid``.
 
-    Raises Corrupt, naming the block, where it holds other bytes than its meta.json says; then
-    nothing is visible.
+    Raises Corrupt, with the block's name, for other bytes than its meta.json says; then nothing is
+    visible.
     """
-    writer = target.writer(object_key(lies_as, file.path))
+    writer = target.writer(object_key(stored_ulid, file.path))
     try:
         for piece in _checked(source, ulid, file):
             writer.write(piece)
@@ -96,14 +96,13 @@ def send_file(
 
 
 def pieces(bucket: ReadBucket, key: str, size: int) -> Iterator[bytes]:
-    """An object of ``size`` bytes, piece by piece; fewer where it is shorter."""
+    """Yield an object of ``size`` bytes piece by piece; fewer bytes if it is shorter."""
     for start in range(0, size, PIECE_BYTES):
         yield bucket.get_range(key, start, min(PIECE_BYTES, size - start))
 
 
 def _checked(source: ReadBucket, ulid: str, file: ChunkFile) -> Iterator[bytes]:
-    """The file's pieces; after the last one Corrupt is raised if they were not those that meta.json
-    says."""
+    """Yield the file's pieces; after the last one raise Corrupt if they do not match meta.json."""
     digest = hashlib.sha256()
     key = object_key(ulid, file.path)
     found = 0
@@ -113,11 +112,11 @@ def _checked(source: ReadBucket, ulid: str, file: ChunkFile) -> Iterator[bytes]:
         yield piece
     if found != file.bytes:
         raise Corrupt(
-            f"block {ulid}: {file.path} ends after {found:,} bytes, expected {file.bytes:,}: "
-            "restore it from a copy"
+            f"block {ulid}: {file.path} has {found:,} bytes, expected {file.bytes:,}: restore it "
+            "from a copy"
         )
     if digest.hexdigest() != file.sha256:
         raise Corrupt(
-            f"block {ulid}: {file.path} has another SHA-256 than its meta.json says: restore it "
-            "from a copy"
+            f"block {ulid}: {file.path} is corrupt: its SHA-256 is not the one in meta.json; restore "
+            "it from a copy"
         )

@@ -19,8 +19,6 @@ from blockstore.lifecycle.states import BlockState, Verdict, classify
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 
-__all__ = ["LONG", "SHORT", "WIDE", "Shown", "cells", "examine", "live", "meta_json"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:

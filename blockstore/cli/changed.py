@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from blockstore.cli.output import count, counted, size
 from blockstore.operations.results import Changed
 
-__all__ = ["changed_json", "told"]
-
 NOTHING_CHANGED = "nothing was changed"
 
 
@@ -30,7 +28,7 @@ def changed_json(changed: Changed) -> Mapping[str, object]:
     }
 
 
-def told(changed: Changed, url: str) -> str:
+def summary(changed: Changed, url: str) -> str:
     """One sentence for people."""
     if changed.already:
         at = "" if changed.version is None else f", in version {changed.version}"

@@ -13,8 +13,6 @@ from blockstore.cli.schema_text import parse_schema, type_name
 from blockstore.format.definition import Definition
 from blockstore.format.fields import required
 
-__all__ = ["definition_json", "described", "read_schema"]
-
 
 def definition_json(definition: Definition) -> dict[str, Cell]:
     """The definition for machines."""

@@ -14,18 +14,6 @@ from blockstore.cli.printable import line, printable
 from blockstore.cli.streams import Output, OutputFailed
 from blockstore.errors import BlockstoreError
 
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "USAGE",
-    "Interrupted",
-    "Usage",
-    "complain",
-    "remark",
-    "report",
-    "unanswered",
-]
-
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
@@ -67,7 +55,7 @@ def report(error: BaseException, *, changes: bool = True) -> int:
     return USAGE if isinstance(error, Usage) else FAILED
 
 
-def unanswered(output: Output, code: int) -> None:
+def report_lost_output(output: Output, code: int) -> None:
     """Say that the verb went its way and its answer could not be written; nothing to a pipe that
     nobody reads."""
     if isinstance(output.failure, BrokenPipeError):

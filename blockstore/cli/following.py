@@ -7,12 +7,10 @@ import sys
 from collections.abc import Callable
 
 from blockstore.cli.failure import FAILED, Usage
-from blockstore.cli.streams import nobody_reads
+from blockstore.cli.streams import output_closed
 from blockstore.errors import Invalid, Unavailable
 from blockstore.format.durations import parse_duration
 from blockstore.world import World
-
-__all__ = ["follow", "interval_s"]
 
 
 def interval_s(text: str, option: str) -> float:
@@ -38,7 +36,7 @@ def follow(world: World, pause_s: float, act: Callable[[], object]) -> int:
                     f"trying again in about {pause_s:g} s: {' '.join(str(error).split())}\n"
                 )
             sys.stdout.flush()
-            if nobody_reads():
+            if output_closed():
                 return FAILED
             world.clock.sleep(world.ids.uniform(0.9, 1.1) * pause_s)
     except KeyboardInterrupt:

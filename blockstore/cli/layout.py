@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Layout", "layout"]
-
 _GAP = 3
 _TIGHT = 2
 

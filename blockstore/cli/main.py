@@ -1,9 +1,9 @@
-"""The command ``blockstore``: finds the verb, loads it and no other, runs it, and turns errors into
-exit codes.
+"""The command ``blockstore``: find the verb, load it and no other, run it, and turn errors into exit
+codes.
 
 Exit codes: 0 done, 1 failed, 2 the command line is wrong, 130 interrupted. An error is one sentence
-on standard error; a traceback is shown only with ``--debug``. A verb that has changed something is
-done even if its answer cannot be written.
+on standard error; a traceback is shown only with ``--debug``. A verb that has changed something
+succeeds even if its output cannot be written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from blockstore.cli import rooms
-from blockstore.cli.failure import Usage, report, unanswered
+from blockstore.cli.failure import Usage, report, report_lost_output
 from blockstore.cli.lean import collects_rarely, leave, without_algebra_threads, without_pandas
 from blockstore.cli.streams import Output, prepare
 from blockstore.cli.verbs import READS, VERBS, load
@@ -22,7 +22,6 @@ from blockstore.extras import missing
 if TYPE_CHECKING:
     from cyclopts import App
 
-__all__ = ["main", "run"]
 
 _DEBUG = "--debug"
 _HELP = ("--help", "-h")
@@ -48,7 +47,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and answer its exit code."""
+    """Run one command line and return its exit code."""
     words, debug = _without_debug(arguments)
     try:
         return _run(words)
@@ -59,30 +58,32 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ended(output: Output, code: int) -> int:
-    """Write what is still held, and answer the exit code: 0 for a change that is done, whoever gets
-    its answer."""
-    told = output.failure is not None and not output.lasting
+    """Flush the output and return the exit code.
+
+    It is 0 for a change that is done, even if nothing reads the output.
+    """
+    reported = output.failure is not None and not output.lasting
     try:
         sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - whatever it is, the verb is over and its code is known
-        if not told:
+        if not reported:
             code = report(error, changes=False)
     if output.lasting and output.failure is not None:
-        unanswered(output, code)
-    # Python flushes once more at its end: what is still held goes nowhere.
+        report_lost_output(output, code)
+    # Python flushes once more when it ends: drop what is still buffered.
     output.lasting = True
     return code
 
 
 def _changes(words: Sequence[str]) -> bool:
-    """Whether the command line may change something; of a verb that is not known it is assumed."""
+    """Return whether the command line may change something; true for an unknown verb."""
     if not words or words[0].startswith("-") or words[0] in READS or words[0] in rooms.READS:
         return False
     return not {"--dry-run", "--plan", "--help", "-h"} & set(words)
 
 
 def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """The words without ``--debug``, which may stand anywhere before a ``--``."""
+    """Return the words without ``--debug``, which may be anywhere before a ``--``."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words = [word for word in arguments[:end] if word != _DEBUG] + list(arguments[end:])
     return words, len(words) < len(arguments)
@@ -116,9 +117,13 @@ def _run_verb(verb: str, words: list[str]) -> int:
         run_it()
         return 0
     app = _app()
-    app.command(load(verb) if verb in VERBS else rooms.load(verb), name=verb)
-    answer = _call(app, words)
-    return answer if isinstance(answer, int) else 0
+    from inspect import getdoc
+
+    function = load(verb) if verb in VERBS else rooms.load(verb)
+    function.__doc__ = _unwrapped(getdoc(function) or "")
+    app.command(function, name=verb)
+    result = _call(app, words)
+    return result if isinstance(result, int) else 0
 
 
 def _app() -> App:
@@ -138,9 +143,22 @@ def _app() -> App:
 
 
 def _shown_default(value: object) -> str | None:
-    """A default as the help shows it; what says no more than that nothing was given is not
-    shown."""
+    """Return a default as the help shows it; None for one that only means "not given"."""
     return None if value is None or value is False or value in ("", ()) else str(value)
+
+
+def _unwrapped(text: str) -> str:
+    """Join the lines of each paragraph: the terminal's width decides where help breaks."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        before = lines[-1] if lines else ""
+        joins = before.strip() and not before.endswith("---") and line.strip("- ")
+        if joins and len(before) - len(before.lstrip()) == indent:
+            lines[-1] = f"{before} {line.strip()}"
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _call(app: App, words: list[str]) -> Any:
@@ -151,7 +169,5 @@ def _call(app: App, words: list[str]) -> Any:
     except CycloptsError as error:
         text = " ".join(str(error).split()).rstrip(".")
         if text.startswith("Unused Tokens"):
-            text = "more words than the verb takes: " + text.partition(":")[2].strip(" []").replace(
-                "'", ""
-            )
+            text = "too many words: " + text.partition(":")[2].strip(" []").replace("'", "")
         raise Usage(f"{text[:1].lower()}{text[1:]}; see blockstore {words[0]} --help") from None

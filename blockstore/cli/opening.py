@@ -12,8 +12,6 @@ from blockstore.format.properties import Properties
 from blockstore.table import Table, open_any
 from blockstore.table import open as open_table
 
-__all__ = ["Property", "delays", "open_with"]
-
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
 """``--property name=value``: the delays of a table without an index, which stand nowhere else."""
 

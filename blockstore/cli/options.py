@@ -6,8 +6,6 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-__all__ = ["DryRun", "Json", "Many"]
-
 DryRun: TypeAlias = Annotated[bool, Parameter(negative="")]
 """``--dry-run``: say what would happen, and change nothing."""
 

@@ -21,20 +21,6 @@ import orjson
 from blockstore.cli.layout import Layout, layout
 from blockstore.cli.printable import printable, printable_cell
 
-__all__ = [
-    "Cell",
-    "Column",
-    "count",
-    "counted",
-    "iso",
-    "rows_as",
-    "say",
-    "show_json",
-    "show_table",
-    "size",
-    "span",
-]
-
 Cell = str | int | float | bool | None | Sequence[object] | Mapping[str, object]
 """A value that machines get as it is; ``Column.text`` says how people see it."""
 

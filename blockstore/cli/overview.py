@@ -9,8 +9,6 @@ import textwrap
 from blockstore.cli import rooms
 from blockstore.cli.verbs import OTHER_NAMES, VERBS
 
-__all__ = ["ABOUT", "EPILOGUE", "overview", "unknown", "version"]
-
 ABOUT = "Tables on object storage: immutable blocks, one compactor, exact snapshots."
 EPILOGUE = (
     "URL is a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, "

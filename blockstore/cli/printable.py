@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["line", "printable", "printable_cell"]
-
 _TURNS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 """What turns the direction of text around, or breaks a line where a terminal may not."""
 _UNSEEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_TURNS}\ud800-\udfff]")

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from blockstore.cli.files.opening import Advance
 
-__all__ = ["progress"]
-
 
 @contextmanager
 def progress(

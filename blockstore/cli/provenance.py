@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from blockstore.care.verify.examine import examine, list_directory
+from blockstore.care.examine import examine, list_directory
 from blockstore.cli.blocks import Shown
 from blockstore.cli.output import Cell
 from blockstore.errors import NotFound
 from blockstore.format.block import BlockMeta
-from blockstore.format.chunks import read_batches
+from blockstore.format.chunk_reader import read_batches
 from blockstore.format.marks import DeletionMark
 from blockstore.index.entry import Entry
 from blockstore.index.reachable import Kept
 from blockstore.names import NO_COMPACT_MARK, object_key
 from blockstore.table import Table
-
-__all__ = ["Provenance", "provenance", "rows_by_source"]
 
 _SOURCE = "_source"
 

@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from blockstore.cli.failure import Usage
 
-__all__ = ["parse_schema", "type_name"]
-
 _TYPES = {
     "bool": pa.bool_(),
     "boolean": pa.bool_(),

@@ -16,8 +16,6 @@ import os
 import sys
 from typing import Any, TextIO
 
-__all__ = ["Output", "OutputFailed", "nobody_reads", "prepare"]
-
 _KEPT_BYTES = 4_000
 
 
@@ -87,7 +85,7 @@ def prepare(*, lasting: bool) -> Output | None:
     return output
 
 
-def nobody_reads() -> bool:
+def output_closed() -> bool:
     """Whether standard output is a pipe that was closed: a verb that goes on for ever then ends."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return isinstance(raw, Output) and isinstance(raw.failure, BrokenPipeError)

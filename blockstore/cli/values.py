@@ -12,8 +12,6 @@ from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.operations.instants import to_ms
 
-__all__ = ["job_of", "listed", "moment_ms", "pairs"]
-
 _YEAR_AND_DAY = len("20130131")
 """Digits that ISO 8601 reads as a day; more are milliseconds."""
 

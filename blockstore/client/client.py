@@ -17,8 +17,6 @@ from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
 from blockstore.world import World
 
-__all__ = ["Client"]
-
 _PIECE = 1 << 20
 _MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values"}
 _SUFFIXES = {

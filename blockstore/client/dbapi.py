@@ -29,25 +29,6 @@ from blockstore.errors import (
     Unavailable,
 )
 
-__all__ = [
-    "Connection",
-    "Cursor",
-    "DataError",
-    "DatabaseError",
-    "Error",
-    "IntegrityError",
-    "InterfaceError",
-    "InternalError",
-    "NotSupportedError",
-    "OperationalError",
-    "ProgrammingError",
-    "Warning",
-    "apilevel",
-    "connect",
-    "paramstyle",
-    "threadsafety",
-]
-
 apilevel = "2.0"
 threadsafety = 1
 paramstyle = "qmark"

@@ -6,11 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from blockstore.client.whole_file import whole_file
+from blockstore.client.atomic_file import atomic_file
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import Invalid, Unavailable
-
-__all__ = ["OnProgress", "RemoteJob"]
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Told of the job as the gateway tells it, now and then."""
@@ -79,7 +77,7 @@ class RemoteJob:
         wanted, got = int((self.told.get("result") or {}).get("bytes", -1)), 0
         with (
             self._wire.answer("GET", f"/v1/jobs/{self.id}/result") as found,
-            whole_file(path, self._wire.world.ids) as file,
+            atomic_file(path, self._wire.world.ids) as file,
         ):
             for piece in pieces(found):
                 file.write(piece)

@@ -8,8 +8,6 @@ from decimal import Decimal
 
 from blockstore.errors import Invalid
 
-__all__ = ["sendable"]
-
 _DEEPEST = 4
 """As deep as a gateway looks."""
 

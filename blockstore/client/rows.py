@@ -10,11 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from blockstore.client.body import Body
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import MissingExtra, Unavailable
-
-__all__ = ["Rows"]
 
 _ARROW = "application/vnd.apache.arrow.stream"
 
@@ -41,7 +38,7 @@ class Rows:
         with self._wire.answer("POST", "/v1/query", content=lambda: body, headers=headers) as found:
             try:
                 self.versions = json.loads(found.headers.get("x-blockstore-versions", "{}"))
-                coming = pa.ipc.open_stream(io.BufferedReader(Body(pieces(found)), 1 << 20))
+                coming = pa.ipc.open_stream(io.BufferedReader(_Body(pieces(found)), 1 << 20))
             except (ValueError, OSError) as error:
                 raise _broken(error) from error
             with (
@@ -79,6 +76,30 @@ class Rows:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+class _Body(io.RawIOBase):
+    """A response body as a file that is read once, from front to back, in bounded memory. Errors
+    are those of the pieces."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        while not self._held:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._held = memoryview(piece)
+        size = min(len(view), len(self._held))
+        view[:size] = self._held[:size]
+        self._held = self._held[size:]
+        return size
 
 
 class _Batches:

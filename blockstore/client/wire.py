@@ -32,8 +32,6 @@ from blockstore.world import World
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Wire", "pieces"]
-
 _TRIES = 4
 _LONGEST_WAIT_S = 30.0
 _BY_STATUS: Mapping[int, type[BlockstoreError]] = {

@@ -24,17 +24,6 @@ from blockstore.errors import Invalid
 from blockstore.format.texts import check_text
 from blockstore.names import chunk_path, is_chunk_path, sources_path
 
-__all__ = [
-    "BlockMeta",
-    "ChunkFile",
-    "ColumnStats",
-    "Job",
-    "Parent",
-    "StatValue",
-    "StreamKey",
-    "VisibleBy",
-]
-
 StatValue = bool | int | float | str
 """A statistic as JSON holds it; ``statistics.py`` says how each Arrow type is written."""
 

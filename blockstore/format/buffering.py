@@ -15,8 +15,6 @@ import pyarrow as pa
 
 from blockstore.format.coded import text_bytes
 
-__all__ = ["Held"]
-
 
 class Held:
     """Batches in the order in which they came."""

@@ -24,13 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.bucket.api import ReadBucket
-from blockstore.bucket.reading import RangeFile
+from blockstore.bucket.range_file import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import coded_texts, decoded
 from blockstore.format.unreadable import UNREADABLE
-
-__all__ = ["JudgeGroups", "read_batches", "read_chunk", "read_part"]
 
 _WHOLE = 4 * 1024 * 1024
 

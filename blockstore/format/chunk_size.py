@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from blockstore.errors import Invalid
 
-__all__ = ["LARGEST_CHUNK_BYTES", "check_chunk_size"]
-
 _MIB = 1024 * 1024
 LARGEST_CHUNK_BYTES = 512 * _MIB
 

@@ -23,8 +23,6 @@ from blockstore.format.block import ColumnStats
 from blockstore.format.definition import Definition
 from blockstore.format.statistics import Comparable, Tally, columns_of, count_nans, extremes
 
-__all__ = ["ChunkStatistics", "StatisticsPlan"]
-
 _LONG_BYTES = 4_000
 """Below Parquet's limit of 4,096 bytes for a bound."""
 

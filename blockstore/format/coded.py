@@ -28,8 +28,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["check_codes", "coded_texts", "decoded", "renumbered", "text_bytes", "with_codes"]
-
 _CODE_BYTES = 4
 """A text that is not coded takes as many bytes for its length alone."""
 

@@ -12,8 +12,6 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-__all__ = ["exactly"]
-
 
 @lru_cache(maxsize=256)
 def exactly(kind: pa.DataType) -> Callable[[Decimal], Decimal]:

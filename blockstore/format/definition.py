@@ -12,23 +12,30 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.document import Document
 from blockstore.format.features import refuse_unknown
-from blockstore.format.fields import field_id, number
+from blockstore.format.fields import (
+    NOT_NULL,
+    canonical_field,
+    check_names,
+    check_new_names,
+    field_id,
+    named,
+    number,
+)
 from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.format.properties import Properties
 from blockstore.format.schema import canonical, deserialize, serialize
-from blockstore.format.types import is_sortable, is_time
-
-__all__ = ["Definition"]
+from blockstore.format.types import can_widen, canonical_type, is_sortable, is_time
 
 T = TypeVar("T")
 
@@ -158,6 +165,66 @@ class Definition:
             )
         except Invalid as error:
             raise Corrupt(f"{subject} contradicts itself: {error}") from None
+
+
+def evolve(
+    definition: Definition,
+    *,
+    add: Iterable[pa.Field] = (),
+    widen: Mapping[str, pa.DataType] | None = None,
+) -> Definition:
+    """The definition with columns added at the end and types widened, under the next schema id."""
+    added = [_added(column) for column in add]
+    wider = dict(widen or {})
+    if not added and not wider:
+        return definition
+    fields = []
+    for column in definition.schema:
+        kind = wider.pop(column.name, None)
+        fields.append(column if kind is None else _widened(column, kind))
+    if wider:
+        raise Invalid(
+            f"cannot widen {named(wider)}: no such column; the columns are "
+            f"{named(definition.schema.names)}"
+        )
+    check_new_names(column.name for column in added)
+    check_names([column.name for column in (*fields, *added)])
+    fresh, last = number(added, definition.last_field_id)
+    schema = pa.schema([*fields, *fresh], definition.schema.metadata)
+    schema_id = definition.schema_id + 1
+    return replace(
+        definition,
+        schema=schema,
+        schema_id=schema_id,
+        schemas={**definition.schemas, schema_id: schema},
+        last_field_id=last,
+    )
+
+
+def _added(field: pa.Field) -> pa.Field:
+    fresh = canonical_field(field)
+    if (fresh.metadata or {}).get(NOT_NULL) == b"true":
+        raise Invalid(
+            f"column {field.name!r} is to be added as not null, but the rows already written have "
+            "no value for it: "
+            "add it as nullable"
+        )
+    return fresh
+
+
+def _widened(field: pa.Field, kind: pa.DataType) -> pa.Field:
+    wanted = canonical_type(kind, field.name)
+    if not can_widen(field.type, wanted) or field.type.equals(wanted):
+        raise Invalid(
+            f"column {field.name!r} cannot be widened from {field.type} to {wanted}: integers go "
+            "into larger "
+            "integers, float into double, decimals into more digits at the same scale"
+        )
+    if pt.is_nested(field.type):
+        raise Invalid(
+            f"column {field.name!r} is nested ({field.type}): only plain columns can be widened"
+        )
+    return field.with_type(wanted)
 
 
 def _check_schemas(definition: Definition) -> None:

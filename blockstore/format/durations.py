@@ -10,8 +10,6 @@ import re
 
 from blockstore.errors import Invalid
 
-__all__ = ["format_duration", "parse_duration"]
-
 _MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _PART = re.compile(r"([0-9]{1,12})(ms|w|d|h|m|s)")
 _LIMIT_MS = 1_000 * 365 * 86_400_000

@@ -24,8 +24,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-__all__ = ["open_parquet", "rows_per_group"]
-
 _LEVEL = 1
 _SMALL_ROWS = 10_000
 _SAMPLE = 8_192

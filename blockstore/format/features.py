@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from blockstore.errors import NewerFormat
 
-__all__ = ["FORMAT_VERSION", "KNOWN", "UPLOADS", "refuse_newer", "refuse_unknown"]
-
 FORMAT_VERSION = 1
 """The version of every object of the format that this release writes, and the highest that it
 reads."""

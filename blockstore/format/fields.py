@@ -21,19 +21,6 @@ import pyarrow.types as pt
 from blockstore.errors import Invalid
 from blockstore.format.types import canonical_type
 
-__all__ = [
-    "FIELD_ID",
-    "NOT_NULL",
-    "RESERVED",
-    "canonical_field",
-    "check_names",
-    "check_new_names",
-    "field_id",
-    "is_reserved",
-    "number",
-    "required",
-]
-
 FIELD_ID = b"PARQUET:field_id"
 NOT_NULL = b"blockstore.not_null"
 
@@ -152,3 +139,11 @@ def _number_children(kind: pa.DataType, last: int) -> tuple[pa.DataType, int]:
         (element,), last = number((kind.value_field,), last)
         return pa.list_(element), last
     return kind, last
+
+
+def named(columns: Iterable[str], shown: int = 12) -> str:
+    """The names of columns for a message, at most ``shown`` of them."""
+    every = [repr(name) for name in columns]
+    return ", ".join(every[:shown]) + (
+        f" and {len(every) - shown} more" if len(every) > shown else ""
+    )

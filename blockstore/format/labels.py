@@ -15,8 +15,6 @@ from blockstore.errors import Invalid
 from blockstore.format.fields import is_reserved
 from blockstore.format.texts import check_text
 
-__all__ = ["MAX_LABEL", "check_labels", "check_new_labels", "labels_like"]
-
 MAX_LABEL = 1_000
 """Characters of a label's name, and of its value."""
 

@@ -17,16 +17,6 @@ from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
 from blockstore.names import deletion_mark_key, no_compact_mark_key
 
-__all__ = [
-    "DeletionMark",
-    "MarkReason",
-    "NoCompactMark",
-    "NoCompactReason",
-    "decode_deletion_mark",
-    "decode_no_compact_mark",
-    "encode_mark",
-]
-
 
 class MarkReason(StrEnum):
     """Why a block is to be deleted."""

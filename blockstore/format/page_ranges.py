@@ -21,8 +21,6 @@ from blockstore.format.row_groups import told_columns
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["PageRange", "page_ranges"]
-
 PageRange = tuple[int | str | None, int | str | None]
 """The least and the greatest value of a page, whole numbers and times as integers of the column's
 unit; None = not told."""

@@ -23,8 +23,6 @@ import pyarrow as pa
 
 from blockstore.format.thrift import MALFORMED, struct_at
 
-__all__ = ["ColumnPages", "PageBounds", "column_pages", "dictionary_bytes"]
-
 _TAIL_BYTES = 8
 _MOST_INDEX_BYTES = 16 << 20
 _MOST_BYTES = 1 << 62

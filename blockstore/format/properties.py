@@ -20,8 +20,6 @@ from typing import TypeVar
 from blockstore.errors import Invalid
 from blockstore.format.durations import format_duration, parse_duration
 
-__all__ = ["UPLOAD_TIMEOUT_S", "Consistency", "Isolation", "Properties"]
-
 UPLOAD_TIMEOUT_S = 24 * 3600
 """An upload gives up after this; what is older than ``partial_delay`` is therefore nobody's."""
 

@@ -24,8 +24,6 @@ from blockstore.format.statistics import Tally
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["row_group_statistics", "told_columns"]
-
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 

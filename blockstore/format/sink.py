@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket, ObjectWriter
 
-__all__ = ["MemorySink", "Sink", "StreamSink"]
-
 _PIECE = 4 * 1024 * 1024
 
 

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-__all__ = ["is_sorted", "sort_order"]
-
 
 def sort_order(table: pa.Table, sort_by: Sequence[str]) -> pa.UInt64Array | None:
     """The positions of the rows in order, or None where they are in order already."""

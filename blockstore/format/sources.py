@@ -19,8 +19,6 @@ from blockstore.format.block import ChunkFile
 from blockstore.format.unreadable import UNREADABLE
 from blockstore.names import is_ulid, object_key, sources_path
 
-__all__ = ["INLINE", "decode_sources", "encode_sources", "hash_sources", "write_sources"]
-
 INLINE = 1000
 """At most so many sources stand in meta.json itself."""
 

@@ -29,21 +29,6 @@ from blockstore.errors import Corrupt
 from blockstore.format.block import ColumnStats, StatValue
 from blockstore.format.types import is_primitive
 
-__all__ = [
-    "Comparable",
-    "Tally",
-    "collect",
-    "columns_of",
-    "comparable",
-    "count_nans",
-    "decode",
-    "encode",
-    "extremes",
-    "lower_bound",
-    "merge",
-    "upper_bound",
-]
-
 Comparable = bool | int | float | str | Decimal
 """A bound as Python compares it; one type a column type, temporal values as integers of the
 column's unit."""

@@ -15,8 +15,6 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["is_limited", "not_storable"]
-
 
 def is_limited(kind: pa.DataType) -> bool:
     """Whether arrays of this type can hold such values, at any depth."""

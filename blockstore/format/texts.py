@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from blockstore.errors import Invalid
 
-__all__ = ["check_text"]
-
 
 def check_text(what: str, text: object, *, limit: int) -> None:
     """Raise Invalid unless ``text`` is text of at most ``limit`` characters that can be written as

@@ -10,8 +10,6 @@ from __future__ import annotations
 import struct as packed
 from typing import Any
 
-__all__ = ["MALFORMED", "struct_at"]
-
 MALFORMED = (
     IndexError,
     KeyError,

@@ -22,8 +22,6 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 
-__all__ = ["can_widen", "canonical_type", "fits", "is_primitive", "is_sortable", "is_time"]
-
 _DECIMAL_DIGITS = 38
 _ELEMENT = "element"
 

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["UNREADABLE"]
-
 UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 """The last one for a column whose name in the footer is no UTF-8."""

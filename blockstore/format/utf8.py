@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["first_not_text", "holds_text"]
-
 _FEW = 256
 """So few values are validated in less time than it takes to find out whether they need to be."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as pt
 
-__all__ = ["without_views"]
-
 
 def without_views(column: pa.Array) -> pa.Array:
     """The column with the same values, each list view a list; the column itself where there is

@@ -260,14 +260,14 @@ class Committer:
         index now. ``state`` moves on."""
         put = self._put(attempt, entry, deadline, fresh=fresh, before=before)
         if put is not None:
-            above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
-            if above and stands and after is not None:
+            above, same = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
+            if above and same and after is not None:
                 payload = attempt.sent.pop(entry)
                 self.state = relinked(before, after, payload)
                 self._reader.looks.created(self.state, *put)
                 return True
             if above:
-                if not stands:
+                if not same:
                     self._drop()
                 self.catch_up()
                 return False
@@ -284,8 +284,8 @@ class Committer:
             return False
         asked_s = self._clock.monotonic_s()
         taken = self._ask(attempt, entry, lambda: self._reader.object(entry))
-        above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
-        if taken is None or not above or not stands:
+        above, same = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
+        if taken is None or not above or not same:
             self._drop()
             return False
         found = self._reader.decode(taken.data, entry, before.last)

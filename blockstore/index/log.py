@@ -45,7 +45,7 @@ from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.read import IndexReader, Loaded
-from blockstore.index.same_history import Standing
+from blockstore.index.same_history import Look
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -123,7 +123,7 @@ class Log:
         """Whether the entry that a state ends with is still there: one small request. False where
         the table was made again or put back since, and where that entry was collected; a cold read
         is safe for both."""
-        return self.reader.looks.look(state) is Standing.STANDS
+        return self.reader.looks.look(state) is Look.SAME
 
     def look_no_more(self) -> None:
         """What this thread has looked at ahead is for no later operation of it."""
@@ -167,8 +167,8 @@ class Log:
             except HistoryReplaced:
                 pass
         again = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
-        anew = again.poll()
-        same = known is not None and not self.replaced and anew.last == known.last
+        newest = again.poll()
+        same = known is not None and not self.replaced and newest.last == known.last
         return self if same else again
 
     def at(self, version: int) -> State:

@@ -52,7 +52,7 @@ from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.requests import Requests
-from blockstore.index.same_history import Looks, Standing
+from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
 from blockstore.names import (
@@ -344,7 +344,7 @@ class IndexReader:
                 return True
         except BlockstoreError:
             return True  # its fold reports it
-        return self.looks.look(state) is not Standing.OTHER
+        return self.looks.look(state) is not Look.OTHER
 
     def _try_cold(self) -> Loaded | None:
         boundary, named = self._first_looks()

@@ -22,7 +22,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from blockstore.collector import uncollected
 from blockstore.errors import Corrupt
 from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.format.meta import from_dict, to_dict
@@ -198,19 +197,18 @@ class Rows:
     def _make(self, positions: Sequence[int]) -> list[LiveBlock]:
         picked = self.frame.take(pa.array(positions, pa.int64()))
         bulk = self._bulk.take(positions)
-        with uncollected():
-            return [
-                _block(*row)
-                for row in zip(
-                    picked["ulid"].to_pylist(),
-                    bulk["meta"].to_pylist(),
-                    bulk["sources"].to_pylist(),
-                    picked["version"].to_pylist(),
-                    picked["first_row_id"].to_pylist(),
-                    picked["excepted"].to_pylist(),
-                    strict=True,
-                )
-            ]
+        return [
+            _block(*row)
+            for row in zip(
+                picked["ulid"].to_pylist(),
+                bulk["meta"].to_pylist(),
+                bulk["sources"].to_pylist(),
+                picked["version"].to_pylist(),
+                picked["first_row_id"].to_pylist(),
+                picked["excepted"].to_pylist(),
+                strict=True,
+            )
+        ]
 
     def merged(self, gone: Iterable[int], new: Rows) -> Rows:
         """These rows without those at ``gone``, and with ``new``: what an overlay becomes once it

@@ -36,10 +36,10 @@ _REMEMBERED = 4
 """So many of the entries looked at last are requested by their ETag."""
 
 
-class Standing(Enum):
+class Look(Enum):
     """What is under the name of the entry with which a state ends."""
 
-    STANDS = "stands"
+    SAME = "same"
     OTHER = "other"
     MISSING = "missing"
 
@@ -58,23 +58,23 @@ class Looks:
         self._created: tuple[Link, float] | None = None
         """What this handle has created last, and when."""
 
-    def look(self, state: State) -> Standing:
+    def look(self, state: State) -> Look:
         """Whether the entry with which a state ends is still there: one small request, with a
         response without bytes (304) where that entry was written or looked at by this reader
         before."""
         if not state.last.commit:
-            return Standing.STANDS  # nothing is below the first entry
+            return Look.SAME  # nothing is below the first entry
         try:
             found = self._bucket.get(
                 entry_key(state.version), if_none_match=self._etags.get(state.last)
             )
         except NotModified:
-            return Standing.STANDS
+            return Look.SAME
         except ObjectMissing:
-            standing = Standing.MISSING
+            standing = Look.MISSING
         else:
-            standing = Standing.STANDS if self.holds(state, found) else Standing.OTHER
-        if standing is not Standing.STANDS:
+            standing = Look.SAME if self.holds(state, found) else Look.OTHER
+        if standing is not Look.SAME:
             self.forget()
         return standing
 
@@ -92,7 +92,7 @@ class Looks:
             standing = self.look(state)
         except BlockstoreError:
             return
-        if standing is Standing.STANDS:
+        if standing is Look.SAME:
             self._ahead[thread] = (state.last, started)
 
     def were_lately(self, state: State) -> bool:
@@ -134,11 +134,11 @@ class Looks:
             kept = [(one, known) for one, known in self._etags.items() if one != link]
             self._etags = dict([*kept[1 - _REMEMBERED :], (link, etag)])
 
-    def check(self, state: State, standing: Standing, boundary: int | None = None) -> bool:
+    def check(self, state: State, standing: Look, boundary: int | None = None) -> bool:
         """Whether a state is still of this table's history, after a look at it; False where its
         last entry was collected, and only a cold read decides. Raises HistoryReplaced. ``boundary``
         is a value of it that was read lately, if there is one."""
-        if standing is Standing.STANDS:
+        if standing is Look.SAME:
             return True
         if boundary is None or boundary < state.version:
             # Read again: it may have been read before the look, and the entry collected in between.
@@ -150,11 +150,7 @@ class Looks:
                 boundary = 0
         if boundary >= state.version:
             return False  # what is under its name now was left by a writer that stalled
-        why = (
-            "is another entry now"
-            if standing is Standing.OTHER
-            else "is gone, and was not collected"
-        )
+        why = "is another entry now" if standing is Look.OTHER else "is gone, and was not collected"
         raise self.replaced(state, f"{entry_key(state.version)} {why}")
 
     def check_now(self, state: State) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import META, split_block_key
 
 

@@ -24,8 +24,8 @@ from typing import TypeVar
 from blockstore.bucket.api import ObjectInfo, ReadBucket, is_there
 from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason, decode_deletion_mark
+from blockstore.format.meta import load_meta
 from blockstore.index.state import State
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Evidence

@@ -45,8 +45,7 @@ from blockstore.errors import (
 )
 from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
 from blockstore.format.document import sealed
-from blockstore.format.loading import load_meta
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.format.properties import UPLOAD_TIMEOUT_S
 from blockstore.lifecycle.holders import holders
 from blockstore.names import deletion_mark_key, meta_key, object_key

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from blockstore.errors import Conflict, Invalid
-from blockstore.format.definition import Definition
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.labels import labels_like
-from blockstore.format.schema import evolve
 from blockstore.format.texts import check_text
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation

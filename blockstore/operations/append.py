@@ -56,6 +56,9 @@ _WHY_LEFT = {
 }
 
 
+AppendOf = Callable[..., Append]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedBlock:
     """What became of a write.
@@ -109,8 +112,15 @@ class Publisher(ABC):
         """A context whose early checks serve no later operation, however it ends."""
 
     @abstractmethod
-    def publish(self, bucket: Bucket, world: World, meta: BlockMeta, message: str) -> AppendedBlock:
-        """Make a durable block visible."""
+    def publish(
+        self,
+        bucket: Bucket,
+        world: World,
+        meta: BlockMeta,
+        message: str,
+        append: AppendOf = Append,
+    ) -> AppendedBlock:
+        """Make a durable block visible. ``append`` makes the change that names the block."""
 
 
 def publisher_of(log: Log | None) -> Publisher:
@@ -140,7 +150,14 @@ class ByAge(Publisher):
     def own_looks(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def publish(self, bucket: Bucket, world: World, meta: BlockMeta, message: str) -> AppendedBlock:
+    def publish(
+        self,
+        bucket: Bucket,
+        world: World,
+        meta: BlockMeta,
+        message: str,
+        append: AppendOf = Append,
+    ) -> AppendedBlock:
         return _result(meta, version=None, published=False)
 
 
@@ -177,9 +194,16 @@ class ByEntry(Publisher):
         finally:
             self._log.look_no_more()
 
-    def publish(self, bucket: Bucket, world: World, meta: BlockMeta, message: str) -> AppendedBlock:
+    def publish(
+        self,
+        bucket: Bucket,
+        world: World,
+        meta: BlockMeta,
+        message: str,
+        append: AppendOf = Append,
+    ) -> AppendedBlock:
         for _ in range(_UPLOADS):
-            change = Append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
+            change = append(commit=world.ids.ulid(), blocks=(meta,), job=meta.job, message=message)
             try:
                 committed = self._log.commit(change)
             except BlockCondemned as error:
@@ -205,16 +229,22 @@ class ByEntry(Publisher):
 
 
 def append_block(
-    bucket: Bucket, world: World, log: Log | None, meta: BlockMeta, *, message: str = ""
+    bucket: Bucket,
+    world: World,
+    log: Log | None,
+    meta: BlockMeta,
+    *,
+    message: str = "",
+    append: AppendOf = Append,
 ) -> AppendedBlock:
     """Make a block whose chunks are uploaded durable and, with a log, visible.
 
-    Its upload began when its ULID was drawn.
+    Its upload began when its ULID was drawn. ``append`` makes the change that names the block.
     """
     publisher = publisher_of(log)
     with publisher.own_looks():
         durable = _durable(bucket, world, publisher, meta)
-        return publish(bucket, world, log, durable, message=message)
+        return publisher.publish(bucket, world, durable, message, append)
 
 
 def publish(
@@ -272,6 +302,8 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
             f"the rows of job {meta.job.app!r}, batch {meta.job.batch}, were not published: once "
             f"{then}, run the same job again"
         )
+    if meta.visible_by is VisibleBy.INDEX:
+        return f"the rows of block {meta.sources[0]} were not published: once {then}, run it again"
     return (
         f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once "
         f"{then}, append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by "

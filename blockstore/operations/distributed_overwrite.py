@@ -30,7 +30,7 @@ from blockstore.errors import Conflict, NotFound, VersionExpired
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.labels import check_labels, check_new_labels
-from blockstore.format.written import WrittenChunks
+from blockstore.format.new_block import WrittenChunks
 from blockstore.ids import ulid_time_ms
 from blockstore.index.entry import Operation
 from blockstore.index.state import State

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
 from blockstore.format.sources import write_sources
 from blockstore.format.statistics import decode
-from blockstore.format.written import WrittenChunks, block_meta, to_ms
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.lifecycle.upload import copy_file, finish_upload

@@ -23,11 +23,12 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
-from blockstore.format.schema import cast_batch, with_reserved
+from blockstore.format.new_block import WrittenChunks, block_meta
+from blockstore.format.schema import with_reserved
 from blockstore.format.sources import write_sources
-from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.ids import ulid_time_ms
 from blockstore.index.state import State
 from blockstore.lifecycle.upload import finish_upload, in_time, upload_again

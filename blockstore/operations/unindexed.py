@@ -118,7 +118,7 @@ class Unindexed(Contents):
 
 def declare(bucket: Bucket, world: World, definition: Definition) -> BlockMeta:
     """Upload a block without rows, by which every process knows the table before there are any."""
-    from blockstore.format.written import WrittenChunks, block_meta
+    from blockstore.format.new_block import WrittenChunks, block_meta
     from blockstore.lifecycle.upload import finish_upload
 
     now_ms = world.clock.now_ms()

@@ -19,7 +19,7 @@ from typing import Any
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockCondemned, Indeterminate, Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.labels import check_new_labels
 from blockstore.format.texts import check_text

@@ -31,8 +31,6 @@ from blockstore.predicate.nodes import (
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
-__all__ = ["columns_of_expression", "names_of", "to_expression", "to_scalar"]
-
 
 def to_expression(node: Node) -> pc.Expression:
     """The expression; a dot in a column's name is part of the name."""

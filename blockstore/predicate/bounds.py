@@ -16,8 +16,6 @@ from blockstore.predicate.literals import TIMED, kind_of, unit_ns
 from blockstore.predicate.nodes import Column, Key
 from blockstore.predicate.prune import Bounds, BoundsOf
 
-__all__ = ["bounds_from_statistics"]
-
 
 def bounds_from_statistics(
     stats: Mapping[str, ColumnStats],

@@ -12,8 +12,6 @@ from blockstore.predicate import literals
 from blockstore.predicate.literals import Kind, kind_of, one_of
 from blockstore.predicate.nodes import FALSE, Column, IsNull, Node, Op, Prefix, find_column
 
-__all__ = ["leaf"]
-
 _SETS = {"in": False, "not in": True}
 _NULLS = {"is null": False, "is not null": True}
 _PREFIX = "starts with"

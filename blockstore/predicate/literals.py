@@ -32,20 +32,6 @@ import pyarrow as pa
 
 from blockstore.predicate.nodes import FALSE, Column, Compare, IsNull, Key, Node, OneOf, Op
 
-__all__ = [
-    "TIMED",
-    "Kind",
-    "Literal",
-    "Temporal",
-    "compare",
-    "key_of",
-    "kind_of",
-    "literal_of",
-    "moment",
-    "one_of",
-    "unit_ns",
-]
-
 DAY_NS = 86_400_000_000_000
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()

@@ -19,26 +19,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "Always",
-    "And",
-    "Column",
-    "Compare",
-    "IsNull",
-    "Key",
-    "Node",
-    "OneOf",
-    "Op",
-    "Or",
-    "Prefix",
-    "columns_of",
-    "conjunction",
-    "disjunction",
-    "find_column",
-]
-
 Key: TypeAlias = bool | int | float | Decimal | str | bytes
 
 

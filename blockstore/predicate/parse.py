@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from sqlglot import exp
 
-__all__ = ["Condition", "Predicate", "between", "parse", "parse_filters", "parse_weakened"]
-
 Condition: TypeAlias = "str | pc.Expression | Predicate | None"
 """What a caller may hand in as ``where``."""
 

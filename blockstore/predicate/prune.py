@@ -31,8 +31,6 @@ from blockstore.predicate.nodes import (
     Prefix,
 )
 
-__all__ = ["Bounds", "BoundsOf", "Hull", "hull", "may", "must"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:

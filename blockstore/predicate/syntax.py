@@ -15,20 +15,6 @@ from sqlglot.dialects.duckdb import DuckDB
 from blockstore.predicate import literals
 from blockstore.predicate.literals import Kind, Literal
 
-__all__ = [
-    "ALLOWED",
-    "Dialect",
-    "NotUnderstood",
-    "bare",
-    "holds_column",
-    "is_double",
-    "literal",
-    "position",
-    "refuse",
-    "split_pattern",
-    "text",
-]
-
 ALLOWED = (
     "a condition is made of comparisons of one column with a literal (= <> < <= > >=), IN (...), "
     "BETWEEN, IS NULL, "

@@ -42,8 +42,6 @@ from blockstore.predicate.syntax import (
     text,
 )
 
-__all__ = ["Translator"]
-
 _OPS = {exp.EQ: Op.EQ, exp.NEQ: Op.NE, exp.LT: Op.LT, exp.LTE: Op.LE, exp.GT: Op.GT, exp.GTE: Op.GE}
 
 _KNOWN_ARGS = frozenset(

@@ -6,8 +6,9 @@ Its parts are loaded when they are used: who plans need not read.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from blockstore.lazy import lazy
 
 if TYPE_CHECKING:
     from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
@@ -29,24 +30,12 @@ __all__ = [
     "read_plan",
 ]
 
-_LAZY = {
-    "ColumnRead": "blockstore.scan.chunk",
-    "HIDDEN": "blockstore.scan.chunk",
-    "Pruned": "blockstore.scan.plan",
-    "ScanChunk": "blockstore.scan.chunk",
-    "ScanGroup": "blockstore.scan.chunk",
-    "ScanPlan": "blockstore.scan.plan",
-    "Snapshot": "blockstore.scan.snapshot",
-    "TimeRange": "blockstore.scan.plan",
-    "count_rows": "blockstore.scan.execute",
-    "plan_scan": "blockstore.scan.plan",
-    "read_plan": "blockstore.scan.execute",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'blockstore.scan' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy(
+    __name__,
+    {
+        ".chunk": ("ColumnRead", "HIDDEN", "ScanChunk", "ScanGroup"),
+        ".execute": ("count_rows", "read_plan"),
+        ".plan": ("Pruned", "ScanPlan", "TimeRange", "plan_scan"),
+        ".snapshot": ("Snapshot",),
+    },
+)

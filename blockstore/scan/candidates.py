@@ -22,10 +22,7 @@ from blockstore.predicate import Predicate
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds
 from blockstore.scan.sieve import sieve
-from blockstore.scan.snapshot import Snapshot
-from blockstore.scan.streams import labels_of
-
-__all__ = ["Candidate", "Candidates", "candidates"]
+from blockstore.scan.snapshot import Snapshot, labels_of
 
 Mask = npt.NDArray[np.bool_]
 

@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from blockstore.format.block import ChunkFile
 
-__all__ = ["HIDDEN", "ColumnRead", "ScanChunk", "ScanGroup"]
-
 HIDDEN = pa.schema([("_source", pa.string()), ("_row_id", pa.int64()), ("_version", pa.int64())])
 """The columns that are read only when asked for by name."""
 

@@ -21,8 +21,6 @@ from blockstore.format.schema import deserialize
 from blockstore.predicate.nodes import find_column
 from blockstore.scan.chunk import HIDDEN, ColumnRead
 
-__all__ = ["Columns", "Schemas", "reads_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:

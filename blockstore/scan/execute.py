@@ -24,8 +24,6 @@ from blockstore.scan.plan import ScanPlan
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
 
-__all__ = ["count_each", "count_rows", "read_part", "read_plan"]
-
 _SMALL_BYTES = 16 * 1024 * 1024
 _WINDOW_BYTES = 64 * 1024 * 1024
 _WINDOW_CHUNKS = 64

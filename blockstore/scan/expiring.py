@@ -19,8 +19,6 @@ from blockstore.errors import BlockstoreError, ObjectMissing, VersionExpired
 from blockstore.index.log import Log
 from blockstore.world import World
 
-__all__ = ["batches_or_expired", "or_expired"]
-
 
 @contextmanager
 def or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterator[None]:

@@ -19,8 +19,6 @@ from blockstore.predicate.prune import Bounds, BoundsOf
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
 
-__all__ = ["judge_groups"]
-
 
 def judge_groups(plan: ScanPlan, chunk: ScanChunk) -> JudgeGroups | None:
     """What tells of each row group of the chunk's file whether it may hold rows of the plan;

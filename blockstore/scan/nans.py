@@ -13,8 +13,6 @@ import pyarrow.types as pt
 
 from blockstore.scan.chunk import ScanChunk
 
-__all__ = ["may_hold_nan"]
-
 
 def may_hold_nan(chunks: Iterable[ScanChunk], field: pa.Field) -> bool:
     """Whether a stored column of chunks of one schema may hold NaN: their statistics count them,

@@ -28,8 +28,6 @@ from blockstore.scan.ranges import Ranges, can_hold
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["PagedColumn", "PagesOf", "matching_rows", "read_pages"]
-
 _MOST_PAGES = 4_096
 _MOST_CHARACTERS = 65_536
 """Of all bounds that are texts: they are kept, and long texts are seldom sorted by."""

@@ -30,8 +30,6 @@ from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["Pruned", "ScanPlan", "TimeRange", "check_given", "plan_scan"]
-
 TimeRange = tuple[object, object]
 """``(start, end)``: start inclusive, end exclusive, None = open; datetimes, dates, texts, or
 milliseconds as int."""

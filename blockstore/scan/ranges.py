@@ -19,8 +19,6 @@ from blockstore.predicate.literals import Kind
 from blockstore.predicate.nodes import Key
 from blockstore.predicate.prune import Bounds, Hull
 
-__all__ = ["Range", "Ranges", "can_hold", "range_over"]
-
 Range = tuple[Key | None, Key | None]
 """The least and the greatest value; None = unknown."""
 

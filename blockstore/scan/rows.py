@@ -19,8 +19,6 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.groups import judge_groups
 from blockstore.scan.plan import ScanPlan
 
-__all__ = ["RowReader"]
-
 _BATCH_ROWS = 65_536
 
 

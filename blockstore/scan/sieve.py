@@ -31,8 +31,6 @@ from blockstore.scan.columns import Schemas
 from blockstore.scan.ranges import Range, Ranges, can_hold, range_over
 from blockstore.scan.snapshot import Snapshot
 
-__all__ = ["Sieved", "sieve"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sieved:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
+
+import orjson
 
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.rows import KEPT, LiveBlock, visible_rows
 from blockstore.index.state import State
 from blockstore.scan.columns import Columns
-from blockstore.scan.streams import labels_of
 
 if TYPE_CHECKING:
     from blockstore.lifecycle.cover import ChosenBlock
     from blockstore.lifecycle.list_path import Listed
-
-__all__ = ["Snapshot"]
 
 _FEW = 64
 """To look at so many blocks one by one takes less than to load Arrow's functions."""
@@ -112,6 +111,13 @@ class Snapshot:
             visible_rows(self.blocks) if len(self.blocks) <= _FEW else _visible_rows(self.blocks)
         )
         return None if whole is None else whole + sum(block.meta.rows for block in self.listed)
+
+
+@lru_cache(maxsize=4096)
+def labels_of(stream: str) -> Mapping[str, str]:
+    """The labels of a value of the index's column ``stream``."""
+    found: dict[str, str] = orjson.loads(stream)["labels"]
+    return found
 
 
 def _visible_rows(blocks: Blocks) -> int | None:

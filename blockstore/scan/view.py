@@ -24,8 +24,6 @@ from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
-__all__ = ["Scan", "TableSnapshot"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableSnapshot:

@@ -27,8 +27,6 @@ from typing import Any, Generic, TypeVar, cast
 
 from blockstore.errors import Invalid
 
-__all__ = ["Config", "ConfigFile", "Key", "Named", "Reader", "Secret", "Section"]
-
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
 """From a value as TOML or the environment holds it, and what an error calls it, to the program's

@@ -10,33 +10,16 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from blockstore.errors import Invalid
 from blockstore.format.durations import parse_duration
 from blockstore.service.config import Reader
-from blockstore.service.sizes import parse_size
-
-__all__ = [
-    "between",
-    "cores",
-    "count",
-    "duration_ms",
-    "duration_s",
-    "folder",
-    "items",
-    "labels",
-    "number",
-    "one_of",
-    "optional",
-    "path",
-    "size",
-    "switch",
-    "text",
-]
 
 _SWITCHES = {
     "true": True,
@@ -48,6 +31,21 @@ _SWITCHES = {
     "off": False,
     "0": False,
 }
+
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+}
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?)\s*([a-z]*)")
 
 
 def text(value: Any, name: str) -> str:
@@ -101,8 +99,29 @@ def duration_ms(value: Any, name: str) -> int:
     return round(parse_duration(value, name) * 1000)
 
 
-size: Reader = parse_size
-"""A size such as ``512MiB``, in bytes."""
+def size(value: Any, name: str) -> int:
+    """A size such as ``512MiB``, in bytes. Units are powers of 1024 (KiB, MiB, GiB, TiB) or of 1000
+    (kB, MB, GB, TB); a bare number is bytes."""
+    text = (
+        str(value).strip().lower()
+        if isinstance(value, (str, int)) and not isinstance(value, bool)
+        else ""
+    )
+    match = _SIZE.fullmatch(text)
+    if match is None or match[2] not in _UNITS:
+        raise Invalid(
+            f'{name} is {value!r}, expected a size such as "512MiB" (units KiB MiB GiB TiB kB MB '
+            "GB TB)"
+        )
+    return int(Decimal(match[1]) * _UNITS[match[2]])
+
+
+def format_size(size: int) -> str:
+    """The shortest exact text of a size: 1073741824 is ``1GiB``."""
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size and size % unit == 0:
+            return f"{size // unit}{name}"
+    return str(size)
 
 
 def cores(value: Any, name: str) -> int:

@@ -11,8 +11,6 @@ from blockstore.errors import Invalid
 from blockstore.service import kinds
 from blockstore.service.config import Key
 
-__all__ = ["Listening", "http_keys", "listening"]
-
 _LAST_PORT = 65_535
 
 

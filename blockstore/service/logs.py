@@ -24,8 +24,6 @@ from typing import TextIO
 from blockstore.service import kinds
 from blockstore.service.config import Key, Section
 
-__all__ = ["LOG", "JsonLines", "LogSettings", "TextLines", "about", "set_up"]
-
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 _about: ContextVar[Mapping[str, object]] = ContextVar("blockstore_log_fields", default=_NOTHING)
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

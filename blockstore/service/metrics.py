@@ -24,19 +24,7 @@ from starlette.routing import Route
 
 from blockstore.clock import Clock
 from blockstore.index.boundary import BoundaryCounts
-from blockstore.service.prices import CLASS_OF, MonthlyCost, Prices
-from blockstore.service.requests import Billed
-
-__all__ = [
-    "BucketRequests",
-    "Source",
-    "boundary_totals",
-    "counter",
-    "gauge",
-    "histogram",
-    "metrics_route",
-    "total",
-]
+from blockstore.service.billing import CLASS_OF, Billed, MonthlyCost, Prices
 
 Labels = Mapping[str, Sequence[str]]
 """The values that each label may take, as far as they are known beforehand."""

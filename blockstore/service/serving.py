@@ -31,8 +31,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from blockstore.errors import Invalid
 from blockstore.service.listening import Listening
 
-__all__ = ["PAGE_POLICY", "Health", "SecurityHeaders", "Server", "health_routes"]
-
 _logger = logging.getLogger(__name__)
 
 PAGE_POLICY = (

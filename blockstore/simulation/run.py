@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from blockstore.care.marking import Marker, MarkKind
+from blockstore.care.marks import Marker, MarkKind
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.simulation.bucket import SimulatedBucket

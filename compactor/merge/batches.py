@@ -20,8 +20,6 @@ import pyarrow.parquet as pq
 from blockstore.compactor.merge.weight import Weight
 from blockstore.format.coded import text_bytes
 
-__all__ = ["batches"]
-
 _MOST_ROWS = 65_536
 _FIRST_ROWS, _UNSURE_ROWS, _GROWTH = 64, 1_024, 2
 _TOO_LARGE = 4

@@ -16,9 +16,6 @@ import pyarrow as pa
 from blockstore.compactor.merge.kway import Piece
 from blockstore.compactor.merge.run import Run
 
-__all__ = ["Chain"]
-
-
 _AHEAD = 2
 """What a run behind the first may buffer, as a multiple of what it was taken for."""
 

@@ -42,8 +42,6 @@ from blockstore.format.coded import check_codes
 from blockstore.format.schema import adapt
 from blockstore.format.unreadable import UNREADABLE
 
-__all__ = ["ChunkRun", "ChunkSpec"]
-
 _WHOLE_BYTES = 256 << 10
 """A chunk of at most this many bytes in memory is read at once, which costs a fraction of reading
 in batches."""

@@ -23,8 +23,6 @@ import pyarrow.parquet as pq
 from blockstore.format.coded import coded_texts
 from blockstore.format.pages import dictionary_bytes
 
-__all__ = ["carried", "with_small_dictionaries"]
-
 _DICTIONARY_BYTES = 16 << 10
 """What the dictionaries of all columns of a file may take together, decompressed.
 

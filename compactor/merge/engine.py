@@ -18,35 +18,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from blockstore.bucket.api import Bucket
 from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.errors import BlockstoreError, Corrupt
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
-from blockstore.format.written import WrittenChunks
+from blockstore.format.new_block import WrittenChunks
 from blockstore.world import World
 
-__all__ = [
-    "DamagedInput",
-    "MergeEngine",
-    "MergeInput",
-    "MergeOptions",
-    "MergeTask",
-    "Merged",
-    "MergesTogether",
-    "Told",
-    "untold",
-]
-
-Told = Callable[[float], None]
-"""Hears how much of what was asked has ended, from 0 to 1, whenever more has; called from any
+Progress = Callable[[float], None]
+"""Is called with the share of the merges that has ended, from 0 to 1, when it grows; from any
 thread."""
 
 
-def untold(_: float) -> None:
-    """A ``Told`` that nobody listens to."""
+def no_progress(_: float) -> None:
+    """A ``Progress`` that does nothing."""
 
 
 class DamagedInput(Corrupt):
@@ -140,9 +128,9 @@ class MergeEngine(Protocol):
         ...
 
 
-class MergesTogether(Protocol):
-    """What an engine may be able to do beside: the merges of a whole pass side by side, mostly on
-    other machines."""
+@runtime_checkable
+class BatchEngine(MergeEngine, Protocol):
+    """An engine that does the merges of a complete pass at once, usually on other machines."""
 
     def merge_all(
         self,
@@ -150,8 +138,8 @@ class MergesTogether(Protocol):
         world: World,
         tasks: Sequence[MergeTask],
         options: MergeOptions,
-        told: Told = untold,
+        progress: Progress = no_progress,
     ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
-        """The place of each merge and its ``Merged``, or the error that ended it, as they are done.
-        Where an engine knows how far it is before that, it tells."""
+        """For each merge, as it ends: its place in ``tasks``, and its result or the error that
+        ended it. An engine that knows its progress before that reports it."""
         ...

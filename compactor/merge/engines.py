@@ -2,7 +2,7 @@
 
 An engine is a function that is called with ``Pieces``, the compactor's part of a merge, and returns
 a ``MergeEngine``. So it imports nothing of the compactor, and the compactor nothing of it. An engine
-may also do the merges of a whole pass side by side (``MergesTogether``).
+may also do the merges of a complete pass at once (``BatchEngine``).
 """
 
 from __future__ import annotations

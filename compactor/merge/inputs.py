@@ -15,8 +15,6 @@ from blockstore.compactor.merge.sources import Sources
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.format.statistics import decode
 
-__all__ = ["chunk_specs", "in_order"]
-
 _NAN: KeyPart = (1, 0)
 _NULL: KeyPart = (2, 0)
 

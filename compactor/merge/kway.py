@@ -31,9 +31,6 @@ import pyarrow as pa
 from blockstore.compactor.merge.order import Key, KeyPart, RowOrder
 from blockstore.compactor.merge.run import Run
 
-__all__ = ["KWay", "Piece"]
-
-
 _AHEAD = 2
 """What a run opened ahead may buffer, as a multiple of what it was taken for."""
 

@@ -26,6 +26,7 @@ from blockstore.compactor.merge.codes import carried
 from blockstore.compactor.merge.engine import Merged, MergeOptions, MergeTask
 from blockstore.compactor.merge.inputs import chunk_specs, in_order
 from blockstore.compactor.merge.order import RowOrder
+from blockstore.compactor.merge.preflight import Free, Needs, check_space, needs
 from blockstore.compactor.merge.pump import Sink, pump
 from blockstore.compactor.merge.result import PRODUCER, with_source_names
 from blockstore.compactor.merge.run import Run, Unsorted, depth
@@ -35,13 +36,10 @@ from blockstore.compactor.merge.spill import spill, spill_sorted
 from blockstore.compactor.merge.stage import Stage
 from blockstore.compactor.merge.weight import COLUMN_BYTES
 from blockstore.compactor.merge.workdir import merge_folder
-from blockstore.compactor.preflight import Free, Needs, check_space, needs
 from blockstore.errors import Corrupt
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.names import META
 from blockstore.world import World
-
-__all__ = ["LocalEngine"]
 
 _BUFFERS = 18
 _ROW_GROUP = 8

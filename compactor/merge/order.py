@@ -13,16 +13,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import total_ordering
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from blockstore.compactor.merge.raw_text import RawText
-
-__all__ = ["Key", "KeyPart", "RowOrder", "Words", "arrange", "descents", "key_part"]
 
 KeyPart: TypeAlias = tuple[int, Any]
 """``(0, value)``, ``(1, 0)`` for NaN or ``(2, 0)`` for null."""
@@ -34,6 +32,24 @@ _NAN: KeyPart = (1, 0)
 _NULL: KeyPart = (2, 0)
 _SIGN = np.uint64(1 << 63)
 _DIGIT_BITS, _MOST_DIGITS = 16, 2
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """Text that is not UTF-8, written by another program, as a value of a key.
+
+    Ordered by its bytes, also against Python's strings: code points order as their UTF-8 does.
+    """
+
+    data: bytes
+
+    def __lt__(self, other: object) -> bool:
+        if isinstance(other, RawText):
+            return self.data < other.data
+        if isinstance(other, str):
+            return self.data < other.encode()
+        return NotImplemented
 
 
 class RowOrder:

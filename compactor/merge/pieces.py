@@ -32,12 +32,10 @@ from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.compactor.merge.workdir import WorkDirectory, merge_folder
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import ChunkFile
-from blockstore.format.chunks import read_batches
-from blockstore.format.written import WrittenChunks
+from blockstore.format.chunk_reader import read_batches
+from blockstore.format.new_block import WrittenChunks
 from blockstore.names import object_key
 from blockstore.world import World
-
-__all__ = ["Pieces"]
 
 _SAMPLED = 8
 """The leading column of so many chunks, the largest, is looked at; of the others only the

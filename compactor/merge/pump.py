@@ -25,8 +25,6 @@ from blockstore.compactor.merge.run import Run
 from blockstore.compactor.merge.window import Sorter
 from blockstore.world import Pool
 
-__all__ = ["Sink", "pump"]
-
 Sink = Callable[[pa.Table], None]
 _Step = Callable[[], None]
 

@@ -16,10 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from blockstore.compactor.merge.order import KeyPart, key_part
-from blockstore.compactor.merge.raw_text import RawText
-
-__all__ = ["KeyRange"]
+from blockstore.compactor.merge.order import KeyPart, RawText, key_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,7 @@ import pyarrow as pa
 from blockstore.compactor.merge.engine import Merged, MergeTask
 from blockstore.compactor.merge.sources import SOURCE, Sources
 from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
-from blockstore.format.written import block_meta
-
-__all__ = ["PRODUCER", "merged_block", "with_source_names"]
+from blockstore.format.new_block import block_meta
 
 PRODUCER = "compactor"
 

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from blockstore.compactor.merge.order import KeyPart
 
-__all__ = ["Run", "TableRun", "Unsorted", "depth"]
-
 
 class Unsorted(Exception):
     """A run's rows are not in the order that its block promises: sort it, then merge again."""

@@ -22,8 +22,6 @@ from blockstore.compactor.merge.weight import Varying, row_width, varying
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import with_codes
 
-__all__ = ["Shared"]
-
 _INFLATION = 3
 """Arrow bytes a byte of compressed Parquet, roughly."""
 

@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 
 from blockstore.compactor.merge.engine import DamagedInput
 
-__all__ = ["SOURCE", "Sources"]
-
 SOURCE = "_source"
 
 

@@ -24,8 +24,6 @@ from blockstore.compactor.merge.stage import Stage
 from blockstore.compactor.merge.workdir import work_disk
 from blockstore.world import Pool
 
-__all__ = ["SpilledRun", "pack", "spill", "spill_sorted"]
-
 _BATCH_BYTES = 1 << 18
 
 

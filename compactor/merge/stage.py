@@ -25,8 +25,6 @@ from blockstore.errors import ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 
-__all__ = ["Stage", "Staged"]
-
 _PIECE_BYTES = 1 << 20
 
 

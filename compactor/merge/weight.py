@@ -23,17 +23,6 @@ import pyarrow.parquet as pq
 
 from blockstore.format.pages import ColumnPages, column_pages
 
-__all__ = [
-    "COLUMN_BYTES",
-    "STREAM_BYTES",
-    "Varying",
-    "Weight",
-    "row_width",
-    "varying",
-    "weigh",
-    "weigh_plain",
-]
-
 STREAM_BYTES = 64 << 10
 """Read-ahead a column of an open chunk: small, since a merge keeps many chunks open."""
 

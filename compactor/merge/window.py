@@ -17,8 +17,6 @@ from blockstore.compactor.merge.kway import Piece
 from blockstore.compactor.merge.order import Key, RowOrder, arrange, descents
 from blockstore.compactor.merge.run import Unsorted
 
-__all__ = ["Sorter"]
-
 _TAKEN_ROWS = 1 << 17
 """Rows are gathered so many at a time: arrays of a few megabytes lie where those of the window
 before lay, while for large ones the system clears new pages every time, which took longer than to

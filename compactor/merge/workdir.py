@@ -22,15 +22,6 @@ from blockstore.errors import Invalid, NoSpace, Unavailable
 from blockstore.names import BOUNDARY, META, entry_key, is_ulid
 from blockstore.scratch import HeldFolder
 
-__all__ = [
-    "NoWorkDirectory",
-    "WorkDirectory",
-    "check_outside_tables",
-    "clear_abandoned",
-    "merge_folder",
-    "work_disk",
-]
-
 _PREFIX = "blockstore-merge-"
 _NAME = re.compile(_PREFIX + r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{16})")
 

@@ -1,10 +1,17 @@
-"""The compactor's page: what an operator sees of the process and of its tables, in a browser.
+"""The compactor's page: the process and its tables in a browser.
 
-A page changes nothing: it shows, and names the command that does. The timeline and the look are
-shared with the gateway (``blockstore.service.pages``).
+The page changes nothing: it shows the state, and names the command to run. It shares the timeline
+and the look with the gateway (``blockstore.service.pages``).
+
+- ``routes.routes``: the addresses; ``PageSource`` is what they need of the process.
+- ``encode.encode_status``: the status as the page's JSON.
+- ``static/``: the page itself.
+
+Example::
+
+    app = Starlette(routes=routes(process))
 """
 
-from blockstore.compactor.web.routes import routes
-from blockstore.compactor.web.source import PageSource
+from blockstore.compactor.web.routes import PageSource, routes
 
 __all__ = ["PageSource", "routes"]

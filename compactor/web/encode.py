@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import orjson
 
-from blockstore.compactor.status import JobStatus, LoopStatus, Quarantined, Status, TableStatus
-
-__all__ = ["encode_status"]
+from blockstore.compactor.process.status import (
+    JobStatus,
+    LoopStatus,
+    Quarantined,
+    Status,
+    TableStatus,
+)
 
 _INPUTS = 12
 _JOBS = 100

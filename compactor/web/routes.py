@@ -8,19 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Route
 
+from blockstore.compactor.process.status import Status
 from blockstore.compactor.web.encode import encode_status
-from blockstore.compactor.web.source import PageSource
 from blockstore.service.pages.live import LiveTimelines
+from blockstore.service.pages.responses import MIDDLEWARE, page_route, static_route
 from blockstore.service.pages.routes import TimelineSource, answering, timeline_routes
-from blockstore.service.pages.serving import MIDDLEWARE, page_route, static_route
-
-__all__ = ["routes"]
+from blockstore.table import Table
+from blockstore.world import World
 
 _FILES = Path(__file__).parent / "static"
+
+
+class PageSource(Protocol):
+    """The running process. Asked from many threads."""
+
+    @property
+    def world(self) -> World:
+        """The process's own."""
+        ...
+
+    def status(self) -> Status:
+        """How it is doing now; made at once, without a request to the store."""
+        ...
+
+    def open(self, table: str) -> Table:
+        """The process's handle on a table, by the name that its status gives it.
+
+        Raises NotFound.
+        """
+        ...
 
 
 def routes(source: PageSource, *, timelines: TimelineSource | None = None) -> list[BaseRoute]:

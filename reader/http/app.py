@@ -1,4 +1,4 @@
-"""The application: routes, gates and layers, put together."""
+"""The ASGI application: routes, access control and middleware."""
 
 from __future__ import annotations
 
@@ -25,17 +25,15 @@ from blockstore.reader.page import page_routes
 from blockstore.service.metrics import metrics_route
 from blockstore.service.serving import SecurityHeaders, health_routes
 
-__all__ = ["application"]
-
 _ABOUT = (
-    "SQL over tables on object storage. Rows are answered as Arrow, JSON, CSV, TSV or Parquet, as "
-    "Accept says; what takes long "
-    "is a job. Errors are one JSON shape, with a sentence and a request id."
+    "SQL over tables on object storage. The Accept header selects the form of the rows: Arrow, "
+    "JSON, CSV, TSV or Parquet. Long work runs as a job. Every error is one JSON shape with a "
+    "sentence and a request id."
 )
 
 
 def application(gateway: Gateway) -> ASGIApp:
-    """Everything that the gateway answers over HTTP."""
+    """The complete HTTP application of a gateway."""
     http = gateway.settings.http
     app = FastAPI(
         title="Blockstore gateway",
@@ -65,16 +63,14 @@ def application(gateway: Gateway) -> ASGIApp:
         body_bytes=http.max_body_bytes,
         upload_bytes=http.max_upload_bytes,
         stall_s=http.stall_s,
-        observe=gateway.told.of_request,
+        observe=gateway.metrics.of_request,
     )
     return SecurityHeaders(_to_other_origins(edge, http.origins))
 
 
 def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Around everything, so that errors can be read too.
-
-    Cookies play no part: a token is sent on purpose, or not.
-    """
+    """CORS, around everything, so that a page of another origin can also read errors. Cookies play
+    no part: a page sends a token or it does not."""
     if not origins:
         return app
     return CORSMiddleware(
@@ -87,7 +83,7 @@ def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
 
 
 def _metrics(gateway: Gateway):  # type: ignore[no-untyped-def]
-    """The metrics, for who may know every table's name."""
+    """The metrics, for tokens that may know the name of every table."""
     endpoint = metrics_route(gateway.registry).endpoint
 
     def guarded(request: Request) -> Response:
@@ -95,12 +91,12 @@ def _metrics(gateway: Gateway):  # type: ignore[no-untyped-def]
             caller = gateway.tokens.caller(request.headers.get("authorization"))
             if caller is None:
                 raise Problem(
-                    401, "no token that this gateway knows", headers={"WWW-Authenticate": "Bearer"}
+                    401, "the token is missing or unknown", headers={"WWW-Authenticate": "Bearer"}
                 )
             if caller.tables is not None or not caller.may(Scope.READ):
                 raise Problem(
                     403,
-                    "metrics name every table: ask with a token of all tables, or set open_metrics",
+                    "the metrics name every table: use a token for all tables, or set open_metrics",
                 )
         found: Response = endpoint(request)
         return found

@@ -1,4 +1,4 @@
-"""The gate of every route: who asks, and whether they may."""
+"""Access control of every route: who the caller is, and which scopes it has."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
 
-__all__ = ["Here", "Known", "Reading", "Writing"]
-
-_bearer = HTTPBearer(auto_error=False, description="A token that `blockstore token` made.")
+_bearer = HTTPBearer(auto_error=False, description="A token made by `blockstore token`.")
 
 
 def _here(request: Request) -> Gateway:
@@ -34,8 +32,8 @@ def _known(
     if caller is None:
         raise Problem(
             401,
-            "no token that this gateway knows: send Authorization: Bearer and a token that "
-            "`blockstore token` made",
+            "the token is missing or unknown: send Authorization: Bearer with a token made by "
+            "`blockstore token`",
             headers={"WWW-Authenticate": "Bearer"},
         )
     request.scope["caller"] = caller.name
@@ -43,14 +41,12 @@ def _known(
 
 
 Known = Annotated[Caller, Depends(_known)]
-"""Whoever has a token."""
+"""A caller with a known token."""
 
 
 def _with(scope: Scope, caller: Caller) -> Caller:
     if not caller.may(scope):
-        raise Problem(
-            403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has"
-        )
+        raise Problem(403, f"the token {caller.name!r} lacks scope '{scope}': use one that has it")
     return caller
 
 

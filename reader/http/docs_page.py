@@ -1,5 +1,4 @@
-"""``/docs``: the OpenAPI document as one page of HTML, made here, that loads nothing and needs no
-script."""
+"""``/docs``: the OpenAPI document as one HTML page without scripts and without other files."""
 
 from __future__ import annotations
 
@@ -8,8 +7,6 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-
-__all__ = ["docs", "style"]
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _STYLE = """
@@ -24,7 +21,7 @@ td, th { text-align: left; padding: .2rem .6rem .2rem 0; vertical-align: top; }
 
 
 def style(_: Request) -> Response:
-    """The page's style, as a file of its own: the policy allows no other."""
+    """The page's style sheet: the content security policy forbids inline styles."""
     return Response(_STYLE, media_type="text/css")
 
 
@@ -43,7 +40,7 @@ def docs(request: Request) -> Response:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="stylesheet" href="/docs/style.css"></head><body>'
         f"<h1>{title}</h1><p>{escape(document['info'].get('description', ''))}</p>"
-        '<p>The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>'
+        '<p>For programs: <a href="/openapi.json">/openapi.json</a>.</p>'
         f"{''.join(routes)}</body></html>"
     )
 

@@ -1,13 +1,13 @@
-"""The outermost layer of the application: what holds for every request, whatever its route.
+"""The outermost layer of the application: what applies to every request.
 
 Rules:
-- Every request has an id: the caller's own if it is a plain word, else a fresh one; it stands in
-  the answer and the log.
-- Bodies are bounded, and a body that does not come ends its request.
-- An error before the first byte is one JSON answer. One after it leaves the answer unfinished, so
-  that no client takes it for whole.
-- One line of access log a request, without query strings (they hold people's data) and without
-  tokens.
+- Every request has an id: the caller's own if it is a plain word, else a new one. The response and
+  the log contain it.
+- A body is bounded, and a request whose body stops arriving is ended.
+- An error before the first byte is a JSON response. After the first byte the response is left
+  unfinished, so that no client takes it for complete.
+- The access log has one line per request, without query strings (they contain people's data) and
+  without tokens.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from blockstore.reader.http.problems import Problem, of_error, response
 from blockstore.service.logs import about
 from blockstore.world import World
 
-__all__ = ["Edge"]
-
 _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UPLOADS = ("text/csv", "text/tab-separated-values")
@@ -33,10 +31,8 @@ _RECEIVED_AT = "/v1/jobs"
 
 
 class Edge:
-    """Middleware around the whole application.
-
-    ``observe`` is told of each request: method, status, seconds.
-    """
+    """Middleware around the application. ``observe`` is called for each request with its method,
+    status and seconds."""
 
     def __init__(
         self,
@@ -65,7 +61,7 @@ class Edge:
         scope["request_id"] = request_id
         status = 0
 
-        async def told(message: Message) -> None:
+        async def reported(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -75,13 +71,13 @@ class Edge:
         begun = self._world.clock.monotonic_s()
         with about(request=request_id):
             try:
-                await self._app(scope, self._bounded(scope, headers, receive), told)
-            except Exception as error:  # noqa: BLE001 - the last layer answers every error
+                await self._app(scope, self._bounded(scope, headers, receive), reported)
+            except Exception as error:  # noqa: BLE001 - the last error handler
                 problem = of_error(_first(error) if status else error)
                 if status:
-                    _logger.warning("an answer was left unfinished: %s", problem.detail)
+                    _logger.warning("a response was left unfinished: %s", problem.detail)
                 else:
-                    await response(problem, request_id)(scope, receive, told)
+                    await response(problem, request_id)(scope, receive, reported)
             finally:
                 seconds = self._world.clock.monotonic_s() - begun
                 self._observe(scope["method"], status, seconds)
@@ -94,23 +90,23 @@ class Edge:
                 )
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """Bodies up to the limit of their kind, and no longer between two parts than the patience.
+        """``receive`` with the limits on the body's size and on the time between two parts.
 
-        Files are large where they are received in parts alone: any other route holds its body
-        whole, and before it asks for a token.
+        The limit for files applies to POST /v1/jobs only, which receives in parts: other routes
+        hold the complete body in memory, before the token is checked.
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         received = scope["method"] == "POST" and scope["path"] == _RECEIVED_AT
         limit = self._upload_bytes if received and kind in _UPLOADS else self._body_bytes
         declared = headers.get("content-length", "")
         too_large = declared.isdecimal() and int(declared) > limit
-        read, whole = 0, False
+        read, complete = 0, False
 
         async def bounded() -> Message:
-            nonlocal read, whole
+            nonlocal read, complete
             if too_large:
                 raise _too_large(limit)
-            if whole:
+            if complete:
                 return await receive()
             try:
                 with anyio.fail_after(self._stall_s):
@@ -118,12 +114,11 @@ class Edge:
             except TimeoutError:
                 raise Problem(
                     408,
-                    f"nothing more of the body came for {self._stall_s:g} s: send it without a "
-                    "pause",
+                    f"no more of the body arrived within {self._stall_s:g} s: send it without a pause",
                 ) from None
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))
-                whole = not message.get("more_body", False)
+                complete = not message.get("more_body", False)
                 if read > limit:
                     raise _too_large(limit)
             return message
@@ -132,13 +127,13 @@ class Edge:
 
 
 def _first(error: Exception) -> Exception:
-    """What went wrong after the first byte: the framework wraps an error that it can answer no more
-    into one of its own."""
+    """The original error after the first byte: the framework wraps an error that it can no longer
+    turn into a response."""
     cause = error.__cause__
     return cause if isinstance(error, RuntimeError) and isinstance(cause, Exception) else error
 
 
 def _too_large(limit: int) -> Problem:
     return Problem(
-        413, f"the body has more than {limit:,} bytes, which is the limit: send less at a time"
+        413, f"the body is larger than the limit of {limit:,} bytes: send less at a time"
     )

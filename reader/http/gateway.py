@@ -1,7 +1,7 @@
 """One gateway as its routes see it: tables, engine, jobs, tokens and metrics, built from the
 settings.
 
-Owns how the parts are put together and ended; it decides nothing about them.
+Owns how the parts are constructed and closed; it decides nothing else about them.
 """
 
 from __future__ import annotations
@@ -15,31 +15,30 @@ from prometheus_client import CollectorRegistry
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import Invalid, Unavailable
+from blockstore.index.boundary import BoundaryCounts
 from blockstore.reader.cache import ChunkCache, default_folder
+from blockstore.reader.http.metrics import GatewayMetrics
 from blockstore.reader.http.tokens import Caller, Tokens
-from blockstore.reader.http.told import Told
 from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.runner import Runner, Terms
 from blockstore.reader.jobs.store import JobStore
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.reader.query import Answer, Budget, Capacity, Engine
-from blockstore.reader.query.spill import clear_abandoned
-from blockstore.reader.setting_values import GatewaySettings
+from blockstore.reader.query.runners.instance import clear_abandoned_spill
+from blockstore.reader.settings import GatewaySettings
 from blockstore.reader.tables import At, Polling, Tables
+from blockstore.service.billing import Billed
 from blockstore.service.pages.live import LiveTimelines
-from blockstore.service.requests import Billed
 from blockstore.service.serving import Health
 from blockstore.world import World
-
-__all__ = ["Gateway", "Jobs"]
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Jobs:
-    """The jobs' part."""
+    """The parts of a gateway that run jobs."""
 
     store: JobStore
     runner: Runner
@@ -55,19 +54,19 @@ class Gateway:
         self.tokens = Tokens(settings.tokens)
         self.registry = CollectorRegistry()
         self._meters: list[Billed] = []
-        asked = settings.tables
-        if not asked.urls:
+        configured = settings.tables
+        if not configured.urls:
             raise Invalid(
-                "the gateway was given no URL: name tables or lakes, blockstore serve URL, or "
-                "urls in [tables] of the file"
+                "the gateway has no URL: name tables or lakes with blockstore serve URL, or with "
+                "urls in [tables] of the configuration"
             )
         polling = Polling(
-            interval_s=asked.poll_s,
-            idle_after_s=asked.idle_s,
-            max_staleness_s=asked.max_staleness_s,
-            discovery=asked.discovery,
+            interval_s=configured.poll_s,
+            idle_after_s=configured.idle_s,
+            max_staleness_s=configured.max_staleness_s,
+            discovery=configured.discovery,
         )
-        self.tables = Tables(asked.urls, world=world, polling=polling, wrap=self._metered)
+        self.tables = Tables(configured.urls, world=world, polling=polling, wrap=self._metered)
         folder = settings.cache.folder or default_folder()
         self.cache = ChunkCache(folder, world, limit_bytes=settings.cache.size_bytes)
         query = settings.query
@@ -84,26 +83,39 @@ class Gateway:
                 spill_bytes=query.spill_bytes,
             ),
             isolated=query.isolated,
-            strict=asked.strict,
+            strict=configured.strict,
         )
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
-        self.told = Told(self, self._meters)
-        self.jobs = self._jobs() if settings.jobs.enabled else None
+        self.jobs: Jobs | None = None
+        self.metrics = GatewayMetrics(
+            self.registry,
+            tables=self.tables,
+            engine=self.engine,
+            cache=self.cache,
+            ready=lambda: not self.ready().reasons,
+            jobs_running=lambda: 0 if self.jobs is None else self.jobs.runner.running,
+            boundary=lambda: (
+                BoundaryCounts() if self.jobs is None else self.jobs.uploads.asked_of_boundary
+            ),
+            meters=self._meters,
+            prices=settings.prices,
+            clock=world.clock,
+        )
+        if settings.jobs.enabled:
+            self.jobs = self._jobs()
 
     def start(self) -> None:
-        """Keep tables fresh and run jobs, until ``close``.
-
-        What gateways that were killed had spilled goes first.
-        """
-        cleared = clear_abandoned()
+        """Remove the spill folders of killed gateways, then keep tables fresh and run jobs until
+        ``close``."""
+        cleared = clear_abandoned_spill()
         if cleared:
-            _logger.info("removed %d folders of spilled data that dead processes had left", cleared)
+            _logger.info("removed %d spill folders of dead processes", cleared)
         self.tables.start()
         if self.jobs is not None:
             self.jobs.runner.start()
 
     def close(self) -> None:
-        """End, in the order in which one part needs another."""
+        """Close the parts, each before those that it uses."""
         if self.jobs is not None:
             self.jobs.runner.close()
         self.tables.stop()
@@ -119,7 +131,7 @@ class Gateway:
         limit: int | None = None,
         began: Began | None = None,
     ) -> Answer:
-        """Begin a query for a caller; ``began`` is handed the means to stop it."""
+        """Begin a query for a caller. ``began`` receives a function that stops it."""
         query = self.settings.query
         budget = Budget(
             rows=query.max_rows, bytes=query.max_bytes, seconds=query.time_limit_s, limit=limit
@@ -129,26 +141,26 @@ class Gateway:
         )
 
     def healthy(self) -> Health:
-        """Whether the process need not be restarted."""
+        """Whether the process can continue without a restart."""
         return Health()
 
     def ready(self) -> Health:
-        """Whether queries are answered: the first look at the tables is done, and they are not all
-        broken."""
+        """Whether queries can be answered: the tables were read once, and some of them can be
+        read."""
         halted = self.tables.halted
         if halted is not None:
             return Health(reasons=(halted,))
         waits = {
-            "the tables are being looked at": not self.tables.ready,
-            "a process for queries is being started": not self.engine.ready,
+            "the tables are being read for the first time": not self.tables.ready,
+            "a query process is starting": not self.engine.ready,
         }
         return Health(reasons=tuple(why for why, holds in waits.items() if holds))
 
     def need_jobs(self) -> Jobs:
-        """The jobs. Raises Unavailable where this gateway takes none."""
+        """The jobs. Raises Unavailable if this gateway runs none."""
         if self.jobs is None:
             raise Unavailable(
-                "this gateway takes no jobs: ask one that does, or set enabled in [jobs]"
+                "this gateway runs no jobs: use one that does, or set enabled in [jobs]"
             )
         return self.jobs
 
@@ -158,7 +170,7 @@ class Gateway:
         return meter
 
     def _jobs(self) -> Jobs:
-        told, jobs = self.told, self.settings.jobs
+        jobs = self.settings.jobs
         bucket = self._metered(open_bucket(self.settings.tables.urls[0], self.world))
         store = JobStore(bucket)
         uploads = Uploads(
@@ -183,11 +195,11 @@ class Gateway:
             places=jobs.places,
         )
         works = {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts}
-        runner = Runner(store, self.world, works, terms, tell=told.of_job)
+        runner = Runner(store, self.world, works, terms, report=self.metrics.of_job)
         return Jobs(store=store, runner=runner, uploads=uploads)
 
     def _rows(self, request: Request, limit_s: float, began: Began) -> Rows:
-        """The rows of a job, as whoever asked for it may read them."""
+        """The rows of a job, with the permissions of its owner."""
         sql = request.sql
         if sql is None:
             assert request.table is not None, "a download names its table"
@@ -201,7 +213,7 @@ class Gateway:
 
 
 class _Running:
-    """An answer as a job needs it."""
+    """A result as a job needs it."""
 
     def __init__(self, answer: Answer) -> None:
         self.reader: pa.RecordBatchReader = answer.reader

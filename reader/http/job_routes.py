@@ -1,10 +1,11 @@
-"""Jobs over HTTP: ask for one, look at it, fetch its file, end it.
+"""Jobs over HTTP: submit a job, query its state, fetch its file, cancel it.
 
 Rules:
-- Who sees a job says ``job_sight.py``; to everybody else it does not exist.
-- Who is told here that an upload is done, reads its rows here: whatever gateway wrote them.
-- The same Idempotency-Key of the same token is the same job, on every gateway, for as long as it is
-  kept: the key is its id.
+- ``job_visibility.py`` decides who sees a job; for every other caller it does not exist.
+- A client that this gateway reports a finished upload to can read its rows here, whichever gateway
+  wrote them.
+- The same Idempotency-Key of the same token is the same job, on every gateway, as long as the job
+  is kept: the job's id is derived from the key.
 """
 
 from __future__ import annotations
@@ -29,24 +30,22 @@ from blockstore.errors import (
     ObjectMissing,
 )
 from blockstore.names import is_ulid, job_input_key
+from blockstore.reader.forms.encode import Form
 from blockstore.reader.http.callers import Here, Known, Reading
-from blockstore.reader.http.encoding import Form
 from blockstore.reader.http.gateway import Gateway, Jobs
-from blockstore.reader.http.job_sight import concerns, sees
-from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.job_visibility import concerns, sees
+from blockstore.reader.http.negotiate import MEDIA_TYPES
+from blockstore.reader.http.problems import Problem, sentence
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.receiving import measured, received
 from blockstore.reader.http.shapes import JobAsked, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.http.wording import sentence
 from blockstore.reader.jobs.record import Kind
-from blockstore.reader.jobs.record import Request as Wish
+from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.upload import identity_of
 from blockstore.reader.tables import At
-
-__all__ = ["router"]
 
 router = APIRouter(responses=ERRORS, tags=["jobs"])
 
@@ -79,18 +78,19 @@ async def submit(
     gateway: Here,
     caller: Known,
     table: Annotated[
-        str | None, Query(max_length=1_000, description="Of an upload: the table to append to")
+        str | None, Query(max_length=1_000, description="For an upload: the table to append to")
     ] = None,
     null: Annotated[
-        list[str] | None, Query(description="Of an upload: other spellings of null")
+        list[str] | None, Query(description="For an upload: other spellings of null")
     ] = None,
     message: Annotated[
-        str, Query(max_length=1_000, description="Of an upload: what the history says")
+        str,
+        Query(max_length=1_000, description="For an upload: the message in the table's history"),
     ] = "",
 ) -> Response:
-    """Ask for a query or a download (JSON), or upload a CSV or TSV file into ``table``.
+    """Submit a query or a download (JSON), or upload a CSV or TSV file into ``table``.
 
-    Idempotency-Key makes it safe to repeat.
+    With an Idempotency-Key the request is safe to repeat.
     """
     jobs = gateway.need_jobs()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -99,7 +99,7 @@ async def submit(
     if kind in _FORMS:
         _must(caller, Scope.WRITE)
         name, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
-        wish = Wish(
+        wanted = JobRequest(
             kind=Kind.UPLOAD,
             owner=caller.fingerprint,
             created_ms=gateway.world.clock.now_ms(),
@@ -112,26 +112,27 @@ async def submit(
             table_commit=commit,
         )
         _check_encoding(request)
-        made = await _upload(request, gateway, jobs, job, wish)
+        made = await _upload(request, gateway, jobs, job, wanted)
     elif kind == "application/json":
         _must(caller, Scope.READ)
         asked = await _asked(request)
-        wish = await in_thread(lambda: _wish(gateway, caller, asked))
-        made = await in_thread(lambda: jobs.store.submit(job, wish))
+        wanted = await in_thread(lambda: _job_request(gateway, caller, asked))
+        made = await in_thread(lambda: jobs.store.submit(job, wanted))
     else:
         raise Problem(
             415,
-            f"the body is {kind or 'of no type'}, expected application/json, {', '.join(_FORMS)}",
+            f"the Content-Type is {kind or 'missing'}, expected application/json, "
+            f"{', '.join(_FORMS)}",
         )
-    return await in_thread(lambda: _answer(gateway, jobs, job, wish, made))
+    return await in_thread(lambda: _answer(gateway, jobs, job, wanted, made))
 
 
 @router.get("/v1/jobs")
 def listed(
     gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100
 ) -> JobsShown:
-    """The caller's jobs, or everybody's for an admin, of tables that the caller may know of; the
-    newest first."""
+    """The caller's jobs, or all jobs for an admin, newest first. Jobs of tables that the caller may
+    not know are left out."""
     store = gateway.need_jobs().store
     asked = sorted(
         (one for one in store.sketches() if one.asked), key=lambda one: (one.asked_ms, one.job)
@@ -140,21 +141,21 @@ def listed(
     while asked and len(found) < limit:
         sketch = asked.pop()
         try:
-            wish = store.request(sketch.job)
-            # Who asked is in the request: of others' jobs nothing more is read.
-            if concerns(caller, wish) and sees(caller, job := store.told(sketch, wish)):
-                found.append(_told(gateway, job))
+            wanted = store.request(sketch.job)
+            # The request names the owner: nothing more is read of other callers' jobs.
+            if concerns(caller, wanted) and sees(caller, job := store.job_of(sketch, wanted)):
+                found.append(_response_of(gateway, job))
         except NotFound:
             continue  # it expired meanwhile
         except (Corrupt, NewerFormat) as error:
-            _logger.warning("job %s cannot be shown: %s", sketch.job, error)
+            _logger.warning("job %s cannot be listed: %s", sketch.job, error)
     return JobsShown(jobs=found)
 
 
 @router.get("/v1/jobs/{job}")
 def look(gateway: Here, caller: Known, job: str) -> JobShown:
-    """How far a job is."""
-    return _told(gateway, _load(gateway, caller, job))
+    """The state of a job."""
+    return _response_of(gateway, _load(gateway, caller, job))
 
 
 @router.delete(
@@ -163,25 +164,27 @@ def look(gateway: Here, caller: Known, job: str) -> JobShown:
     responses={200: {"model": JobShown}, 202: {"model": JobShown}},
 )
 def cancel(gateway: Here, caller: Known, job: str) -> Response:
-    """End a job that has not ended: 202, and its state says when it has. 200 if it had."""
+    """Cancel a job: 202 if it was still open, and its state shows when it has ended; else 200."""
     found = _load(gateway, caller, job)
     if found.state.ended:
-        return JSONResponse(_told(gateway, found).model_dump())
+        return JSONResponse(_response_of(gateway, found).model_dump())
     jobs = gateway.need_jobs()
     jobs.store.cancel(found.id)
     jobs.runner.stop_here(found.id)
     jobs.runner.wake()
-    return JSONResponse(_told(gateway, jobs.store.load(found.id)).model_dump(), status_code=202)
+    return JSONResponse(
+        _response_of(gateway, jobs.store.load(found.id)).model_dump(), status_code=202
+    )
 
 
 @router.get("/v1/jobs/{job}/result", response_class=Response)
 async def result(request: Request, gateway: Here, caller: Reading, job: str) -> Response:
-    """The file that a query or a download made."""
+    """The file of a query or a download."""
     found = await in_thread(lambda: _load(gateway, caller, job))
     outcome = found.outcome
     if outcome is None or outcome.result is None:
         raise Problem(
-            409, f"job {job} is {found.state} and has no file: look at it, or ask for another"
+            409, f"job {job} is {found.state} and has no file: see its state, or submit another"
         )
     form, size = Form(found.request.form), outcome.result.bytes
     held = _Nothing()
@@ -197,13 +200,13 @@ async def result(request: Request, gateway: Here, caller: Reading, job: str) -> 
         parts,
         held,
         Patience(http.stall_s, max(http.answer_s, 3600.0)),
-        media_type=form.media_type,
+        media_type=MEDIA_TYPES[form],
         headers=headers,
     )
 
 
 class _Nothing:
-    """A file holds nothing that had to be let go."""
+    """A file holds no resource that must be closed."""
 
     def cancel(self) -> None:
         return None
@@ -213,7 +216,7 @@ class _Nothing:
 
 
 def _parts(bucket: Bucket, key: str, size: int) -> Iterator[bytes]:
-    """The object, window by window. Raises if it is shorter than it should be."""
+    """The object, window by window. Raises NotFound if it is shorter than it should be."""
     if not size:
         yield b""
     for start in range(0, size, _WINDOW):
@@ -221,65 +224,70 @@ def _parts(bucket: Bucket, key: str, size: int) -> Iterator[bytes]:
         try:
             data = bucket.get_range(key, start, length)
         except ObjectMissing:
-            raise NotFound("the job's file has expired: ask for another") from None
+            raise NotFound("the file of the job has expired: submit the job again") from None
         if len(data) != length:
-            raise NotFound("the job's file has changed while it was read: ask for another")
+            raise NotFound("the file of the job changed during the download: submit the job again")
         yield data
 
 
-async def _upload(request: Request, gateway: Gateway, jobs: Jobs, job: str, wish: Wish) -> bool:
-    """Bring the file into the bucket, then make the job; False if the job was there."""
+async def _upload(
+    request: Request, gateway: Gateway, jobs: Jobs, job: str, wanted: JobRequest
+) -> bool:
+    """Store the file in the bucket, then create the job; False if the job existed."""
     places: asyncio.Semaphore = request.app.state.uploads
     if places.locked():
-        raise Problem(429, "as many files as may are being received: send this one again later")
+        limit = gateway.settings.http.uploads_at_once
+        raise Problem(429, f"upload limit reached ({limit} at a time); retry in a few seconds")
     async with places:
         known = await in_thread(lambda: jobs.store.sketch(job).asked)
         if known:
-            came = await measured(request.stream())
+            found = await measured(request.stream())
             key = ""
         else:
             key = job_input_key(job, gateway.world.ids.ulid())
-            came = await received(jobs.store.bucket, key, request.stream())
-        whole = replace(wish, input_key=key, input_bytes=came.bytes, input_sha256=came.sha256)
-        if not known and await in_thread(lambda: jobs.store.submit(job, whole)):
+            found = await received(jobs.store.bucket, key, request.stream())
+        complete = replace(
+            wanted, input_key=key, input_bytes=found.bytes, input_sha256=found.sha256
+        )
+        if not known and await in_thread(lambda: jobs.store.submit(job, complete)):
             return True
         if key:
             await in_thread(lambda: jobs.store.bucket.delete([key]))
-        await in_thread(lambda: _check_same(jobs, job, whole))
+        await in_thread(lambda: _check_same(jobs, job, complete))
         return False
 
 
-def _answer(gateway: Gateway, jobs: Jobs, job: str, wish: Wish, made: bool) -> Response:
-    if not made and wish.kind is not Kind.UPLOAD:
-        _check_same(jobs, job, wish)
+def _answer(gateway: Gateway, jobs: Jobs, job: str, wanted: JobRequest, made: bool) -> Response:
+    if not made and wanted.kind is not Kind.UPLOAD:
+        _check_same(jobs, job, wanted)
     if made:
-        found = _offered(jobs, job, wish)
+        found = _offered(jobs, job, wanted)
     else:
         found = jobs.store.load(job)
     return JSONResponse(
-        _told(gateway, found).model_dump(),
+        _response_of(gateway, found).model_dump(),
         status_code=202 if made else 200,
         headers={"Location": f"/v1/jobs/{job}"},
     )
 
 
-def _offered(jobs: Jobs, job: str, wish: Wish) -> Job:
-    """Begin a new job here if there is a place. It exists: whatever fails from now on, the client
-    must be told so, since it would ask again, and without a key of its own that is a second job."""
+def _offered(jobs: Jobs, job: str, wanted: JobRequest) -> Job:
+    """Start a new job here if there is a place. Whatever fails from now on, the response must say
+    that the job exists: a client without an Idempotency-Key would submit it a second time."""
     try:
         claimed = jobs.runner.offer(job)
         if claimed is not None:
             jobs.runner.begin(claimed)
         return jobs.store.load(job)
     except BlockstoreError as error:
-        _logger.warning("job %s was made and waits for the next pass: %s", job, error)
+        _logger.warning("job %s was created and waits for the next pass: %s", job, error)
         jobs.runner.wake()
-        return Job(id=job, request=wish)
+        return Job(id=job, request=wanted)
 
 
-def _check_same(jobs: Jobs, job: str, wish: Wish) -> None:
-    if not jobs.store.request(job).same_wish(wish):
-        raise Problem(409, "this Idempotency-Key was used for another request: use a fresh one")
+def _check_same(jobs: Jobs, job: str, wanted: JobRequest) -> None:
+    if not jobs.store.request(job).same_as(wanted):
+        raise Problem(409, "this Idempotency-Key was used for another request: use a new one")
 
 
 async def _asked(request: Request) -> JobAsked:
@@ -292,17 +300,17 @@ async def _asked(request: Request) -> JobAsked:
         raise Problem(400, sentence(found)) from None
 
 
-def _wish(gateway: Gateway, caller: Caller, asked: JobAsked) -> Wish:
+def _job_request(gateway: Gateway, caller: Caller, asked: JobAsked) -> JobRequest:
     at = At(version=asked.version, as_of=asked.as_of, tag=asked.tag)
     table = None
     if asked.kind == "query":
         if asked.sql is None or asked.table is not None:
-            raise Invalid("a query has sql and no table")
+            raise Invalid("a query needs sql and takes no table")
     else:
         if asked.table is None or asked.sql is not None:
-            raise Invalid("a download has a table and no sql")
+            raise Invalid("a download needs a table and takes no sql")
         table = gateway.tables.find(asked.table, caller.tables)
-    return Wish(
+    return JobRequest(
         kind=Kind(asked.kind),
         owner=caller.fingerprint,
         created_ms=gateway.world.clock.now_ms(),
@@ -318,17 +326,17 @@ def _wish(gateway: Gateway, caller: Caller, asked: JobAsked) -> Wish:
 
 
 def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[str, int, str]:
-    """The table's own spelling, its version and that version's commit id: the rows are for this one
-    and no other."""
+    """The table's own spelling, its version and the commit id of that version: the upload is for
+    this table and no other."""
     if not table:
-        raise Problem(400, "an upload names its table: POST /v1/jobs?table=NAME")
+        raise Problem(400, "an upload needs a table: POST /v1/jobs?table=NAME")
     name = gateway.tables.find(table, caller.tables)
     handle = gateway.tables.table(name, caller.tables)
     if not handle.indexed:
         raise Problem(
             409,
-            f"table {name} has no index, and an upload happens once by its entry there: write "
-            "with blockstore write",
+            f"table {name} has no index, which an upload needs to happen exactly once: use "
+            "blockstore write",
         )
     return name, *identity_of(handle.bucket, gateway.world)
 
@@ -337,15 +345,13 @@ def _check_encoding(request: Request) -> None:
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity"):
         raise Problem(
-            415, f"the file is sent as {coding}, expected it as it is, without Content-Encoding"
+            415, f"the file has Content-Encoding {coding}: send it without Content-Encoding"
         )
 
 
 def _must(caller: Caller, scope: Scope) -> None:
     if not caller.may(scope):
-        raise Problem(
-            403, f"the token {caller.name!r} has not the scope {scope}: ask with one that has"
-        )
+        raise Problem(403, f"the token {caller.name!r} lacks scope '{scope}': use one that has it")
 
 
 def _allowed(caller: Caller) -> tuple[str, ...] | None:
@@ -360,7 +366,7 @@ def _key(request: Request) -> str | None:
 
 
 def _id_of(caller: Caller, key: str) -> str:
-    """The job's id that follows from a key: the same on every gateway, another for every token."""
+    """The id of a job with this key: the same on every gateway, different for every token."""
     digest = hashlib.sha256(
         f"{caller.fingerprint}\n{key}".encode("utf-8", "surrogateescape")
     ).digest()
@@ -369,7 +375,7 @@ def _id_of(caller: Caller, key: str) -> str:
 
 
 def _load(gateway: Gateway, caller: Caller, job: str) -> Job:
-    unknown = NotFound(f"there is no job {job[:40]}: it never was, or it expired")
+    unknown = NotFound(f"there is no job {job[:40]}: it never existed, or it has expired")
     if not is_ulid(job):
         raise unknown
     try:
@@ -381,8 +387,8 @@ def _load(gateway: Gateway, caller: Caller, job: str) -> Job:
     return found
 
 
-def _told(gateway: Gateway, job: Job) -> JobShown:
-    """The job as it is shown, once its rows are read here."""
+def _response_of(gateway: Gateway, job: Job) -> JobShown:
+    """The body of a response about a job, once this gateway reads the rows that it wrote."""
     written = {} if job.outcome is None else job.outcome.written or {}
     version, table = written.get("version"), job.request.table
     if table is not None and isinstance(version, int):

@@ -1,10 +1,11 @@
-"""Every error as one JSON shape, and its status.
+"""Every error as one JSON shape, and its HTTP status.
 
     {"error": kind, "message": sentence, "position": {"line", "column"} | null, "nearest": [names],
      "detail": {…} | null, "request_id": id}
 
-Rules: a sentence of the project's errors is passed on; anything else is ``internal``, is logged
-with its traceback, and tells the caller nothing but its request id. 429 and 503 carry Retry-After.
+Rules: the message of a project error is passed on. Any other error is ``internal``: it is logged
+with its traceback, and the response contains nothing but the request id. 429 and 503 carry
+Retry-After.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 from fastapi.exceptions import RequestValidationError
@@ -30,10 +32,7 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
-from blockstore.reader.http.wording import NOT_SENT_AS_JSON, is_not_sent_as_json, sentence
-from blockstore.reader.refusals import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
-
-__all__ = ["Problem", "answer", "of_error"]
+from blockstore.reader.errors import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
 
 _logger = logging.getLogger(__name__)
 
@@ -54,10 +53,13 @@ _KINDS = {
     503: "unavailable",
     505: "http_version",
 }
+_NOT_SENT_AS_JSON = "the body is not JSON: send it with the header Content-Type: application/json"
+
+_PLACES = {"body": "key", "query": "parameter", "path": "part", "header": "header"}
 
 
 class Problem(HTTPException):
-    """An error as its caller will see it."""
+    """An error as the client receives it."""
 
     def __init__(
         self,
@@ -78,7 +80,7 @@ class Problem(HTTPException):
 
 
 def of_error(error: BaseException) -> Problem:
-    """The problem that an error is to the caller."""
+    """The problem that a client receives for an error."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
@@ -87,19 +89,17 @@ def of_error(error: BaseException) -> Problem:
         return Problem(error.status_code, str(error.detail), headers=error.headers)
     if isinstance(error, BlockstoreError):
         return _of_ours(error)
-    _logger.error("a request failed by a fault of ours", exc_info=error)
-    return Problem(
-        500, "an internal error: give the request id to whoever runs this gateway", error="internal"
-    )
+    _logger.error("a request failed with an internal error", exc_info=error)
+    return Problem(500, "internal error: report the request id to the operator", error="internal")
 
 
 def answer(request: Request, error: BaseException) -> Response:
-    """The answer to a request that ended in ``error``."""
+    """The response to a request that ended in ``error``."""
     return response(of_error(error), request.scope.get("request_id", ""))
 
 
 def response(problem: Problem, request_id: str) -> Response:
-    """The problem as an answer."""
+    """The problem as a response."""
     body = {
         "error": problem.error,
         "message": problem.detail,
@@ -149,7 +149,7 @@ def _of_ours(error: BlockstoreError) -> Problem:
             return Problem(504, message, error="timeout")
         case Indeterminate() | Unavailable():
             return Problem(503, message)
-    _logger.error("stored bytes contradict the format: %s", message)
+    _logger.error("stored bytes violate the format: %s", message)
     return Problem(500, message, error="corrupt")
 
 
@@ -160,7 +160,36 @@ def _retry_after(error: Busy | Stale) -> dict[str, str]:
 def _of_validation(error: RequestValidationError) -> Problem:
     found = error.errors()
     return (
-        Problem(415, NOT_SENT_AS_JSON)
-        if is_not_sent_as_json(found)
+        Problem(415, _NOT_SENT_AS_JSON)
+        if _is_not_sent_as_json(found)
         else Problem(400, sentence(found))
     )
+
+
+def _is_not_sent_as_json(errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the body was not read because its Content-Type is not JSON."""
+    return any(
+        tuple(one["loc"]) == ("body",) and isinstance(one.get("input"), bytes) for one in errors
+    )
+
+
+def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
+    """The first error of the validation as a sentence; each location starts with the part of the
+    request."""
+    # A value that may have several forms has one error per form: the form that matched deepest was
+    # meant.
+    first = max(errors, key=lambda one: len(one["loc"]))
+    part, *inside = first["loc"]
+    if first["type"] == "json_invalid":
+        where = f", at character {inside[0] + 1}" if inside else ""
+        return f"the body is not valid JSON: {first['ctx']['error']}{where}"
+    if not inside:
+        found = "empty" if first["type"] == "missing" else "not an object"
+        return f'the {part} is {found}, expected an object such as {{"sql": "select 1"}}'
+    named = f"{_PLACES[part]} {inside[0]!r}"
+    if first["type"] == "missing":
+        return f"the {part} lacks the {named}"
+    if first["type"] == "extra_forbidden":
+        return f"the {part} has the unknown {named}; GET /docs lists the known ones"
+    said = str(first["msg"])
+    return f"the {part}'s {named} is invalid: {said[:1].lower()}{said[1:]}"

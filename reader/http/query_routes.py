@@ -1,4 +1,4 @@
-"""``POST /v1/query``: SQL in, rows out, as they are made."""
+"""``POST /v1/query``: SQL in, rows out while they are computed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from blockstore.reader.forms.encode import pieces
 from blockstore.reader.http.callers import Here, Reading
-from blockstore.reader.http.encoding import Form, pieces
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.negotiate import form_asked_for
+from blockstore.reader.http.negotiate import MEDIA_TYPES, form_of
 from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of
 from blockstore.reader.http.streaming import (
     Patience,
@@ -23,44 +23,42 @@ from blockstore.reader.http.streaming import (
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.query import Answer
 
-__all__ = ["ERRORS", "router"]
-
 ERRORS: dict[int | str, dict[str, object]] = {
     status: {"model": Error, "description": text}
     for status, text in (
-        (400, "The request, or its SQL, is wrong"),
-        (401, "No token that is known"),
-        (403, "The token has not the scope"),
+        (400, "The request or its SQL is invalid"),
+        (401, "The token is missing or unknown"),
+        (403, "The token lacks the scope"),
         (404, "No such table, version, tag or job"),
-        (406, "No form that can be answered"),
-        (408, "The body did not come"),
-        (409, "In conflict with what is there"),
-        (410, "The version was collected"),
+        (406, "Accept names no form of a result"),
+        (408, "The body did not arrive in time"),
+        (409, "In conflict with the present state"),
+        (410, "The version is no longer kept"),
         (413, "Too large"),
-        (415, "A media type that is not taken"),
-        (422, "It needs more memory than it may use"),
-        (429, "Too many at once; see Retry-After"),
-        (503, "Not now; see Retry-After"),
-        (504, "It took too long"),
+        (415, "Unsupported media type"),
+        (422, "The query needs more memory than its limit"),
+        (429, "Too many requests at once; see Retry-After"),
+        (503, "Unavailable; see Retry-After"),
+        (504, "The query took longer than its limit"),
     )
 }
-"""What any route may answer."""
+"""The errors that any route may respond with."""
 
 router = APIRouter(responses=ERRORS)
 
 _FORMS: dict[int | str, dict[str, object]] = {
     200: {
-        "description": "The rows, in the form that Accept asks for; X-Blockstore-Versions names "
-        "the versions read",
-        "content": {form.media_type: {} for form in Form},
+        "description": "The rows, in the form that Accept selects; X-Blockstore-Versions "
+        "lists the versions read",
+        "content": {media: {} for media in MEDIA_TYPES.values()},
     }
 }
 
 
 @router.post("/v1/query", response_class=Response, responses=_FORMS, tags=["query"])
 async def query(request: Request, question: Question, gateway: Here, caller: Reading) -> Response:
-    """Answer SQL over the tables. Arrow where Accept says nothing."""
-    wanted = form_asked_for(request.headers.get("accept"))
+    """Run SQL over the tables. Without Accept the rows are an Arrow stream."""
+    wanted = form_of(request.headers.get("accept"))
     http = gateway.settings.http
     stopper = Stopper()
     begin = partial(_begin, gateway, question, caller, stopper)

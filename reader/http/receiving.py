@@ -1,8 +1,8 @@
-"""A file on its way from a client into the bucket.
+"""An uploaded file on its way into the bucket.
 
-Rules: it lies in the bucket under a name of its own before its job exists, and no listing shows it
-before it is whole. It is hashed as it comes; memory does not grow with it. One that a client does
-not finish leaves nothing.
+Rules: the file is stored under a name of its own before its job exists, and no listing shows it
+before it is complete. It is hashed as it arrives; memory does not grow with it. An upload that the
+client does not finish leaves nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from anyio import to_thread
 
 from blockstore.bucket import Bucket
 
-__all__ = ["Received", "measured", "received"]
-
 _PIECE = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What came."""
+    """What arrived."""
 
     bytes: int
     sha256: str
 
 
 async def received(bucket: Bucket, key: str, parts: AsyncIterator[bytes]) -> Received:
-    """Write what comes under ``key``."""
+    """Write what arrives to ``key``."""
     writer = await to_thread.run_sync(bucket.writer, key)
     digest, size, held = hashlib.sha256(), 0, bytearray()
     try:
@@ -50,7 +48,7 @@ async def received(bucket: Bucket, key: str, parts: AsyncIterator[bytes]) -> Rec
 
 
 async def measured(parts: AsyncIterator[bytes]) -> Received:
-    """What comes, measured and dropped: to compare it with what came before."""
+    """Measure and discard what arrives, to compare it with an earlier upload."""
     digest, size = hashlib.sha256(), 0
     async for part in parts:
         digest.update(part)

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, as the OpenAPI document shows them."""
+"""The bodies of requests and responses, as the OpenAPI document shows them."""
 
 from __future__ import annotations
 
@@ -11,39 +11,26 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from blockstore.errors import Invalid
 from blockstore.reader.tables import At
 
-__all__ = [
-    "Error",
-    "JobAsked",
-    "JobShown",
-    "JobsShown",
-    "Question",
-    "TableShown",
-    "TablesShown",
-    "Whoami",
-    "at_of",
-    "parameters_of",
-]
-
 Version = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 Moment = Annotated[StrictInt, Field(ge=0, le=2**52)] | Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=1_000)]
 Limit = Annotated[StrictInt, Field(ge=0, le=2**62)]
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _DIGITS = 38
-"""Of the widest decimal that the engine holds exactly."""
+"""The digits of the widest decimal of the engine."""
 Sql = Annotated[str, Field(min_length=1, max_length=200_000)]
 
 
-class _Asked(BaseModel):
-    """A request's body: an unknown field is a mistake, not a wish."""
+class _Body(BaseModel):
+    """The body of a request; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Question(_Asked):
-    """A query. One of ``version``, ``as_of`` and ``tag``; a version and a tag may be given for each
-    table. Among the parameters ``{"$decimal": "12.50"}`` is a decimal with these digits; a number
-    with a fraction is a float."""
+class Question(_Body):
+    """A query. At most one of ``version``, ``as_of`` and ``tag``; a version or a tag may be given
+    per table. A parameter ``{"$decimal": "12.50"}`` is a decimal with these digits; a number with a
+    fraction is a float."""
 
     sql: Sql
     version: Version | dict[Name, Version] | None = None
@@ -53,8 +40,8 @@ class Question(_Asked):
     parameters: list[Any] | dict[str, Any] | None = None
 
 
-class JobAsked(_Asked):
-    """A query, or a download of one table, into a file."""
+class JobAsked(_Body):
+    """A query or a download of one table, written to a file."""
 
     kind: Literal["query", "download"]
     sql: Sql | None = None
@@ -67,7 +54,7 @@ class JobAsked(_Asked):
 
 
 class Error(BaseModel):
-    """Every error."""
+    """The shape of every error."""
 
     error: str
     message: str
@@ -78,7 +65,7 @@ class Error(BaseModel):
 
 
 class Whoami(BaseModel):
-    """Who asks."""
+    """The caller."""
 
     name: str
     scopes: list[str]
@@ -95,7 +82,7 @@ class ColumnShown(BaseModel):
 
 
 class TableShown(BaseModel):
-    """A table; the last fields stand in the answer for one table only."""
+    """A table; the last fields are present in the response for one table only."""
 
     name: str
     status: str
@@ -112,7 +99,7 @@ class TableShown(BaseModel):
 
 
 class TablesShown(BaseModel):
-    """All tables that the caller may know of."""
+    """All tables that the caller may know."""
 
     tables: list[TableShown]
 
@@ -142,9 +129,9 @@ class JobsShown(BaseModel):
 
 
 def at_of(asked: Question) -> At | dict[str, At]:
-    """Which versions a question is about. Raises Invalid."""
+    """The versions that a query reads. Raises Invalid."""
     if sum(one is not None for one in (asked.version, asked.as_of, asked.tag)) > 1:
-        raise Invalid("a query takes one of version, as_of and tag, found more: drop the others")
+        raise Invalid("a query takes only one of version, as_of and tag: remove the others")
     if isinstance(asked.version, dict):
         return {name: At(version=version) for name, version in asked.version.items()}
     if isinstance(asked.tag, dict):
@@ -153,7 +140,7 @@ def at_of(asked: Question) -> At | dict[str, At]:
 
 
 def parameters_of(asked: Question) -> list[object] | dict[str, object] | None:
-    """The parameters' values, decimals as such. Raises Invalid, which names the parameter."""
+    """The values of the parameters, with decimals. Raises Invalid with the parameter's name."""
     given = asked.parameters
     if isinstance(given, dict):
         return {name: _value(value, name) for name, value in given.items()}
@@ -165,7 +152,7 @@ def parameters_of(asked: Question) -> list[object] | dict[str, object] | None:
 
 
 def _value(value: object, name: str) -> object:
-    """JSON's own depth is bounded where it is read."""
+    """The depth is bounded by the JSON parser."""
     if isinstance(value, list):
         return [_value(one, name) for one in value]
     if not isinstance(value, dict):
@@ -175,14 +162,11 @@ def _value(value: object, name: str) -> object:
     text = value["$decimal"]
     if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
         raise Invalid(
-            f'parameter {name} is no decimal: give its digits as a text, such as {{"$decimal": '
+            f'parameter {name} is not a decimal: give its digits as text, such as {{"$decimal": '
             '"12.50"}'
         )
     found = Decimal(text)
     plain = format(found, "f").lstrip("+-").replace(".", "").lstrip("0")
     if max(len(plain), -int(found.as_tuple().exponent)) > _DIGITS:
-        raise Invalid(
-            f"parameter {name} is {text[:60]}, which has more than the {_DIGITS} digits of a "
-            "decimal: give fewer"
-        )
+        raise Invalid(f"parameter {name} is {text[:60]}: a decimal has at most {_DIGITS} digits")
     return found

@@ -1,15 +1,15 @@
-"""Answers that are made while they are read.
+"""Responses that are made while the client reads them.
 
 Rules:
-- The first piece is made before the status is sent: an error until then is an answer of its own.
-- A piece is made only when the one before it was taken: memory does not grow with the answer, nor
-  with a slow client.
-- A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is let go, and so
-  is what it held.
-- After the first byte an error leaves the answer unfinished: chunked, without its end. HTTP/1.0 has
-  no chunks, so there the whole answer is made first, on disk, and its length is said.
-- A client that goes away has asked for the end: that is no error of ours.
-- Whatever happens, the rows are closed.
+- The first piece is made before the status is sent: an error until then has a response of its own.
+- A piece is made only after the client took the one before: memory grows neither with the result
+  nor with a slow client.
+- A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is disconnected,
+  and its query is closed.
+- An error after the first byte leaves the chunked response without its end. HTTP/1.0 has no chunks,
+  so there the complete response is first written to disk and then sent with its length.
+- A client that disconnects ends its query: that is not an error of the gateway.
+- The rows are always closed.
 """
 
 from __future__ import annotations
@@ -26,28 +26,18 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from blockstore.reader.http.problems import Problem
-from blockstore.reader.query.failures import FULL, is_full
-
-__all__ = [
-    "Held",
-    "Patience",
-    "Stopper",
-    "Streamed",
-    "first_piece",
-    "in_thread",
-    "while_waited_for",
-]
+from blockstore.reader.query.runners.failures import FULL, is_full
 
 T = TypeVar("T")
 
 _THREADS = 512
-"""Calls that wait for queries at once; admission keeps them far below."""
+"""Concurrent calls that wait for queries; admission keeps them far below."""
 _SPOOLED = 8 << 20
 _END = object()
 
 
 class Patience:
-    """How long a client may take."""
+    """How long the gateway waits for a client."""
 
     def __init__(self, stall_s: float, answer_s: float) -> None:
         self.stall_s = stall_s
@@ -55,7 +45,7 @@ class Patience:
 
 
 class Held(Protocol):
-    """What an answer holds until it is over."""
+    """What a response holds until it ends."""
 
     def cancel(self) -> None: ...
 
@@ -63,7 +53,7 @@ class Held(Protocol):
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Run a call that may wait for long in a thread of its own kind."""
+    """Run a call that may wait long in a thread of a separate pool."""
     return await to_thread.run_sync(call, limiter=_limiter())
 
 
@@ -71,7 +61,7 @@ _of_loop: RunVar[anyio.CapacityLimiter | None] = RunVar("blockstore_queries", No
 
 
 def _limiter() -> anyio.CapacityLimiter:
-    """One an event loop: queries never take the threads of small requests."""
+    """One per event loop: queries never use the threads of small requests."""
     found = _of_loop.get(None)
     if found is None:
         found = anyio.CapacityLimiter(_THREADS)
@@ -80,15 +70,15 @@ def _limiter() -> anyio.CapacityLimiter:
 
 
 class Stopper:
-    """Stops what is about to begin, or has begun; asked before it was told how, it stops it at
-    once."""
+    """Stops what is about to begin or has begun. If ``cancel`` comes before ``began``, the query is
+    stopped as soon as it begins."""
 
     def __init__(self) -> None:
         self._stop: Callable[[], None] | None = None
         self._asked = False
 
     def began(self, stop: Callable[[], None]) -> None:
-        """This is how."""
+        """The query has begun; ``stop`` stops it."""
         self._stop = stop
         if self._asked:
             stop()
@@ -104,7 +94,7 @@ class Stopper:
 
 
 async def while_waited_for(receive: Receive, stopper: Stopper, call: Callable[[], T]) -> T:
-    """What a call answers that may take long; it is stopped when the client goes away."""
+    """Return the result of a call that may take long; stop it if the client disconnects."""
     found: list[T] = []
 
     async def make() -> None:
@@ -112,12 +102,12 @@ async def while_waited_for(receive: Receive, stopper: Stopper, call: Callable[[]
 
     await _while_there(receive, stopper, make)
     if not found:
-        raise Problem(408, "the client went away before the first row came")
+        raise Problem(408, "the client disconnected before the first row")
     return found[0]
 
 
 async def first_piece(receive: Receive, pieces: Iterator[bytes], held: Held) -> bytes:
-    """The first piece; what is held is let go if there is none, or nobody waits for it any more."""
+    """The first piece; ``held`` is closed if there is none or the client disconnects."""
     found: list[bytes] = []
 
     async def make() -> None:
@@ -126,7 +116,7 @@ async def first_piece(receive: Receive, pieces: Iterator[bytes], held: Held) -> 
     try:
         await _while_there(receive, held, make)
         if not found:
-            raise Problem(408, "the client went away before the first row came")
+            raise Problem(408, "the client disconnected before the first row")
     except BaseException:
         held.cancel()
         with anyio.CancelScope(shield=True):
@@ -136,7 +126,7 @@ async def first_piece(receive: Receive, pieces: Iterator[bytes], held: Held) -> 
 
 
 async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work; stop it when the client goes away, and heed its errors no more."""
+    """Do the work; if the client disconnects, stop it and ignore its errors."""
     failed: list[Exception] = []
     gone = False
     async with anyio.create_task_group() as group:
@@ -152,7 +142,7 @@ async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitabl
         async def run() -> None:
             try:
                 await work()
-            except Exception as error:  # noqa: BLE001 - raised again below, without a group around it
+            except Exception as error:  # noqa: BLE001 - raised again below, outside the group
                 failed.append(error)
             group.cancel_scope.cancel()
 
@@ -163,10 +153,8 @@ async def _while_there(receive: Receive, held: Held, work: Callable[[], Awaitabl
 
 
 class Streamed(Response):
-    """Pieces from an iterator that blocks;
-
-    ``held`` is cancelled when the client goes, and closed in any case.
-    """
+    """Sends the pieces of a blocking iterator. ``held`` is cancelled if the client disconnects, and
+    always closed."""
 
     def __init__(
         self,
@@ -197,8 +185,8 @@ class Streamed(Response):
         except TimeoutError:
             raise Problem(
                 503,
-                f"the answer was not taken within {self._patience.answer_s:g} s: ask for less, or "
-                "start a job",
+                f"the client did not read the response within {self._patience.answer_s:g} s: "
+                "select less, or start a job",
             ) from None
         finally:
             self._held.cancel()
@@ -250,5 +238,5 @@ class Streamed(Response):
                 await send(message)
         except TimeoutError:
             raise Problem(
-                408, f"the client took nothing for {self._patience.stall_s:g} s and was let go"
+                408, f"the client read nothing for {self._patience.stall_s:g} s"
             ) from None

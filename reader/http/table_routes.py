@@ -1,5 +1,4 @@
-"""What tables there are, how fresh they are, their blocks, history, tags, and what lies between two
-versions."""
+"""The tables: their freshness, blocks, history, tags, and the difference between two versions."""
 
 from __future__ import annotations
 
@@ -22,16 +21,14 @@ from blockstore.reader.http.tokens import Caller
 from blockstore.reader.tables import At, TableView
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import encode_detail
-from blockstore.service.pages.serving import json_answer
+from blockstore.service.pages.responses import json_answer
 from blockstore.table import Table
-
-__all__ = ["router"]
 
 router = APIRouter(responses=ERRORS, tags=["tables"])
 
 Name = Annotated[
     str,
-    Path(description="The table's name; a slash in it may be written as it is", max_length=1_000),
+    Path(description="The table's name; a slash in it needs no escape", max_length=1_000),
 ]
 Version = Annotated[int | None, Query(ge=1, le=2**63 - 1)]
 Moment = Annotated[
@@ -42,7 +39,7 @@ Tag = Annotated[str | None, Query(max_length=1_000)]
 
 @router.get("/v1/whoami")
 def whoami(gateway: Here, caller: Known) -> Whoami:
-    """Whose token this is, and what it may do."""
+    """The caller of this token, and what it may do."""
     tables = None if caller.tables is None else sorted(caller.tables)
     return Whoami(
         name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=bool(gateway.tokens)
@@ -51,7 +48,7 @@ def whoami(gateway: Here, caller: Known) -> Whoami:
 
 @router.get("/v1/tables")
 def tables(gateway: Here, caller: Reading) -> TablesShown:
-    """Every table, and how stale what is known of it is."""
+    """All tables, with the age of what the gateway knows of each."""
     return TablesShown(tables=[_shown(view) for view in gateway.tables.views(caller.tables)])
 
 
@@ -81,7 +78,7 @@ def history(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     before: Version = None,
 ) -> dict[str, object]:
-    """The newest versions, or those before one; the newest first, as far back as the index is
+    """The newest versions, or those before ``before``, newest first; as far back as the index is
     kept."""
     handle = _handle(gateway, table, caller)
     newest = handle.log.poll().version
@@ -105,7 +102,8 @@ def diff(
     from_: Annotated[int, Query(alias="from", ge=1, le=2**63 - 1)],
     to: Annotated[int, Query(ge=1, le=2**63 - 1)],
 ) -> dict[str, object]:
-    """How to come from one version to the other; rows is null where only reading tells."""
+    """The changes from one version to another. ``rows`` is null where only reading the rows could
+    determine it."""
     found = _handle(gateway, table, caller).diff(from_, to)
     return {
         "table": table,
@@ -132,7 +130,7 @@ def tags(gateway: Here, caller: Reading, table: Name) -> dict[str, object]:
 
 @router.get("/v1/tables/{table:path}/timeline", response_class=Response)
 def timeline(request: Request, gateway: Here, caller: Reading, table: Name) -> Response:
-    """The blocks by time and level, as columns: what the page draws."""
+    """The blocks by time and level, as columns, for the page's timeline."""
     name = gateway.tables.find(table, caller.tables)
     return json_answer(request, encode(gateway.timelines.timeline(name)))
 
@@ -145,7 +143,7 @@ def block(
     table: Name,
     ulid: Annotated[str, Query(max_length=26)],
 ) -> Response:
-    """Everything about one block."""
+    """The details of one block."""
     if not is_ulid(ulid):
         raise Invalid(f"ulid is {ulid!r}, expected a block's ULID of 26 characters")
     name = gateway.tables.find(table, caller.tables)

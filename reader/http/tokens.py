@@ -1,12 +1,12 @@
-"""Who asks, and what they may do.
+"""Tokens: who a caller is, and what it may do.
 
 Rules:
-- A token is 256 random bits; the configuration holds its SHA-256 alone, and what was made is shown
-  once.
-- A presented token is hashed and compared with every known hash in constant time; nothing of it is
+- A token is 256 random bits. It is shown once, when it is made; the configuration contains only its
+  SHA-256.
+- A presented token is hashed and compared with every known hash in constant time; no part of it is
   logged.
-- Scopes: ``read`` asks, ``write`` uploads, ``admin`` may both and sees everybody's jobs. A token
-  may be of some tables only: no other table's name is ever told to it.
+- Scopes: ``read`` may query, ``write`` may upload, ``admin`` may do both and sees all jobs. A token
+  may be limited to some tables: its responses never contain the name of another table.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
-
-__all__ = ["ANYONE", "Caller", "Scope", "Token", "Tokens", "fresh", "hashed"]
 
 PREFIX = "bsk_"
 _WORDS = 4
@@ -38,31 +36,31 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whoever sent a request, once it is known."""
+    """The sender of a request."""
 
     name: str
     fingerprint: str
-    """Names the token in records without telling it."""
+    """Identifies the token in records without revealing it."""
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
-    """The tables that it may know of; None for all."""
+    """The tables that it may know; None for all."""
 
     def may(self, scope: Scope) -> bool:
         """Whether it has the scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
     def knows(self, table: str) -> bool:
-        """Whether it may know of the table."""
+        """Whether it may know the table."""
         return self.tables is None or table in self.tables
 
 
 ANYONE = Caller(name="anyone", fingerprint="anyone", scopes=frozenset(Scope))
-"""The caller where no tokens are asked for."""
+"""The caller where no token is required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token as the configuration holds it."""
+    """A token as the configuration contains it."""
 
     name: str
     sha256: str
@@ -77,14 +75,11 @@ class Token:
                 "blockstore token"
             )
         if not self.scopes:
-            raise Invalid(
-                f'[tokens."{self.name}"] has no scopes, expected some of read, write, admin'
-            )
+            raise Invalid(f'[tokens."{self.name}"] has no scopes, expected read, write or admin')
         if self.tables is not None and Scope.ADMIN in self.scopes:
             raise Invalid(
-                f'[tokens."{self.name}"] has the scope admin and is of some tables only, expected '
-                "one or the other: an "
-                "admin sees everybody's jobs"
+                f'[tokens."{self.name}"] has the scope admin and a list of tables: remove one of '
+                "them, since an admin sees all jobs"
             )
 
     @property
@@ -96,19 +91,19 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a gateway; empty: everybody is ``ANYONE``."""
+    """The tokens of a gateway; without any, every caller is ``ANYONE``."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._tokens = tuple(tokens)
         twice = {one.sha256 for one in self._tokens}
         if len(twice) < len(self._tokens):
-            raise Invalid("two tokens have one sha256, expected a hash of its own for each")
+            raise Invalid("two tokens have the same sha256: each token needs its own")
 
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
     def caller(self, header: str | None) -> Caller | None:
-        """Who presents this Authorization header; None for nobody that is known."""
+        """The caller with this Authorization header; None if it is unknown."""
         if not self._tokens:
             return ANYONE
         kind, _, presented = (header or "").partition(" ")
@@ -121,7 +116,7 @@ class Tokens:
 
 
 def hashed(token: str) -> str:
-    """What the configuration holds of a token."""
+    """The hash of a token, as the configuration contains it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,16 +1,15 @@
-"""Rows into a file of the bucket: queries and downloads.
+"""Queries and downloads: rows written to a file in the bucket.
 
 Rules:
-- What is read is what the asker may read, whoever runs the job: the tables of the request, no
-  others.
-- Each attempt writes a file of its own name; the outcome names the one that counts, so a stalled
-  attempt disturbs nothing.
-- The file grows as the rows come, in bounded memory, and is visible only when it is whole.
+- A job reads only the tables that its owner may read, whichever gateway runs it: those of the
+  request.
+- Each attempt writes a file with a name of its own; the outcome names the valid one, so a stalled
+  attempt does no harm.
+- The file is written as the rows arrive, in bounded memory, and is visible only when it is complete.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
@@ -19,20 +18,18 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, ObjectWriter
 from blockstore.errors import BlockstoreError
 from blockstore.names import job_result_key
-from blockstore.reader.answer import CANNOT_WRITE, FORMS, unwritable
+from blockstore.reader.errors import Busy
+from blockstore.reader.forms.encode import Form, Unwritable, pieces
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request, Result
 from blockstore.reader.jobs.work import Ended, Failed, Work
-from blockstore.reader.refusals import Busy
 from blockstore.world import World
-
-__all__ = ["Ask", "Began", "Extracts", "Rows"]
 
 _PIECE = 1 << 20
 
 
 class Rows(Protocol):
-    """An answer under way."""
+    """The result of a running query."""
 
     @property
     def reader(self) -> pa.RecordBatchReader: ...
@@ -49,10 +46,10 @@ class Rows(Protocol):
 
 
 Began = Callable[[Callable[[], None]], None]
-"""Is handed the means to stop what is about to run, from any thread."""
+"""Receives a function that stops the query that is about to run, from any thread."""
 
 Ask = Callable[[Request, float, Began], Rows]
-"""From a request, the seconds that it may take, and who may stop it, to its rows."""
+"""From a request, its time limit in seconds and a ``Began`` to its rows."""
 
 
 class Extracts(Work):
@@ -77,16 +74,14 @@ class Extracts(Work):
         out = _Counted(self._bucket.writer(key), meter, self._result_bytes)
         reader = rows.reader
         try:
-            counted = pa.RecordBatchReader.from_batches(reader.schema, _counted(reader, meter))
-            FORMS[request.form](counted, out)  # type: ignore[arg-type]
-            out.close_object()
+            for piece in pieces(Form(request.form), reader.schema, _counted(reader, meter)):
+                out.write(piece)
+            out.close()
         except BaseException as error:
             out.abort()
             meter.check()
-            if isinstance(error, CANNOT_WRITE):
-                raise Failed(
-                    Failure(error="invalid", message=str(unwritable(request.form, error)))
-                ) from error
+            if isinstance(error, Unwritable):
+                raise Failed(Failure(error="invalid", message=str(error))) from error
             raise
         finally:
             reader.close()
@@ -101,7 +96,7 @@ class Extracts(Work):
         )
 
     def _begun(self, request: Request, meter: Meter) -> Rows:
-        """The query, once it is its turn: a job has time."""
+        """Begin the query; wait for its turn as long as it takes."""
         while True:
             try:
                 return self._ask(request, self._time_limit_s, meter.interruptible)
@@ -117,8 +112,8 @@ def _counted(reader: pa.RecordBatchReader, meter: Meter) -> Iterator[pa.RecordBa
         yield batch
 
 
-class _Counted(io.RawIOBase):
-    """A new object as a file that can be written, and only that."""
+class _Counted:
+    """A new object: what is written to it is counted, and bounded."""
 
     def __init__(self, inner: ObjectWriter, meter: Meter, limit: int) -> None:
         self._inner = inner
@@ -127,37 +122,28 @@ class _Counted(io.RawIOBase):
         self._pending = bytearray()
         self.size = 0
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self.size
-
-    def write(self, data: object, /) -> int:
-        view = memoryview(data).cast("B")  # type: ignore[arg-type]
-        self.size += len(view)
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
         if self.size > self._limit:
             raise Failed(
                 Failure(
                     error="too_large",
-                    message=f"the result has more than {self._limit:,} bytes, which is the limit: "
-                    "select less, or raise "
-                    "max_result",
+                    message=f"the result is larger than the limit of {self._limit:,} bytes: "
+                    "select less, or raise max_result",
                 )
             )
-        self._meter.advance(size=len(view))
-        self._pending += view
+        self._meter.advance(size=len(data))
+        self._pending += data
         if len(self._pending) >= _PIECE:
             self._flush()
-        return len(view)
 
-    def close_object(self) -> None:
+    def close(self) -> None:
         """Make the object visible."""
         self._flush()
         self._inner.close()
 
     def abort(self) -> None:
-        """Forget what was written."""
+        """Discard what was written."""
         self._inner.abort()
 
     def _flush(self) -> None:

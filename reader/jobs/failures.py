@@ -1,51 +1,47 @@
-"""How a job that failed says so: one sentence each, with what to do."""
+"""The failures of jobs: one sentence each, with what to do."""
 
 from __future__ import annotations
 
 from blockstore.errors import BlockstoreError
 from blockstore.reader.jobs.record import Failure
 
-__all__ = ["failure_of", "given_up", "internal", "overtime", "unsettled"]
-
 
 def failure_of(error: BlockstoreError) -> Failure:
-    """An error that says all by itself."""
+    """The failure for an error whose message is complete."""
     return Failure(error=type(error).__name__, message=_line(error))
 
 
 def internal(error: Exception) -> Failure:
-    """A fault of ours, of which the asker is told no more than its kind."""
+    """The failure for an internal error; only its type is reported."""
     return Failure(
         error="internal",
-        message=f"an internal error ({type(error).__name__}): see the gateway's log",
+        message=f"internal error ({type(error).__name__}): see the gateway's log",
     )
 
 
 def overtime(limit_s: float) -> Failure:
-    """The job took longer than one may."""
+    """The job exceeded its time limit."""
     return Failure(
         error="overtime",
-        message=f"the job took more than {limit_s:g} s, which is the limit: ask for less at a time",
+        message=f"the job exceeded its time limit of {limit_s:g} s: split it into smaller ones",
     )
 
 
 def given_up(attempts: int) -> Failure:
-    """So many gateways began the job, and none ended it."""
+    """``attempts`` gateways began the job, and none finished it."""
     return Failure(
         error="given_up",
-        message=f"{attempts} gateways began this job and none ended it: look into their logs, ask "
-        "for less at a time, and "
-        "ask again",
+        message=f"{attempts} gateways began this job and none finished it: see their logs, then "
+        "submit a smaller job",
     )
 
 
 def unsettled(failure: Failure | None, error: BlockstoreError) -> Failure:
-    """The job failed (None: it was cancelled), and what its attempts wrote is not known."""
+    """The job failed (None: it was cancelled), and it is unknown what its attempts wrote."""
     why = "it was cancelled" if failure is None else failure.message
     return Failure(
         error="unsettled",
-        message=f"{why}; and whether an earlier attempt wrote its rows cannot be made sure of: "
-        f"{_line(error)}",
+        message=f"{why}; it is unknown whether an earlier attempt wrote its rows: {_line(error)}",
     )
 
 

@@ -1,8 +1,8 @@
-"""What a running job tells of itself, and by what it learns that it should stop.
+"""The progress of a running job, and the reason to stop it.
 
-Rules: the worker counts and checks between batches; the keeper of its lease reads the counts and
-sets the reason to stop. The first reason stands. What runs inside an engine, and checks nothing,
-hands in how to interrupt it.
+Rules: the worker counts, and checks between batches; the thread that renews the lease reads the
+counts and sets the reason to stop. The first reason counts. Code that runs inside an engine and
+cannot check registers a function that interrupts it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ from enum import StrEnum
 from blockstore.clock import Clock
 from blockstore.reader.jobs.record import Progress
 
-__all__ = ["Meter", "Stop", "Stopped"]
-
 
 class Stop(StrEnum):
     """Why a job should stop."""
 
     CANCELLED = "cancelled"
     LOST = "lost"
-    """Another gateway has taken it over, or it ended elsewhere: nothing of it is to be told."""
+    """Another gateway took it over or ended it: this attempt reports nothing."""
     CLOSING = "closing"
-    """This gateway ends; another will take the job."""
+    """This gateway shuts down; another will take the job."""
     OVERTIME = "overtime"
 
 
 class Stopped(Exception):
-    """The worker was stopped; the work that it did is not to be made visible."""
+    """The worker was stopped; its work must not become visible."""
 
     def __init__(self, reason: Stop) -> None:
         super().__init__(reason.value)
@@ -37,7 +35,7 @@ class Stopped(Exception):
 
 
 class Meter:
-    """Counts, and the reason to stop, of one run."""
+    """The counts of one run, and the reason to stop it."""
 
     def __init__(self, clock: Clock, limit_s: float, bytes_total: int = 0) -> None:
         self._clock = clock
@@ -50,14 +48,14 @@ class Meter:
         self._interrupt: Callable[[], None] | None = None
 
     def advance(self, *, rows: int = 0, size: float = 0) -> None:
-        """Count what was done."""
+        """Add to the counts."""
         with self._lock:
             self._rows += rows
             self._bytes += int(size)
 
     @property
     def progress(self) -> Progress:
-        """What was counted."""
+        """The counts."""
         with self._lock:
             return Progress(rows=self._rows, bytes=self._bytes, bytes_total=self._total)
 
@@ -68,13 +66,13 @@ class Meter:
             raise Stopped(reason)
 
     def reason(self) -> Stop | None:
-        """Why the job should stop, if it should."""
+        """Why the job should stop, or None."""
         if self._reason is None and self._clock.monotonic_s() >= self._until_s:
             self.stop(Stop.OVERTIME)
         return self._reason
 
     def stop(self, reason: Stop) -> None:
-        """Ask the worker to stop, and interrupt what it waits for."""
+        """Set the reason to stop, and interrupt what the worker waits for."""
         with self._lock:
             if self._reason is not None:
                 return
@@ -84,7 +82,7 @@ class Meter:
             interrupt()
 
     def interruptible(self, interrupt: Callable[[], None]) -> None:
-        """Hand in how to interrupt what the worker is about to wait for."""
+        """Register a function that interrupts what the worker is about to wait for."""
         with self._lock:
             self._interrupt = interrupt
             stopped = self._reason is not None

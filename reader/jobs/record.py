@@ -1,8 +1,8 @@
-"""What the bucket holds of a job, as values and as bytes.
+"""The records of a job in the bucket, as values and as bytes.
 
 Rules:
-- A record is JSON with ``format: 1``; what does not parse is Corrupt and names its key, and is
-  never guessed.
+- A record is JSON with ``format: 1``. One that cannot be parsed raises Corrupt with its key; its
+  content is never guessed.
 - Times in records are for people. No decision compares one with the clock of another machine.
 - A request never changes; a lease is written only by the holder of its attempt; an outcome is
   created if absent.
@@ -19,11 +19,9 @@ import orjson
 
 from blockstore.errors import Corrupt, NewerFormat
 
-__all__ = ["Failure", "Kind", "Lease", "Outcome", "Progress", "Request", "Result", "State"]
-
 _FORMAT = 1
 _MOMENTARY = frozenset({"created_ms", "input_key", "table_version", "table_commit"})
-"""What another value of a request does not make another wish: a repeat comes later, at another
+"""Fields that may differ between a request and its repetition, which comes later and at another
 version."""
 
 
@@ -31,15 +29,15 @@ class Kind(StrEnum):
     """What a job does."""
 
     QUERY = "query"
-    """Answer SQL into a file."""
+    """Write the result of SQL to a file."""
     DOWNLOAD = "download"
-    """Write the rows of one table into a file."""
+    """Write the rows of one table to a file."""
     UPLOAD = "upload"
     """Append the rows of a file to one table."""
 
 
 class State(StrEnum):
-    """How far a job is; the last three are for good."""
+    """The state of a job; the last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -50,23 +48,22 @@ class State(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will happen any more."""
+        """Whether the state is final."""
         return self in (State.DONE, State.FAILED, State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked for, by whom, and what they may read."""
+    """What a job is to do, who submitted it, and what it may read."""
 
     kind: Kind
     owner: str
-    """The fingerprint of the token that asked; only it, while it may, and an admin's sees the
-    job."""
+    """The fingerprint of the token that submitted the job (``http/job_visibility.py``)."""
     created_ms: int
     form: str
-    """The form of the result, or of the file that was brought."""
+    """The form of the result, or of the uploaded file."""
     allowed: tuple[str, ...] | None = None
-    """The tables that the asker may use; None for all."""
+    """The tables that the owner may use; None for all."""
     sql: str | None = None
     table: str | None = None
     version: int | None = None
@@ -79,17 +76,16 @@ class Request:
     nulls: tuple[str, ...] = ()
     message: str = ""
     table_version: int = 0
-    """Of an upload: the version at which its table was looked at; 0 in records that do not say."""
+    """Of an upload: the version of its table at submission; 0 in old records."""
     table_commit: str = ""
-    """The commit id of that version: what tells the table from another that was made anew under its
+    """The commit id of that version: it distinguishes the table from a later one of the same
     name."""
 
-    def same_wish(self, other: Request) -> bool:
-        """Whether two requests ask for the same: the moment, the place of the input and what the
-        table was then aside; and of uploads, which name the one table that they touch, what else
-        the asker might use. A repeat that is refused sends its rows again."""
-        mine, theirs = _wish(self), _wish(other)
-        return mine == theirs
+    def same_as(self, other: Request) -> bool:
+        """Whether two requests want the same. The time, the key of the input and the table's
+        version do not count; for an upload, which names its only table, neither do the other tables
+        of the owner. A repetition that is refused would send its rows again."""
+        return _lasting(self) == _lasting(other)
 
     def dump(self) -> bytes:
         return _dump(self)
@@ -101,7 +97,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How much is done; ``bytes_total`` is 0 where nobody knows."""
+    """How much is done; ``bytes_total`` is 0 if it is unknown."""
 
     rows: int = 0
     bytes: int = 0
@@ -110,15 +106,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The claim of one attempt. It lives as long as it changes: the holder raises ``beat``."""
+    """The claim of one attempt. It is alive as long as it changes: its holder raises ``beat``."""
 
     attempt: int
     holder: str
     beat: int
     progress: Progress = Progress()
     released: bool = False
-    """The holder has let go of it, and nothing of its attempt runs any more: it may be followed at
-    once."""
+    """The holder gave it up and its attempt has ended: the next attempt may start at once."""
 
     def dump(self) -> bytes:
         return _dump(self)
@@ -130,8 +125,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a job failed: a kind for programs, a sentence for people, and what was wrong with a
-    line."""
+    """Why a job failed: a kind for programs, a sentence for people, and details of a bad line."""
 
     error: str
     message: str
@@ -140,17 +134,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The file that a query or a download made."""
+    """The file of a query or a download."""
 
     key: str
     bytes: int
     rows: int
     versions: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[str, ...] | None = None
-    """Every table that was read, also those without an index, which have no version;
-
-    None in records that do not say.
-    """
+    """Every table that was read, also those without an index, which have no version; None in old
+    records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +166,7 @@ class Outcome:
         return _load(data, key, _outcome)
 
 
-def _wish(request: Request) -> dict[str, Any]:
+def _lasting(request: Request) -> dict[str, Any]:
     document = orjson.loads(_dump(request))
     other = _MOMENTARY | {"allowed"} if request.kind is Kind.UPLOAD else _MOMENTARY
     return {name: value for name, value in document.items() if name not in other}
@@ -191,15 +183,14 @@ def _load(data: bytes, key: str, build: Callable[[dict[str, Any]], Any]) -> Any:
         written = document.pop("format")
         if isinstance(written, int) and written > _FORMAT:
             raise NewerFormat(
-                f"{key} has format {written}, and this release reads {_FORMAT}: upgrade the "
+                f"{key} has format {written}, and this release reads format {_FORMAT}: upgrade the "
                 "gateways"
             )
         return build(document)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Corrupt(
-            f"{key} is no record of a job ({type(error).__name__}: {error}): remove the job's "
-            "records, or restore "
-            "them from a copy"
+            f"{key} is not a valid record of a job ({type(error).__name__}: {error}): remove the "
+            "job's records, or restore them from a copy"
         ) from None
 
 

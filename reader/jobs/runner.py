@@ -1,16 +1,17 @@
-"""One gateway's part in the jobs of a bucket: find open ones, claim, run, keep the lease, end.
+"""One gateway's part in the jobs of a bucket: find open jobs, claim, run and end them.
 
 Rules:
-- A job without a claim is claimed by whoever creates attempt 1; one with a claim only after
-  ``LeaseWatch`` saw it unchanged for a whole lease, and then by whoever creates the next attempt.
-- While a job runs its lease is renewed three times a lease. Who finds a later attempt, or an
-  outcome, drops the work.
-- A job ends by its outcome alone, created if absent. Before failure or cancellation is told by a
-  second or later attempt, or that the time was not enough by any, the work settles: other attempts
-  can have no effect after that.
-- A job that ``MAX_ATTEMPTS`` gateways did not end fails, so that one which kills its gateway does
-  not kill all.
-- Kinds have places of their own: long queries do not hold up uploads.
+- A job without a claim belongs to the gateway that creates attempt 1. A job with a claim can be
+  claimed only after ``LeaseWatch`` saw it unchanged for the length of a lease; it then belongs to the
+  gateway that creates the next attempt.
+- The lease of a running job is renewed three times per lease. A gateway that finds a later attempt,
+  or an outcome, drops its work.
+- Only its outcome ends a job, created if absent. The work settles before a second or later attempt
+  records a failure or a cancellation, and before any attempt records a timeout: after that, other
+  attempts can have no effect.
+- A job that ``MAX_ATTEMPTS`` gateways did not finish fails, so that a job that kills its gateway
+  does not kill all of them.
+- Uploads have places of their own: long queries do not delay them.
 """
 
 from __future__ import annotations
@@ -37,26 +38,24 @@ from blockstore.reader.jobs.watch import LeaseWatch
 from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.world import World
 
-__all__ = ["MAX_ATTEMPTS", "Claimed", "Runner", "Terms"]
-
 _logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5
 _BEATS = 3
-"""Renewals a lease."""
+"""Renewals per lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How jobs are run here."""
+    """How this gateway runs jobs."""
 
     lease_s: float = 30.0
     poll_s: float = 5.0
     time_limit_s: float = 3600.0
     keep_s: float = 7 * 86_400.0
-    """How long a job is kept after it ended."""
+    """How long a job is kept after its end."""
     places: int = 2
-    """How many jobs of one kind run at once: as many uploads, as many queries and downloads."""
+    """How many uploads, and how many queries and downloads, run at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +80,14 @@ class Runner:
         world: World,
         works: Mapping[Kind, Work],
         terms: Terms,
-        tell: Callable[[str, str], None] = lambda kind, event: None,
+        report: Callable[[str, str], None] = lambda kind, event: None,
     ) -> None:
         self._store = store
         self._world = world
         self._works = dict(works)
         self._terms = terms
-        self._tell = tell
-        """Told of each event, ``(kind, event)``: for metrics."""
+        self._report = report
+        """Called for each event, ``(kind, event)``, for metrics."""
         self.holder = world.ids.ulid()
         self._watch = LeaseWatch(world.clock, terms.lease_s)
         self._requests: dict[str, Request] = {}
@@ -102,11 +101,9 @@ class Runner:
     # What one pass does
 
     def look(self) -> list[Claimed]:
-        """One pass: claim what may be claimed and has a place. Raises what the listing raises.
-
-        What was claimed is answered whatever happens to the rest of the pass: a claim that nobody
-        runs would never end.
-        """
+        """One pass: claim the jobs that may be claimed and have a place. Raises what the listing
+        raises. The claimed jobs are returned whatever happens to the rest of the pass: a claim that
+        is not run would never end."""
         sketches = self._store.sketches()
         open_jobs = {one.job for one in sketches if one.open}
         self._watch.keep(open_jobs)
@@ -120,7 +117,7 @@ class Runner:
             except NotFound:
                 continue
             except Unavailable as error:
-                _logger.warning("no more jobs can be claimed now: %s", error)
+                _logger.warning("the pass over the jobs ended early: %s", error)
                 break
             except BlockstoreError as error:
                 _logger.warning("job %s cannot be claimed: %s", sketch.job, error)
@@ -134,15 +131,13 @@ class Runner:
         return claimed
 
     def offer(self, job: str) -> Claimed | None:
-        """Claim a job that was asked for here, if there is a place: it need not wait for the next
-        pass."""
+        """Claim a job that was submitted to this gateway, if there is a place, without waiting for
+        the next pass."""
         return None if self._closing.is_set() else self._try(self._store.sketch(job))
 
     def run(self, claimed: Claimed) -> Outcome | None:
-        """Run an attempt to its end;
-
-        None if there is nothing to tell: it was lost, or somebody shall try again.
-        """
+        """Run an attempt to its end. Return None if it has no outcome: the attempt was lost, or
+        another one is to follow."""
         meter = self._meter(claimed)
         keeper = threading.Thread(
             target=self._keep,
@@ -161,7 +156,7 @@ class Runner:
             self._wake.set()
 
     def beat(self, claimed: Claimed, meter: Meter, beat: int) -> None:
-        """Renew the lease, and learn whether to stop."""
+        """Renew the lease, and tell the meter if the job must stop."""
         lease = Lease(
             attempt=claimed.attempt, holder=self.holder, beat=beat, progress=meter.progress
         )
@@ -177,13 +172,13 @@ class Runner:
     # The service
 
     def start(self) -> None:
-        """Look for jobs, and run them, in threads, until ``close``."""
+        """Find and run jobs, in threads, until ``close``."""
         thread = threading.Thread(target=self._serve, name="jobs", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def close(self, grace_s: float = 10.0) -> None:
-        """Stop what runs, release its leases so that others take it at once, and end."""
+        """Stop the running jobs and release their leases, so that others can take them at once."""
         self._closing.set()
         self._wake.set()
         with self._lock:
@@ -195,11 +190,11 @@ class Runner:
             thread.join(max(0.1, until - self._world.clock.monotonic_s()))
 
     def wake(self) -> None:
-        """Look again now."""
+        """Start a pass now."""
         self._wake.set()
 
     def stop_here(self, job: str) -> None:
-        """Stop a cancelled job at once if it runs here."""
+        """Stop a cancelled job at once if this gateway runs it."""
         with self._lock:
             found = self._running.get(job)
         if found is not None:
@@ -207,7 +202,7 @@ class Runner:
 
     @property
     def running(self) -> int:
-        """How many jobs run here."""
+        """How many jobs this gateway runs."""
         with self._lock:
             return len(self._running)
 
@@ -225,7 +220,7 @@ class Runner:
                 for claimed in self.look():
                     self.begin(claimed)
             except BlockstoreError as error:
-                _logger.warning("the jobs cannot be looked at: %s", error)
+                _logger.warning("the jobs cannot be listed: %s", error)
             except Exception:
                 _logger.exception("a pass over the jobs failed")
             jitter = self._world.ids.uniform(0.8, 1.2)
@@ -236,7 +231,7 @@ class Runner:
             self.run(claimed)
         except BlockstoreError as error:
             _logger.warning(
-                "job %s cannot be ended now, it will be tried again: %s", claimed.job, error
+                "job %s could not be ended and will be tried again: %s", claimed.job, error
             )
         except Exception:
             _logger.exception("job %s failed", claimed.job)
@@ -261,7 +256,7 @@ class Runner:
         if not mine:
             self._give_place(sketch.job)
             return None
-        self._tell(request.kind, "taken_over" if sketch.attempt else "claimed")
+        self._report(request.kind, "taken_over" if sketch.attempt else "claimed")
         return Claimed(job=sketch.job, request=request, lease=lease)
 
     def _take_place(self, job: str, kind: Kind) -> bool:
@@ -321,7 +316,7 @@ class Runner:
         except BlockstoreError as error:
             return self._end(claimed, meter, State.FAILED, failure=failure_of(error))
         except Exception as error:
-            _logger.exception("job %s failed by a fault of ours", claimed.job)
+            _logger.exception("job %s failed with an internal error", claimed.job)
             return self._end(claimed, meter, State.FAILED, failure=internal(error))
         return self._end(claimed, meter, State.DONE, ended=ended)
 
@@ -329,8 +324,8 @@ class Runner:
         if reason is Stop.CANCELLED:
             return self._end(claimed, meter, State.CANCELLED, clean=True)
         if reason is Stop.OVERTIME:
-            # Another attempt has time anew and may succeed while this word is still on its way: it
-            # settles first.
+            # Another attempt has a new time limit and may succeed before this failure is recorded:
+            # settle first.
             limit = overtime(self._terms.time_limit_s)
             return self._end(claimed, meter, State.FAILED, failure=limit)
         if reason is Stop.CLOSING:
@@ -338,7 +333,7 @@ class Runner:
         return None
 
     def _release(self, claimed: Claimed, meter: Meter) -> None:
-        """Let go: nothing of this attempt runs any more."""
+        """Release the lease: this attempt has ended."""
         if self._store.sketch(claimed.job).attempt == claimed.attempt:
             lease = Lease(
                 attempt=claimed.attempt,
@@ -359,10 +354,8 @@ class Runner:
         ended: Ended | None = None,
         clean: bool = False,
     ) -> Outcome:
-        """Tell how it ended;
-
-        ``clean`` says that this attempt itself had no effect, which is no word of those after it.
-        """
+        """Record the outcome; return the one that counts. ``clean``: this attempt had no effect,
+        which says nothing of later attempts."""
         if state is not State.DONE and not (clean and self._alone(claimed)):
             try:
                 late = self._works[claimed.request.kind].settle(claimed.job, claimed.request)
@@ -380,27 +373,26 @@ class Runner:
             result=None if ended is None else ended.result,
             written=None if ended is None else ended.written,
         )
-        standing = self._store.finish(claimed.job, outcome)
-        self._tell(claimed.request.kind, standing.state)
-        return standing
+        counted = self._store.finish(claimed.job, outcome)
+        self._report(claimed.request.kind, counted.state)
+        return counted
 
     def _alone(self, claimed: Claimed) -> bool:
-        """Whether nobody has begun another attempt, before this one or since."""
+        """Whether there is no other attempt, before this one or after it."""
         return claimed.attempt == 1 and self._store.sketch(claimed.job).attempt == 1
 
     # Removing what is over
 
     def _sweep(self, sketches: list[Sketch]) -> None:
-        """Now and then, forget jobs that ended (or never began) long ago by the store's own
-        clock."""
+        """Sometimes, remove jobs that ended (or never began) long ago by the store's clock."""
         now_s = self._world.clock.monotonic_s()
         if now_s < self._next_sweep_s or not sketches:
             return
         self._next_sweep_s = now_s + max(self._terms.poll_s, min(3600.0, self._terms.keep_s / 4))
         limit_ms = self._store.bucket.now_ms() - round(self._terms.keep_s * 1000)
         for sketch in sketches:
-            # Looked at once more: another gateway may have removed it, and somebody asked anew
-            # under the same id.
+            # Read again: another gateway may have removed the job, and a client submitted the same
+            # id again.
             if (
                 not sketch.open
                 and sketch.modified_ms < limit_ms

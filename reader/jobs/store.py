@@ -1,14 +1,14 @@
 """The records of jobs in a bucket: who may write which, and in what order.
 
 Rules:
-- The input comes first, the request after it and by create-if-absent: a job exists once its request
-  does.
-- Attempt N is held by whoever created its claim. A claim is taken only where none stands (N = 1),
-  or where the newest one was seen unchanged for a whole lease by the claimer's own clock
+- The input is written first, then the request, by create-if-absent: a job exists once its request
+  exists.
+- Attempt N belongs to the gateway that created its claim. A gateway creates a claim only if there
+  is none (N = 1), or if it saw the newest one unchanged for the length of a lease on its own clock
   (``watch.py``).
-- An outcome is created if absent: the first one stands, whoever writes another reads it.
-- Only records below ``jobs/`` are removed here, and only those of jobs that ended, or never began,
-  a retention ago by the store's clock; the outcome goes last, after the request, so that no
+- An outcome is created if absent: the first one counts, and a gateway that comes second reads it.
+- Only records under ``jobs/`` are removed here, and only those of jobs that ended, or never began,
+  a retention ago by the store's clock. The outcome is removed last, after the request, so that no
   half-removed job runs again.
 """
 
@@ -33,13 +33,11 @@ from blockstore.names import (
 )
 from blockstore.reader.jobs.record import Lease, Outcome, Request, State
 
-__all__ = ["Job", "JobStore", "Sketch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """What a listing tells of a job: which records there are, and when the newest was written by
-    the store's clock."""
+    """What a listing shows of a job: which records exist, and when the newest was written, by the
+    store's clock."""
 
     job: str
     asked: bool
@@ -49,19 +47,19 @@ class Sketch:
     ended: bool
     modified_ms: int
     asked_ms: int = 0
-    """When it was asked for, by the store's clock."""
+    """When it was submitted, by the store's clock."""
     claim_etag: str | None = None
     keys: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
-        """Whether somebody still has to do something."""
+        """Whether the job still has to be run."""
         return self.asked and not self.ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as its records tell it."""
+    """A job, from its records."""
 
     id: str
     request: Request
@@ -71,7 +69,7 @@ class Job:
 
     @property
     def state(self) -> State:
-        """How far it is."""
+        """The state that the records show."""
         if self.outcome is not None:
             return self.outcome.state
         if self.cancelled:
@@ -86,19 +84,17 @@ class JobStore:
         self.bucket = bucket
 
     def submit(self, job: str, request: Request) -> bool:
-        """Make the job exist;
-
-        False if it existed. Raises Unavailable if that is not known: asking again is safe.
-        """
+        """Create the job; False if it existed. Raises Unavailable if that is unknown; to repeat
+        the call is safe."""
         return self._create(job_request_key(job), request.dump())
 
     def load(self, job: str) -> Job:
         """The job. Raises NotFound."""
         request = self.request(job)
-        return self.told(self.sketch(job), request)
+        return self.job_of(self.sketch(job), request)
 
-    def told(self, sketch: Sketch, request: Request) -> Job:
-        """The job of a listing and a request that are known already."""
+    def job_of(self, sketch: Sketch, request: Request) -> Job:
+        """The job of a sketch and a request that are known already."""
         job = sketch.job
         outcome = self.outcome(job) if sketch.ended else None
         lease = self.lease(job, sketch.attempt) if sketch.attempt else None
@@ -107,14 +103,14 @@ class JobStore:
         )
 
     def request(self, job: str) -> Request:
-        """What was asked for. Raises NotFound."""
+        """The request of a job. Raises NotFound."""
         try:
             return Request.load(self.bucket.get(job_request_key(job)).data, job_request_key(job))
         except ObjectMissing:
-            raise NotFound(f"there is no job {job}: it never was, or it expired") from None
+            raise NotFound(f"there is no job {job}: it never existed, or it has expired") from None
 
     def sketch(self, job: str) -> Sketch:
-        """Which records of one job there are."""
+        """The records that exist of one job."""
         return _sketch(job, self.bucket.list(job_prefix(job)))
 
     def sketches(self) -> list[Sketch]:
@@ -127,10 +123,8 @@ class JobStore:
         return [_sketch(job, infos) for job, infos in sorted(found.items())]
 
     def claim(self, job: str, lease: Lease) -> bool:
-        """Take an attempt;
-
-        False if somebody has it. After a lost answer its content says whose it is.
-        """
+        """Take an attempt; False if another gateway has it. If the store's response is lost, the
+        content of the claim shows its holder."""
         key = job_claim_key(job, lease.attempt)
         if self._create(key, lease.dump()):
             return True
@@ -138,41 +132,38 @@ class JobStore:
         return held is not None and held.holder == lease.holder and held.beat == lease.beat
 
     def renew(self, job: str, lease: Lease) -> None:
-        """Show that the attempt lives; only its holder calls it."""
+        """Show that the attempt is alive; only its holder calls this."""
         self.bucket.put(job_claim_key(job, lease.attempt), lease.dump())
 
     def lease(self, job: str, attempt: int) -> Lease | None:
-        """The claim of an attempt; None if there is none (any more)."""
+        """The claim of an attempt; None if there is none."""
         key = job_claim_key(job, attempt)
         with suppress(ObjectMissing):
             return Lease.load(self.bucket.get(key).data, key)
         return None
 
     def cancel(self, job: str) -> None:
-        """Wish the end of the job; whoever holds it brings it about."""
+        """Record that the job is to be cancelled; the gateway that holds it ends it."""
         self._create(job_cancel_key(job), b"{}")
 
     def finish(self, job: str, outcome: Outcome) -> Outcome:
-        """End the job; answers the outcome that stands, which may be an earlier one."""
+        """Create the outcome; return the one that counts, which may be an earlier one."""
         if self._create(job_outcome_key(job), outcome.dump()):
             return outcome
         standing = self.outcome(job)
         return outcome if standing is None else standing
 
     def outcome(self, job: str) -> Outcome | None:
-        """How the job ended; None while it has not."""
+        """The outcome of the job; None while it is open."""
         key = job_outcome_key(job)
         with suppress(ObjectMissing):
             return Outcome.load(self.bucket.get(key).data, key)
         return None
 
     def forget(self, sketch: Sketch) -> None:
-        """Remove the records that were seen: the outcome last, since a request without one is work
-        to be done.
-
-        Each of the two by a request that is never sent again: somebody may ask anew under the same
-        id meanwhile.
-        """
+        """Remove the listed records: the outcome last, since a request without an outcome is an
+        open job. These two are removed by requests that are never retried: a client may submit the
+        same id again in the meantime."""
         last = [job_request_key(sketch.job), job_outcome_key(sketch.job)]
         self.bucket.delete([key for key in sketch.keys if key not in last])
         for key in last:
@@ -180,7 +171,7 @@ class JobStore:
                 self.bucket.delete_once(key)
 
     def _create(self, key: str, data: bytes) -> bool:
-        """Create if absent; sent again while the answer is lost, since the content is the same."""
+        """Create if absent; retried if the response is lost, since the content is the same."""
         for _ in range(3):
             try:
                 self.bucket.put_if_absent(key, data)
@@ -193,8 +184,7 @@ class JobStore:
         raise unknown
 
     def _mine(self, key: str, data: bytes) -> bool:
-        """Whether what stands there is what I sent: an earlier try of mine whose answer was
-        lost."""
+        """Whether the stored object is this one: from an earlier try whose response was lost."""
         with suppress(ObjectMissing):
             return self.bucket.get(key).data == data
         return False

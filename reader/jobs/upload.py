@@ -1,22 +1,22 @@
-"""A file of rows appended to a table: all of them, once, or none.
+"""Uploads: the rows of a file appended to a table, all of them exactly once, or none.
 
 Rules:
-- The rows are one block whose batch is named by the request's input, which is drawn anew for each
-  request: however many attempts run, at once or one after the other, the index takes one; and a key
-  that is used again after its job was removed is another upload.
-- The rows go to the table that was looked at when they were brought, and to no other that was made
-  anew under its name: its identity is in the request, and is compared with the table read anew,
-  before the file is read and before the end.
-- Every line is checked before the block is finished. The first bad one fails the job, with its
-  line, column, value and rule; nothing is visible.
-- The batch bears the ULID that was drawn for the input. A table forgets it once its floor has
-  passed that (30 days), and takes no batch of it any more: an attempt that comes later fails, and
-  says that nobody can tell what those before it did.
-- Where an earlier attempt may still be running somewhere, failure and cancellation are told only
-  once the batch is taken by an empty entry (``settle``): after that no attempt can publish its
-  block. An attempt that finds it so fails.
-- Before it is told that the rows are there, ``wrote`` hears of their version: queries of this
-  gateway then read them.
+- The rows are one block whose batch is named by the input of the request, and every request has a
+  new input. So the index accepts one attempt, however many run at once or one after the other; and
+  a key that is used again after its job was removed is another upload.
+- The rows go to the table that existed at submission, never to a later table of the same name: the
+  request contains its identity, which is compared with the table, read again, before the file is
+  read and before the end.
+- Every line is checked before the block is finished. The first bad one fails the job with its line,
+  column, value and rule; nothing becomes visible.
+- The batch contains the ULID of the input. A table forgets the batch once its floor has passed that
+  ULID (30 days), and then accepts no batch with it: a later attempt fails, and reports that it is
+  unknown what earlier ones did.
+- Where an earlier attempt may still run somewhere, a failure or a cancellation is recorded only
+  after an empty entry has taken the batch (``settle``): from then on no attempt can publish its
+  block. An attempt that finds such an entry fails.
+- ``wrote`` is called with the version of the rows before success is recorded, so that queries of
+  this gateway read them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ import pyarrow as pa
 
 from blockstore.bucket import Bucket
 from blockstore.cli.files import delimited
-from blockstore.cli.files.delimited import BadRow
-from blockstore.cli.files.numbered import line_of_row
+from blockstore.cli.files.numbered import BadRow, line_of_row
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.fields import required
@@ -48,32 +47,28 @@ from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["DELIMITERS", "Uploads", "identity_of"]
-
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-"""The forms of a file that can be uploaded."""
+"""The forms of a file that can be uploaded, with their delimiters."""
 
 _APP = "gateway/"
 _FILE = "the file"
 _PIECE = 8 << 20
 _BUFFER = 64 << 20
-"""Rows of about so many bytes are sorted and become one chunk: what an upload takes of memory, a
-few times over."""
+"""Rows of about this many bytes are sorted into one chunk. An upload needs a few times as much
+memory."""
 
 
 def identity_of(bucket: Bucket, world: World) -> tuple[int, str]:
-    """The version of the table that stands there now, and its commit id: what an upload keeps of
-    its table. Read anew, since a handle does not notice that its table was dropped and made anew.
-    Raises NotFound if there is none."""
+    """The identity of the table that is there now: its version and the commit id of that version.
+    It is read from the bucket, since a handle does not notice that its table was dropped and
+    created again. Raises NotFound if there is no table."""
     state = Table.open_bucket(bucket, world).log.state
     return state.version, commit_of(state)
 
 
 class Uploads(Work):
-    """Runs uploads into tables that ``open_table`` opens for writing;
-
-    ``wrote`` hears of each table and version.
-    """
+    """Runs uploads into tables that ``open_table`` opens for writing; ``wrote`` is called with each
+    table and version written."""
 
     def __init__(
         self,
@@ -89,7 +84,7 @@ class Uploads(Work):
         self._folder = folder
         self._wrote = wrote
         self.asked_of_boundary = BoundaryCounts()
-        """What all attempts here have asked of boundaries."""
+        """The boundary requests of all attempts of this gateway."""
 
     @property
     def repeats(self) -> bool:
@@ -109,10 +104,10 @@ class Uploads(Work):
             with self._input(job, request, meter) as path:
                 self._read(path, request, table, writer, meter)
             meter.check()
-            # Reading a file takes long, and a commit goes on from the version that was read: in a
-            # table made anew meanwhile its entry would leave a hole before it, or stand among rows
-            # that the asker never saw.
-            self._anew(table.bucket, request)
+            # Reading a file takes long, and a commit continues from the version that was read: in a
+            # table that was created again meanwhile, its entry would leave a gap before it, or add
+            # to rows that the client never saw.
+            self._reopened(table.bucket, request)
         except BaseException:
             writer.abort()
             raise
@@ -124,7 +119,7 @@ class Uploads(Work):
         except Failed:
             return None
         if table.log.state.forgot(_job(request)):
-            return None  # no attempt can publish its rows any more
+            return None  # no attempt can publish its rows from now on
         table.log.commit(
             Append(
                 commit=self._world.ids.ulid(),
@@ -143,32 +138,29 @@ class Uploads(Work):
         return ended
 
     def _table(self, request: Request) -> Table:
-        """The table that was asked for, by a handle of this attempt: one that is held for reading
-        may know an old definition, or another table. Raises Failed where there is no such table any
-        more."""
+        """The table of the request, by a handle of this attempt: the one that serves queries may
+        have an old definition, or be of another table. Raises Failed if the table is gone."""
         assert request.table is not None, "an upload names its table"
         try:
             table = self._open(request.table)
         except NotFound as error:
-            # Not in the error's words: they may name tables that whoever asked may not know of.
+            # Without the error's text: it may name tables that the owner may not know.
             gone = (
-                f"there is no table {request.table} any more: nothing was written; look at what "
-                "tables there are"
+                f"table {request.table} no longer exists and nothing was written: list the tables"
             )
             raise Failed(Failure(error="unknown_table", message=gone)) from error
         if not table.indexed:
             raise Failed(
                 Failure(
                     error="invalid",
-                    message=f"table {request.table} has no index, and an upload happens once by "
-                    "its entry there: write to it "
-                    "with blockstore write",
+                    message=f"table {request.table} has no index, which an upload needs to happen "
+                    "exactly once: use blockstore write",
                 )
             )
-        return self._anew(table.bucket, request)
+        return self._reopened(table.bucket, request)
 
-    def _anew(self, bucket: Bucket, request: Request) -> Table:
-        """The table as it is now. Raises Failed if it is gone, or is another."""
+    def _reopened(self, bucket: Bucket, request: Request) -> Table:
+        """The table as it is now. Raises Failed if it is gone or was replaced."""
         try:
             table = Table.open_bucket(bucket, self._world)
             if table.indexed:
@@ -209,7 +201,7 @@ class Uploads(Work):
 
     @contextmanager
     def _input(self, job: str, request: Request, meter: Meter) -> Iterator[Path]:
-        """The file that was brought, on this machine's disk."""
+        """The uploaded file, on a local disk."""
         assert request.input_key is not None, "an upload has an input"
         there = self._bucket.path_of(request.input_key)
         if there is not None:
@@ -236,22 +228,21 @@ class Uploads(Work):
                 file.write(data)
         if digest.hexdigest() != request.input_sha256:
             raise Corrupt(
-                f"{self._bucket.url}/{request.input_key} is not what was brought (its hash is "
-                f"{digest.hexdigest()[:12]}…): "
-                "upload the file again"
+                f"{self._bucket.url}/{request.input_key} is not the uploaded file (its hash is "
+                f"{digest.hexdigest()[:12]}…): upload the file again"
             )
 
 
 def _job(request: Request) -> Job:
-    """The batch of an upload: the same for all attempts of a request, another for every request."""
+    """The batch of an upload: the same for all attempts of a request, different for each request."""
     assert request.input_key is not None, "an upload has an input"
     return Job(f"{_APP}{request.input_key.removeprefix(JOBS)}", 0)
 
 
 def _check_same(state: State, request: Request) -> None:
-    """Raise Failed if this is not the table that the request was made for. One that has left its
-    window of commits behind since then counts as the same; a request that names no version is not
-    judged."""
+    """Raise Failed if this is not the table that the request was made for. A table whose window of
+    commits has passed the version counts as the same; a request without a version is not
+    checked."""
     version, commits = request.table_version, state.commits
     if not version or commits.find(request.table_commit) == version:
         return
@@ -260,9 +251,8 @@ def _check_same(state: State, request: Request) -> None:
     raise Failed(
         Failure(
             error="replaced",
-            message=f"table {request.table} was dropped and made anew since this upload was asked "
-            "for: nothing was written; "
-            "look at it, then upload again",
+            message=f"table {request.table} was dropped and created again after this upload was "
+            "submitted: nothing was written; check the table, then upload again",
         )
     )
 
@@ -270,7 +260,7 @@ def _check_same(state: State, request: Request) -> None:
 def _check_filled(
     path: Path, delimiter: str, batch: pa.RecordBatch, need: set[str | None], first_row: int
 ) -> None:
-    """Raise Failed for the first row that leaves a column empty which must not be."""
+    """Raise Failed for the first row with an empty value in a column that must not be null."""
     empty = {
         name: batch.column(name).is_null().index(True).as_py()
         for name in need
@@ -283,9 +273,8 @@ def _check_filled(
     raise Failed(
         _bad_row(
             BadRow(
-                f"{_FILE}, line {line}: column {column!r} is empty, and the table takes no null "
-                "there: mend the value; nothing "
-                "was written",
+                f"{_FILE}, line {line}: column {column!r} is empty but must not be null: fix the "
+                "value; nothing was written",
                 line=line,
                 column=column,
                 value="",
@@ -298,10 +287,9 @@ def _check_filled(
 def _forgotten(request: Request) -> Failure:
     return Failure(
         error="forgotten",
-        message=f"table {request.table} has forgotten the uploads of the time when this one was "
-        "asked for: whether an earlier "
-        "attempt wrote its rows, nobody can tell; this one wrote nothing; look at the table, then "
-        "upload what is missing",
+        message=f"this upload is older than what table {request.table} remembers, so it is unknown "
+        "whether an earlier attempt wrote its rows; this attempt wrote nothing: check the table, "
+        "then upload what is missing",
     )
 
 
@@ -311,19 +299,16 @@ def _bad_row(error: BadRow) -> Failure:
 
 
 def _ended(block: AppendedBlock) -> Ended:
-    """What was written.
-
-    Raises Failed where the batch was taken by an empty entry, before this attempt or while it
-    wrote.
-    """
+    """What was written. Raises Failed if an empty entry took the batch, before this attempt or
+    during it."""
     empty_file = block.ulid is None and not block.already
-    # A block with a job is visible by its entry alone: one that is not published never will be.
+    # A block with a job is visible only by its entry: an unpublished one will never be visible.
     visible = block.ulid is not None and block.published
     if not (visible or empty_file):
         raise Failed(
             Failure(
                 error="given_up",
-                message="another attempt gave this upload up: nothing was written; upload it again",
+                message="another attempt gave up this upload: nothing was written; upload it again",
             )
         )
     return Ended(

@@ -1,8 +1,8 @@
 """Whether a lease has run out, by the watcher's own clock.
 
-Rule: two machines' clocks are never compared. A lease is over for a watcher once it has seen the
-same claim, at the same beat, for a whole lease of its own monotonic time; a claim that it sees for
-the first time is alive. One that its holder released is over at once.
+Rule: the clocks of two machines are never compared. A lease is over for a watcher that has seen the
+same claim, at the same beat, for the length of a lease on its own monotonic clock; a claim that it
+sees for the first time is alive. A lease that its holder released is over at once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from blockstore.clock import Clock
 from blockstore.reader.jobs.record import Lease
 
-__all__ = ["LeaseWatch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
@@ -26,7 +24,7 @@ class _Seen:
 
 
 class LeaseWatch:
-    """What one gateway has seen of others' leases."""
+    """What one gateway has seen of the leases of others."""
 
     def __init__(self, clock: Clock, lease_s: float) -> None:
         self._clock = clock
@@ -35,7 +33,7 @@ class LeaseWatch:
         self._lock = threading.Lock()
 
     def over(self, job: str, lease: Lease) -> bool:
-        """Whether the lease, read just now, has not changed for a whole lease."""
+        """Whether the lease, read just now, is unchanged for the length of a lease."""
         if lease.released:
             return True
         now = self._clock.monotonic_s()

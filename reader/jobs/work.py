@@ -1,4 +1,4 @@
-"""What a kind of job does, as its runner sees it."""
+"""What one kind of job does, as the runner sees it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request, Result
 
-__all__ = ["Ended", "Failed", "Work"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What a run made: a file, or rows of a table."""
+    """The effect of a run: a file, or rows of a table."""
 
     result: Result | None = None
     written: Mapping[str, object] | None = None
 
 
 class Failed(Exception):
-    """The job cannot be done, by whomever."""
+    """The job cannot succeed in any attempt."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -33,17 +31,17 @@ class Work(ABC):
 
     @abstractmethod
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
-        """Do it. Raises Stopped as the meter says, Failed for what no attempt could do, and errors
-        of the tree; after Unavailable, Conflict or Indeterminate of a write another attempt
-        follows."""
+        """Run one attempt. Raises Stopped when the meter has a reason, Failed where no attempt can
+        succeed, and project errors; another attempt follows Unavailable, Conflict and Indeterminate
+        if ``repeats``."""
 
     def settle(self, job: str, request: Request) -> Ended | None:
-        """Before it is told that the job failed or was cancelled although an earlier attempt may
-        still run somewhere: make sure that none of them has an effect any more. Answers the effect
-        where one had it already."""
+        """Make sure that no earlier attempt, which may still run somewhere, has an effect from now
+        on; called before a failure or a cancellation is recorded. Return the effect of an attempt
+        that already had one."""
         return None
 
     @property
     def repeats(self) -> bool:
-        """Whether another attempt follows where the store, or another writer, was in the way."""
+        """Whether another attempt follows a failure of the store or a conflict with another writer."""
         return False

@@ -1,38 +1,52 @@
-"""SQL over snapshots: DuckDB reads pruned lists of Parquet files, locked away from everything else.
+"""SQL over snapshots: DuckDB reads pruned lists of Parquet files, and nothing else.
 
-Names are loaded when they are used: the process that runs a query needs a few of these modules
-only, and starts in half the time without the others.
+A query takes a snapshot of each table that it names, finds by statistics which files can contain
+rows that matter, and gives DuckDB one view per table over these files. The SQL may come from a
+stranger: it is parsed and checked first (``sql/``), and DuckDB runs locked, in a gateway in a
+separate process (``runners/``).
+
+    Engine     runs queries over a Source; admission, limits and errors are here (engine.py)
+    Source     where snapshots come from: a gateway's Tables, or Fixed ones (source.py)
+    Answer     a running query: its rows, what it reads, and how to stop it (answer.py)
+    Budget     the limits of one query; Capacity: those of an engine (admission.py)
+    query      one query over URLs, without a gateway (ask.py)
+
+    sql/       the SQL: what is allowed, which conditions prune, which views DuckDB gets
+    runners/   where DuckDB runs: in this process or in others, and how each is locked
+
+Example::
+
+    with Engine({"flights": snapshot}) as engine:
+        rows = engine.query("select count(*) from flights").read_all()
+
+Names are loaded lazily: the process that runs a query needs few of these modules, and starts in
+half the time without the others.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from blockstore.lazy import lazy
+
 if TYPE_CHECKING:
+    from blockstore.reader.query.admission import Budget, Capacity
     from blockstore.reader.query.answer import Answer, Read
     from blockstore.reader.query.ask import query
-    from blockstore.reader.query.budget import Budget, Capacity
     from blockstore.reader.query.engine import Engine
-    from blockstore.reader.query.instance import Limits
+    from blockstore.reader.query.runners.instance import Limits
     from blockstore.reader.query.source import Fixed, Source
 
 __all__ = ["Answer", "Budget", "Capacity", "Engine", "Fixed", "Limits", "Read", "Source", "query"]
 
-_HOMES = {
-    "Answer": "answer",
-    "Budget": "budget",
-    "Capacity": "budget",
-    "Engine": "engine",
-    "Fixed": "source",
-    "Limits": "instance",
-    "Read": "answer",
-    "Source": "source",
-    "query": "ask",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy(
+    __name__,
+    {
+        ".answer": ("Answer", "Read"),
+        ".ask": ("query",),
+        ".admission": ("Budget", "Capacity"),
+        ".engine": ("Engine",),
+        ".runners.instance": ("Limits",),
+        ".source": ("Fixed", "Source"),
+    },
+)

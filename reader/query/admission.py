@@ -1,29 +1,81 @@
-"""Who may run a query now: a few at once, a bounded queue behind them, and a clear no to everyone
-else.
+"""The limits of a query and of an engine, and the turns of queries: a few run at once, a bounded
+number waits, and further ones are refused.
 
 Rules:
-- Turns come in the order in which they were asked for.
-- Who waits longer than ``wait_s``, or than its own time limit, goes; what it was refused for was
-  never begun.
-- A turn that was given is given back exactly once, whatever happened.
+- Turns are given in the order of the requests.
+- A query that waits longer than ``wait_s``, or than its own time limit, is refused; it never began.
+- A turn is given back exactly once, whatever happened.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from dataclasses import dataclass
 
 from blockstore.clock import Clock
-from blockstore.reader.query.budget import Capacity
-from blockstore.reader.refusals import Busy
-
-__all__ = ["Admission", "Turn"]
+from blockstore.errors import Invalid
+from blockstore.reader.errors import Busy
 
 _RETRY_S = 1.0
+_LEAST_MEMORY = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The limits of one query; None: no limit."""
+
+    rows: int | None = None
+    """A query with more rows fails."""
+    bytes: int | None = None
+    """A query with more bytes of Arrow data fails."""
+    seconds: float | None = None
+    """From the call to the last row read, including the wait for a turn."""
+    limit: int | None = None
+    """At most so many rows are returned; DuckDB computes no more where it can avoid it."""
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "bytes", "limit"):
+            value = getattr(self, name)
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int) or value < 0
+            ):
+                raise Invalid(f"{name} is {value!r}, expected a whole number from 0")
+        if self.seconds is not None and not self.seconds > 0:
+            raise Invalid(
+                f"the time limit is {self.seconds!r} seconds, and must be greater than zero"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What an engine may use of the machine."""
+
+    queries: int = 4
+    """How many queries run at once."""
+    waiting: int = 64
+    """How many wait for their turn; the next is refused."""
+    wait_s: float = 10.0
+    """How long one waits before it is refused."""
+    memory_bytes: int | None = None
+    """Of all queries together; None: DuckDB's default."""
+    threads: int | None = None
+    """Of each query; None: one per core."""
+    spill_bytes: int | None = None
+    """Temporary disk space of all queries together."""
+
+    def __post_init__(self) -> None:
+        if self.queries < 1:
+            raise Invalid(f"concurrency is {self.queries}, expected at least one query at once")
+        if self.memory_bytes is not None and self.memory_bytes // self.queries < _LEAST_MEMORY:
+            raise Invalid(
+                f"memory is {self.memory_bytes:,} bytes for {self.queries} queries at once, "
+                f"expected at least {_LEAST_MEMORY:,} for each: raise memory, or run fewer at once"
+            )
 
 
 class Turn:
-    """The right to run one query; allowed to be given back twice."""
+    """The right to run one query; giving it back twice is allowed."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission: Admission | None = admission
@@ -45,15 +97,15 @@ class Admission:
         self._queue: deque[threading.Event] = deque()
         self.running = 0
         self.refused = 0
-        """How often somebody was sent away; only grows."""
+        """How many queries were refused; only grows."""
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """How many queries wait."""
         return len(self._queue)
 
     def turn(self, seconds: float | None = None) -> Turn:
-        """A turn, at the latest after ``wait_s`` or ``seconds``. Raises Busy."""
+        """Wait for a turn, at most ``wait_s`` and at most ``seconds``. Raises Busy."""
         with self._lock:
             if self.running < self._capacity.queries and not self._queue:
                 self.running += 1
@@ -61,9 +113,8 @@ class Admission:
             if len(self._queue) >= self._capacity.waiting:
                 self.refused += 1
                 raise Busy(
-                    f"{self.running} queries run and {len(self._queue)} wait, which is as many as "
-                    "may: come back in a "
-                    "moment",
+                    f"query limit reached ({self.running} running, {len(self._queue)} waiting); "
+                    "retry in a moment",
                     retry_after_s=_RETRY_S,
                 )
             mine = threading.Event()
@@ -79,14 +130,13 @@ class Admission:
             self._queue.remove(mine)
             self.refused += 1
         raise Busy(
-            f"no turn came free within {patience_s:g} s, {self._capacity.queries} queries run at "
-            "once: come back in a "
-            "moment",
+            f"query limit reached ({self._capacity.queries} at a time), and none ended within "
+            f"{patience_s:g} s; retry in a moment",
             retry_after_s=_RETRY_S,
         )
 
     def leave(self) -> None:
-        """Give a turn to who waits longest, or keep it free."""
+        """Give the turn to the query that waits longest, or keep it free."""
         with self._lock:
             if self._queue:
                 self._queue.popleft().set()

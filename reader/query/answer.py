@@ -1,11 +1,11 @@
-"""A running query as its caller holds it: rows as they come, what was read, and the means to stop
-it.
+"""A running query: its rows as they arrive, what it reads, and how to stop it.
 
 Invariants:
-- Whatever way an answer ends (its last row, an error, ``close``, being dropped) its files, its turn
-  and its place in the engine are let go exactly once.
-- The limits of rows and bytes are counted batch by batch, before a batch is handed out.
-- After ``cancel`` or the time limit the reader gets Canceled or TimedOut, whatever the engine says.
+- However an answer ends (last row, error, ``close``, garbage collection), its files, its turn and
+  its place in the engine are released exactly once.
+- The limits of rows and bytes are checked for each batch, before it is handed out.
+- After ``cancel`` or the time limit the reader raises Canceled or TimedOut, whatever the engine
+  reports.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ from functools import cached_property
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
-from blockstore.reader.query.budget import Budget
+from blockstore.reader.errors import Canceled, TimedOut, TooMuch
+from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.task import Running
-from blockstore.reader.refusals import Canceled, TimedOut, TooMuch
 from blockstore.scan.plan import ScanPlan
-
-__all__ = ["Answer", "Ending", "Read"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What a query had to look at."""
+    """How much a query reads."""
 
     chunks: int
     bytes: int
-    """The size of the chunks' files; of each only the columns that the query needs are read."""
+    """The size of the chunks' files; only the columns that the query needs are read."""
     chunks_pruned: int
     blocks_pruned: int
 
@@ -52,7 +50,7 @@ class Read:
 
 
 class Ending:
-    """Why and how one query ends: told from any thread, done once."""
+    """Why and how one query ends. Any thread may end it; it is done once."""
 
     def __init__(self, seconds: float | None, give_back: Callable[[], None]) -> None:
         self._seconds = seconds
@@ -64,7 +62,7 @@ class Ending:
         self.over = False
 
     def began(self, stop: Callable[[], None]) -> None:
-        """From now on ``stop`` stops it; called at once if that was asked for before."""
+        """Register ``stop``; call it at once if the query is already to end."""
         with self._lock:
             self._stop = stop
             late = self.reason is not None
@@ -72,33 +70,33 @@ class Ending:
             stop()
 
     def at_end(self, let_go: Callable[[], None]) -> None:
-        """Call ``let_go`` at the end; now, if it has come."""
+        """Call ``let_go`` at the end; now, if the query has ended."""
         with self._lock:
             if not self.over:
                 self._lets_go.append(let_go)
                 return
         let_go()
 
-    def heed(self) -> None:
-        """Raise why it is to end, if it has been told to."""
+    def check(self) -> None:
+        """Raise the reason to end, if there is one."""
         if self.reason is not None:
             raise self.reason
 
     def cancel(self) -> None:
-        """Somebody asked for it."""
-        self._end(Canceled("the query was canceled before it ended"))
+        """A caller cancels the query."""
+        self._end(Canceled("the query was canceled"))
 
     def time_out(self) -> None:
-        """Its time is up."""
+        """The time limit is reached."""
         self._end(
             TimedOut(
-                f"the query took longer than the {self._seconds or 0:g} s that it may take: ask "
-                "for less, or for it as a job"
+                f"the query exceeded its time limit of {self._seconds or 0:g} s: select less, or "
+                "run it as a job"
             )
         )
 
     def finish(self) -> None:
-        """It is over: let everything go, the last first."""
+        """Release everything, in reverse order."""
         with self._lock:
             if self.over:
                 return
@@ -119,15 +117,13 @@ class Ending:
             stop = self._stop
         if stop is not None:
             stop()
-        # Not only at the end: a caller that takes no rows any more must not keep others waiting.
+        # Now, not at the end: a caller that stopped reading must not delay other queries.
         self._give_back()
 
 
 class Answer:
-    """The answer to one query.
-
-    Iterate it, or take ``reader``; close it, or use it as a context manager.
-    """
+    """One running query. Iterate it, or use ``reader``; close it, or use it as a context
+    manager."""
 
     def __init__(
         self,
@@ -141,9 +137,9 @@ class Answer:
     ) -> None:
         self.schema = running.schema
         self.plans = plans
-        """What is read of each table, and what was pruned."""
+        """What is read and what was pruned, by table."""
         self.versions = dict(versions)
-        """The version of every table that the query names; None for one without an index."""
+        """The version of each table that the query names; None for one without an index."""
         self._ending = ending
         self._batches = _batches(running, budget, ending, explain)
         next(self._batches)
@@ -151,12 +147,12 @@ class Answer:
 
     @property
     def read(self) -> Read:
-        """What had to be looked at."""
+        """How much is read."""
         return Read.of(self.plans)
 
     @cached_property
     def reader(self) -> pa.RecordBatchReader:
-        """The rows, in bounded memory; when it is exhausted or dropped, everything is let go."""
+        """The rows, in bounded memory; when it is exhausted or dropped, everything is released."""
         self._finalizer.detach()
         return pa.RecordBatchReader.from_batches(self.schema, self._batches)
 
@@ -168,10 +164,8 @@ class Answer:
         self._ending.cancel()
 
     def close(self) -> None:
-        """Stop it if it runs, and let everything go; allowed twice.
-
-        Only where no other thread takes rows.
-        """
+        """Stop the query if it runs, and release everything; allowed twice. Not while another
+        thread reads rows."""
         self._batches.close()
         self._ending.finish()
 
@@ -188,8 +182,8 @@ def _batches(
     ending: Ending,
     explain: Callable[[BaseException], BlockstoreError],
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The rows within the budget. The first step yields nothing and is taken at once: only a
-    generator that was started runs its ``finally`` when it is dropped."""
+    """The rows within the budget. The caller takes the first step, which yields nothing, at once:
+    only a generator that was started runs its ``finally`` when it is dropped."""
     rows = size = 0
     try:
         yield None
@@ -213,13 +207,11 @@ def _batches(
 def _check(rows: int, size: int, budget: Budget) -> None:
     if budget.rows is not None and rows > budget.rows:
         raise TooMuch(
-            f"the answer has more than the {budget.rows:,} rows that it may have: select less, "
-            "aggregate, or ask for it "
-            "as a job"
+            f"the result exceeds the limit of {budget.rows:,} rows: select less, aggregate, or run "
+            "it as a job"
         )
     if budget.bytes is not None and size > budget.bytes:
         raise TooMuch(
-            f"the answer has more than the {budget.bytes:,} bytes that it may have: select less, "
-            "aggregate, or ask for "
-            "it as a job"
+            f"the result exceeds the limit of {budget.bytes:,} bytes: select less, aggregate, or "
+            "run it as a job"
         )

@@ -1,5 +1,5 @@
-"""Time limits of running queries, kept by one thread: also of one whose caller takes no rows any
-more."""
+"""The time limits of running queries, enforced by one thread, also if the caller stopped
+reading."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from collections.abc import Callable
 
 from blockstore.clock import Clock
 
-__all__ = ["Deadlines"]
-
 
 class Deadlines:
-    """Calls what is overdue; safe to share between threads."""
+    """Calls functions at their deadlines; safe to share between threads."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -26,7 +24,7 @@ class Deadlines:
         self._closed = False
 
     def watch(self, seconds: float, call: Callable[[], None]) -> Callable[[], None]:
-        """Call ``call`` in so many seconds, once; what is answered forgets it."""
+        """Call ``call`` once, in so many seconds; return a function that cancels that."""
         number = next(self._numbers)
         with self._changed:
             self._calls[number] = call
@@ -38,7 +36,7 @@ class Deadlines:
         return lambda: self._forget(number)
 
     def close(self) -> None:
-        """End the thread; what is not due is forgotten."""
+        """End the thread; calls that are not due are dropped."""
         with self._changed:
             self._closed = True
             self._calls.clear()

@@ -1,15 +1,14 @@
 """SQL over snapshots of several tables: admit, parse, prune, place the files, run, stream.
 
 Invariants:
-- A query reads exactly the rows of the snapshots that it took when it began, of one instant where
-  none is asked for.
-- Which files are left out follows from ``conditions.py`` and ``blockstore.scan``: never one that
-  matters.
-- A query cannot reach past its tables: ``statement.py`` admits one SELECT, ``instance.py`` locks
-  the engine.
-- R11: whatever fails because of a file fails with its block's name.
-- Batches are made as they are taken: memory does not grow with the answer.
-- A bare count opens no file where the snapshot knows it exactly.
+- A query reads exactly the rows of the snapshots that it took when it began; newest snapshots are
+  of one instant.
+- ``conditions.py`` and ``blockstore.scan`` decide which files are left out: never one that matters.
+- A query cannot read anything but its tables: ``statement.py`` admits one SELECT, ``instance.py``
+  locks the engine.
+- R11: a query that fails because of a file fails with the name of its block.
+- Batches are made as they are read: memory does not grow with the result.
+- A bare count opens no file if the snapshot knows it exactly.
 """
 
 from __future__ import annotations
@@ -23,25 +22,24 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
-from blockstore.reader.query.admission import Admission
+from blockstore.reader.errors import UnknownTable
+from blockstore.reader.query.admission import Admission, Budget, Capacity
 from blockstore.reader.query.answer import Answer, Ending
-from blockstore.reader.query.budget import Budget, Capacity
-from blockstore.reader.query.conditions import conditions
-from blockstore.reader.query.counting import Counted, bare_count
 from blockstore.reader.query.deadlines import Deadlines
-from blockstore.reader.query.failures import may_be_damage, translated
 from blockstore.reader.query.files import Placed, place
-from blockstore.reader.query.hidden import hide
-from blockstore.reader.query.inprocess import InProcess
-from blockstore.reader.query.instance import Instance, Limits
-from blockstore.reader.query.parameters import bind, checked
+from blockstore.reader.query.runners.failures import may_be_damage, translated
+from blockstore.reader.query.runners.inprocess import InProcess
+from blockstore.reader.query.runners.instance import Instance, Limits
 from blockstore.reader.query.source import Fixed, Source
-from blockstore.reader.query.statement import Statement, parse
-from blockstore.reader.query.syntax import Syntax
+from blockstore.reader.query.sql.conditions import conditions
+from blockstore.reader.query.sql.counting import Counted, bare_count
+from blockstore.reader.query.sql.hidden import hide
+from blockstore.reader.query.sql.parameters import bind, checked
+from blockstore.reader.query.sql.statement import Statement, parse
+from blockstore.reader.query.sql.syntax import Syntax
+from blockstore.reader.query.sql.views import guard, view
+from blockstore.reader.query.sql.windows import Windows
 from blockstore.reader.query.task import Parameters, Runner, Step, Task
-from blockstore.reader.query.views import guard, view
-from blockstore.reader.query.windows import Windows
-from blockstore.reader.refusals import UnknownTable
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
@@ -50,35 +48,29 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
-    from blockstore.reader.query.workers import Workers
-
-__all__ = ["Engine"]
+    from blockstore.reader.query.runners.pool import WorkerPool
 
 _FEW_CHUNKS = 64
-"""So many files are checked before the query begins, as are those that are opened here. To check
-thousands takes as long as DuckDB takes to begin with them, so it is done meanwhile: no row is
-handed out before."""
+"""Up to this many files are checked before the query starts. Checking thousands takes as long as
+DuckDB takes to start with them, so it is done at the same time; no row is handed out before."""
 
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
-_ROOM_BYTES = 768 << 20
-"""What a process may hold beside what DuckDB counts: pages of files that are decoded, values on
-their way, what its allocator keeps."""
+_OVERHEAD_BYTES = 768 << 20
+"""The memory of a process that DuckDB does not count: decoded pages, values in transit, what the
+allocator keeps."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What the engine did so far; only grows, for whoever exports metrics."""
+    """Counters for metrics; they only grow."""
 
     queries: int = 0
     failed: int = 0
 
 
 class Engine:
-    """Answers SQL over the tables of a source, or over snapshots that stand still; safe to share
-    between threads.
-
-    ``isolated`` runs each query in a process of its own, which is what strangers' SQL needs.
-    """
+    """Runs SQL over the tables of a source, or over fixed snapshots; safe to share between
+    threads. ``isolated`` runs each query in a separate process, as SQL of strangers needs."""
 
     def __init__(
         self,
@@ -118,24 +110,30 @@ class Engine:
         budget: Budget | None = None,
         began: Callable[[Callable[[], None]], None] | None = None,
     ) -> Answer:
-        """The answer to one SELECT, whose rows come as they are taken; close it.
+        """Run one SELECT and return its rows as an ``Answer``, which must be closed.
 
-        ``parameters`` are values for ``?`` and ``$1``, or for ``$name``; ``at`` is the version, of
-        all tables or of each; ``allowed`` are the tables that this caller may see. ``began`` is
-        handed the means to stop the query, from any thread, before it runs: some take long until
-        their first row. Raises BadSql, UnknownTable, Busy, Stale, TimedOut, NoMemory, Corrupt (with
-        the block's name), VersionExpired.
+        Args:
+            sql: The SELECT.
+            parameters: Values for ``?`` and ``$1``, or for ``$name``.
+            at: The version to read, of all tables or of each.
+            allowed: The tables that this caller may see; None for all.
+            budget: The limits of this query.
+            began: Receives a function that stops the query from any thread, before the query runs:
+                some take long until their first row.
+
+        Raises BadSql, UnknownTable, Busy, Stale, TimedOut, NoMemory, VersionExpired, and Corrupt
+        with the block's name.
         """
         budget = budget or Budget()
         values = checked(parameters)
-        asked_s = self._world.clock.monotonic_s()
+        started_s = self._world.clock.monotonic_s()
         ending = Ending(budget.seconds, self._admission.turn(budget.seconds).give_back)
         self.counts.queries += 1
         try:
             if began is not None:
                 began(ending.cancel)
             if budget.seconds is not None:
-                left_s = budget.seconds - (self._world.clock.monotonic_s() - asked_s)
+                left_s = budget.seconds - (self._world.clock.monotonic_s() - started_s)
                 ending.at_end(self._deadlines.watch(max(0.0, left_s), ending.time_out))
             return self._begin(sql, values, at, allowed, budget, ending)
         except BaseException as error:
@@ -163,7 +161,7 @@ class Engine:
         return self._admission.waiting
 
     def refused(self) -> int:
-        """How many were sent away because too many waited; only grows."""
+        """How many queries were refused because too many ran and waited; only grows."""
         return self._admission.refused
 
     def close(self) -> None:
@@ -217,7 +215,7 @@ class Engine:
         unchecked: list[Placed] = []
         views: list[Step] = [guard(name) for name in sorted(statement.withs)]
         for name, plan in plans.items():
-            ending.heed()
+            ending.check()
             one = seen.views[name]
             files = place(snapshots[one.table].bucket, plan.chunks, self._chunk_cache)
             ending.at_end(files.release)
@@ -236,7 +234,7 @@ class Engine:
         )
         explain = _explainer(placed, partial(self._translated, placed=not seen.changed))
         try:
-            ending.heed()
+            ending.check()
             running = self._runner.start(task, ending.began, partial(_check, unchecked, ending))
         except Exception as error:
             raise (ending.reason or explain(error)) from error
@@ -257,14 +255,14 @@ class Engine:
             try:
                 return names.find(name)
             except UnknownTable:
-                # Perhaps it came after the last listing.
+                # Perhaps the table is newer than the last listing.
                 return self.source.find(name, allowed)
 
         return parse(self._syntax, sql, find)
 
     def _folders(self) -> list[str]:
-        """The folders that DuckDB may read: the tables' own, and the cache's where a table has
-        none."""
+        """The folders that DuckDB may read: those of the tables, and the cache's if some table is
+        remote."""
         folders = self.source.folders()
         return [*folders, str(self._chunk_cache().held)] if self.source.remote else folders
 
@@ -280,11 +278,11 @@ class Engine:
 def _check(placed: Iterable[Placed], ending: Ending) -> None:
     for files in placed:
         for _ in files.checked():
-            ending.heed()
+            ending.check()
 
 
 def _limits(capacity: Capacity, shares: int) -> Limits:
-    """What one of so many instances may use."""
+    """The limits of one of ``shares`` instances."""
     return Limits(
         memory_bytes=None if capacity.memory_bytes is None else capacity.memory_bytes // shares,
         threads=capacity.threads,
@@ -292,11 +290,11 @@ def _limits(capacity: Capacity, shares: int) -> Limits:
     )
 
 
-def _workers(folders: list[str], limits: Limits) -> Workers:
-    from blockstore.reader.query.workers import Workers
+def _workers(folders: list[str], limits: Limits) -> WorkerPool:
+    from blockstore.reader.query.runners.pool import WorkerPool
 
-    most = None if limits.memory_bytes is None else limits.memory_bytes + _ROOM_BYTES
-    workers = Workers(folders, limits, most_bytes=most)
+    most = None if limits.memory_bytes is None else limits.memory_bytes + _OVERHEAD_BYTES
+    workers = WorkerPool(folders, limits, most_bytes=most)
     workers.warm()
     return workers
 
@@ -305,8 +303,8 @@ def _explainer(
     placed: list[Placed], translate: Callable[[BaseException], BlockstoreError]
 ) -> Callable[[BaseException], BlockstoreError]:
     def explain(error: BaseException) -> BlockstoreError:
-        """Why the query ended, as an error of the tree: a damaged file before anything that DuckDB
-        made of it."""
+        """The error of the query as a project error; a damaged file comes before what DuckDB
+        reports."""
         if not isinstance(error, BlockstoreError) and may_be_damage(error):
             for files in placed:
                 damage = files.damage(str(error))

@@ -1,8 +1,8 @@
 """Where DuckDB finds the chunks of a plan: in the bucket's own folder, or in the cache.
 
-R11: a chunk that is missing or is not what its block says fails the query with the block's name;
-the rows of a query are never fewer because a file was. A cached copy is not the chunk: one that is
-damaged is dropped, and the query can be asked again.
+R11: a chunk that is missing, or is not what its block says, fails the query with the block's name; a
+query never returns fewer rows because of it. A damaged copy in the cache is not a damaged chunk: it
+is dropped, and the query can be repeated.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from blockstore.scan.chunk import ScanChunk
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache, Hold
 
-__all__ = ["Placed", "local_folder", "place"]
-
 _PIECE = 8 << 20
 _MOST_READ = 4 << 30
 _RAW_TEXT = re.compile(r'value (".*") is not valid UTF8', re.DOTALL)
-"""What DuckDB says of text in a Parquet file that is no UTF-8."""
+"""DuckDB's message for text in a Parquet file that is not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """The planned chunks of one table as files on this machine."""
+    """The planned chunks of one table as local files."""
 
     bucket: ReadBucket
     chunks: tuple[ScanChunk, ...]
@@ -42,9 +40,9 @@ class Placed:
     hold: Hold | None = None
 
     def checked(self) -> Iterator[str]:
-        """Each path, once it is seen to be a file of the bucket's own, of the right size: before
-        anything that was read of it is believed. Raises ObjectMissing, Corrupt and the like, with
-        the block's name. What a cache holds, it has checked."""
+        """Each path, after it was checked to be a regular file of the bucket, of the right size:
+        before any row of it is handed out. Raises ObjectMissing, Corrupt and the like, with the
+        block's name. The cache has checked its own files."""
         for chunk in self.chunks if self.hold is None else ():
             path = self.paths[chunk.key]
             if self.bucket.path_of(chunk.key) != path:
@@ -55,15 +53,15 @@ class Placed:
             yield path
 
     def release(self) -> None:
-        """The query has ended: let cached files go."""
+        """Release the cached files; the query has ended."""
         if self.hold is not None:
             self.hold.release()
 
     def damage(self, message: str = "") -> BlockstoreError | None:
-        """The first chunk whose bytes are not what its block says, those that ``message`` names
-        first; cached copies that are not are all dropped. Else the chunk in which, by the
-        ``message``, text is no UTF-8. Reads files in full, so only after a failure, and no more
-        than a few GiB of them."""
+        """The error of the first chunk whose bytes are not what its block says; chunks that
+        ``message`` names are checked first, and all damaged copies in the cache are dropped. If
+        there is none, the error of the chunk whose text is not UTF-8, by ``message``. It reads
+        complete files, a few GiB at most, so it is called only after a failure."""
         sizes = [(_size(self.paths[chunk.key]), chunk) for chunk in self.chunks]
         left = _MOST_READ
         first: BlockstoreError | None = None
@@ -85,7 +83,7 @@ class Placed:
                 )
             if self.hold is None:
                 return damage
-            # It was whole when it was fetched: this machine lost it, not the bucket.
+            # The hash was right when it was fetched: this machine damaged it, not the bucket.
             self.hold.forget(path, chunk.file.sha256)
             first = first or _dropped(self.bucket, chunk)
         return first or self._raw_text(message)
@@ -97,15 +95,14 @@ class Placed:
             return None
         return Corrupt(
             f"block {chunk.block} of {self.bucket.url} cannot be read by SQL: {chunk.file.path} "
-            "holds text that is not UTF-8 "
-            f"({found[1]}), which no writer of ours takes; leave the column out, or revert the "
-            "write that brought it: "
-            "blockstore verify --deep names the column and the first row"
+            f"contains text that is not UTF-8 ({found[1]}), which Blockstore's writers refuse; "
+            "leave the column out, or revert the write: blockstore verify --deep names the column "
+            "and the first row"
         )
 
 
 def local_folder(bucket: ReadBucket) -> str | None:
-    """The folder of this machine in which the bucket's objects are files, or None."""
+    """The local folder in which the bucket's objects are files, or None."""
     path = bucket.path_of(META)
     return None if path is None else path.removesuffix(META).rstrip("/")
 
@@ -113,10 +110,8 @@ def local_folder(bucket: ReadBucket) -> str | None:
 def place(
     bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], ChunkCache]
 ) -> Placed:
-    """Have every chunk as a file, to be checked;
-
-    ``cache`` is asked for only if the bucket has no files here.
-    """
+    """Make every chunk available as a file, not checked yet; ``cache`` is called only if the bucket
+    has no local files."""
     planned = tuple(chunks)
     folder = local_folder(bucket)
     if folder is not None:
@@ -144,7 +139,7 @@ def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
     except OSError as error:
         raise _unreadable(bucket, chunk, error) from error
     if not stat.S_ISREG(found.st_mode):
-        raise _damaged(bucket, chunk, "it is no file of the bucket's own: links are not followed")
+        raise _damaged(bucket, chunk, "it is not a regular file: links are not followed")
     if found.st_size != chunk.file.bytes:
         raise _damaged(
             bucket, chunk, f"it has {found.st_size:,} bytes, expected {chunk.file.bytes:,}"
@@ -152,7 +147,7 @@ def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
 
 
 def _which(bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: Exception) -> BlockstoreError:
-    """The error with the block's name, found by the key that it names."""
+    """The error with the name of the block, found by the key in its message."""
     chunk = next((chunk for chunk in chunks if chunk.key in str(error)), chunks[0])
     return (
         _missing(bucket, chunk)
@@ -167,37 +162,34 @@ def _unreadable(bucket: ReadBucket, chunk: ScanChunk, error: OSError) -> Blockst
     if isinstance(error, PermissionError):
         return AccessDenied(
             f"block {chunk.block} of {bucket.url} cannot be read: access to {chunk.file.path} is "
-            "denied; let this user "
-            "read it, or run as one who may"
+            "denied; give this user permission to read it"
         )
     return _damaged(bucket, chunk, (error.strerror or str(error)).lower())
 
 
 def _missing(bucket: ReadBucket, chunk: ScanChunk) -> ObjectMissing:
     return ObjectMissing(
-        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path} is missing; ask "
-        "again for the newest "
-        "version, and if that names the block too, restore the file from a copy"
+        f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path} is missing; query "
+        "the newest version, and if that fails too, restore the file from a copy"
     )
 
 
 def _damaged(bucket: ReadBucket, chunk: ScanChunk, what: str) -> Corrupt:
     return Corrupt(
         f"block {chunk.block} of {bucket.url} cannot be read: {chunk.file.path}: "
-        f"{what.rstrip('.')}; restore the file "
-        "from a copy, or ask for a version without the block"
+        f"{what.rstrip('.')}; restore the file from a copy, or query a version without the block"
     )
 
 
 def _dropped(bucket: ReadBucket, chunk: ScanChunk) -> Unavailable:
     return Unavailable(
         f"the cached copy of {chunk.file.path} of block {chunk.block} of {bucket.url} was damaged "
-        "and is dropped: ask again"
+        "and has been dropped: repeat the query"
     )
 
 
 def _size(path: str) -> int | None:
-    """None for a file that is not there."""
+    """The size of a file; None if there is none."""
     try:
         return os.stat(path).st_size
     except OSError:

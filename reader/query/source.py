@@ -1,5 +1,4 @@
-"""Where an engine's snapshots come from: the gateway's polled tables, or a set that stands
-still."""
+"""Where an engine's snapshots come from: a gateway's polled tables, or fixed snapshots."""
 
 from __future__ import annotations
 
@@ -12,14 +11,12 @@ from blockstore.reader.tables.at import NEWEST, At, at_of_each
 from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.view import TableSnapshot
 
-__all__ = ["Fixed", "Source"]
-
 
 class Source(Protocol):
-    """What names mean, and what they show."""
+    """Finds tables by name and takes their snapshots."""
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
-        """Every table that may be named."""
+        """All tables that the caller may use."""
         ...
 
     def find(self, name: str, allowed: Collection[str] | None = None) -> str:
@@ -32,33 +29,32 @@ class Source(Protocol):
         at: At | Mapping[str, At] = NEWEST,
         allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
-        """A snapshot of each; those without a version of one instant."""
+        """A snapshot of each table; newest snapshots are of one instant."""
         ...
 
     def folders(self) -> list[str]:
-        """The folders of this machine in which files of tables lie."""
+        """The local folders that contain files of tables."""
         ...
 
     @property
     def remote(self) -> bool:
-        """Whether some table has no files on this machine."""
+        """Whether some table has no local files."""
         ...
 
 
 class Fixed:
-    """Snapshots that were taken before."""
+    """Snapshots that were taken before the engine was made."""
 
     def __init__(self, tables: Mapping[str, TableSnapshot]) -> None:
         self.tables = dict(tables)
         seen: dict[str, str] = {}
         for name in tables:
             if not name:
-                raise Invalid("a table has an empty name, expected one by which SQL can ask for it")
+                raise Invalid("a table has an empty name, so SQL cannot name it: give it another")
             twin = seen.setdefault(folded(name), name)
             if twin is not name:
                 raise Invalid(
-                    f"the tables {twin!r} and {name!r} have one name in SQL, expected names of "
-                    "their own"
+                    f"the tables {twin!r} and {name!r} have the same name in SQL: rename one"
                 )
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
@@ -76,7 +72,7 @@ class Fixed:
         wanted = [self.find(name, allowed) for name in names]
         if not all(one.newest for one in at_of_each(wanted, at).values()):
             raise Invalid(
-                "these snapshots stand still: take the snapshot of the version that is wanted"
+                "these snapshots are fixed: take the snapshot of the version that you need"
             )
         return {name: self.tables[name] for name in wanted}
 

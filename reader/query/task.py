@@ -1,5 +1,4 @@
-"""A query that was decided on and is to be run: text and values only, so that another process can
-run it."""
+"""A query that is ready to run: text and values only, so that another process can run it."""
 
 from __future__ import annotations
 
@@ -9,13 +8,11 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["Parameters", "Runner", "Running", "Step", "Task"]
-
 Parameters: TypeAlias = Sequence[object] | Mapping[str, object] | None
 """Values for ``?`` and ``$1``, or for ``$name``."""
 
 Step: TypeAlias = tuple[str, Sequence[object]]
-"""A statement, and the values for its parameters."""
+"""A statement and the values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,33 +20,30 @@ class Task:
     """What DuckDB is to do."""
 
     views: tuple[Step, ...]
-    """What makes a view of every table, and of every name that must not be sought elsewhere; in
-    this order."""
+    """The statements that create a view for each table, and for each name that DuckDB must not
+    search among files; in this order."""
     sql: str
     parameters: Parameters = None
     limit: int | None = None
     seconds: float | None = None
-    """After so many the other process ends itself, should nobody be left to end it."""
+    """After this time the other process ends itself, in case its gateway is gone."""
 
 
 class Running(Protocol):
-    """A query that has begun. For one reader; ``cancel`` and ``kill`` from any thread."""
+    """A query that has begun. For one reader; any thread may call ``cancel``."""
 
     schema: pa.Schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, as they are made.
-
-        Raises what the engine says, as an error of DuckDB or of the tree.
-        """
+        """The rows, as they are made. Raises errors of DuckDB and project errors."""
         ...
 
     def cancel(self) -> None:
-        """Stop soon: the reader gets an error."""
+        """Stop soon; the reader raises an error."""
         ...
 
     def close(self) -> None:
-        """Let everything go; allowed twice, and after any error."""
+        """Release everything; allowed twice, and after any error."""
         ...
 
 
@@ -58,7 +52,7 @@ class Runner(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether a task would begin at once, but for other tasks."""
+        """Whether a task could start at once, apart from other tasks."""
         ...
 
     def start(
@@ -67,9 +61,9 @@ class Runner(Protocol):
         began: Callable[[Callable[[], None]], None],
         meanwhile: Callable[[], None] = lambda: None,
     ) -> Running:
-        """Begin; ``began`` is told at once how to stop it, before any of it has run. ``meanwhile``
-        is called once, while it begins where that is another process's work; if it raises, the
-        query is stopped. Raises what the SQL is refused for."""
+        """Start a task. ``began`` receives a function that stops it, before it runs. ``meanwhile``
+        is called once, while another process starts the task; if it raises, the task is stopped.
+        Raises the error of the SQL."""
         ...
 
     def close(self) -> None:

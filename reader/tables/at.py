@@ -1,4 +1,4 @@
-"""Which version of a table is asked for."""
+"""Which version of a table a query reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
 from blockstore.reader.tables.names import folded
 
-__all__ = ["NEWEST", "At", "at_of_each"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class At:
-    """One of a version's number, a moment (datetime, ISO 8601, milliseconds) and a tag; none of
-    them: the newest."""
+    """A version number, a moment (datetime, ISO 8601, milliseconds) or a tag; without any, the
+    newest version."""
 
     version: int | None = None
     as_of: object = None
@@ -23,9 +21,7 @@ class At:
 
     def __post_init__(self) -> None:
         if sum(one is not None for one in (self.version, self.as_of, self.tag)) > 1:
-            raise Invalid(
-                "a query takes one of version, as_of and tag, found more: drop the others"
-            )
+            raise Invalid("a query takes only one of version, as_of and tag: remove the others")
         if self.version is not None and (
             isinstance(self.version, bool) or not isinstance(self.version, int) or self.version < 1
         ):
@@ -37,7 +33,7 @@ class At:
 
     @property
     def newest(self) -> bool:
-        """Whether nothing was asked for but the newest."""
+        """Whether it is the newest version."""
         return self.version is None and self.as_of is None and self.tag is None
 
     @property
@@ -50,14 +46,13 @@ NEWEST = At()
 
 
 def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]:
-    """What is asked of each table; a version alone is of one table, and two tables share none."""
+    """The version to read of each table; a version number alone is for one table."""
     wanted = list(names)
     if isinstance(at, At):
         if at.version is not None and len(wanted) > 1:
             raise Invalid(
-                f"version {at.version} is of one table, and the query names "
-                f"{', '.join(sorted(wanted))}: say the version "
-                "of each, or ask for a moment with as_of"
+                f"version {at.version} is for one table, and the query names "
+                f"{', '.join(sorted(wanted))}: give the version of each, or a moment with as_of"
             )
         return dict.fromkeys(wanted, at)
     given = {folded(name): (name, one) for name, one in at.items()}
@@ -66,7 +61,7 @@ def at_of_each(names: Iterable[str], at: At | Mapping[str, At]) -> dict[str, At]
     )
     if strangers:
         raise Invalid(
-            f"a version was asked for of {strangers[0]}, which the query does not name: it names "
+            f"a version was given for {strangers[0]}, which the query does not name: it names "
             f"{', '.join(sorted(wanted)) or 'no table'}"
         )
     return {name: given[folded(name)][1] if folded(name) in given else NEWEST for name in wanted}

@@ -1,13 +1,12 @@
-"""One table as the gateway holds it: its last snapshots, how old they are, and what went wrong
-last.
+"""One table as the gateway holds it: its last snapshots, their age, and the last error.
 
 Rules:
-- A snapshot is replaced by one assignment; whoever holds the old one keeps it.
-- One look at a time; who comes meanwhile waits for its end and takes what it found.
-- A look that fails changes nothing but the reason: the last snapshot is answered until it is
-  ``max_staleness_s`` old, and then the query fails and says so.
-- A version that is known to be written is waited for by no poll: who asks next looks first, until a
-  look has succeeded.
+- A snapshot is replaced by one assignment; a query that has the old one keeps it.
+- One look runs at a time; a caller that comes during a look waits for its end and uses its result.
+- A look that fails changes only the error. The last snapshot is served until it is
+  ``max_staleness_s`` old; then queries fail with that error.
+- After a version is known to be written, the next query looks first, without waiting for a poll,
+  until a look has succeeded.
 """
 
 from __future__ import annotations
@@ -22,18 +21,16 @@ import pyarrow.compute as pc
 
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, Corrupt, NotFound
-from blockstore.reader.refusals import Stale
+from blockstore.reader.errors import Stale
 from blockstore.reader.tables.at import At
+from blockstore.reader.tables.decode_budget import DecodeBudget, cells
 from blockstore.reader.tables.instant import Seen
 from blockstore.reader.tables.look import Found, Looker
 from blockstore.reader.tables.polling import Polling
-from blockstore.reader.tables.room import Room, cells
 from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
-
-__all__ = ["HeldTable"]
 
 _logger = logging.getLogger(__name__)
 
@@ -50,7 +47,7 @@ class HeldTable:
         world: World,
         polling: Polling,
         events: Iterator[int],
-        room: Room,
+        budget: DecodeBudget,
     ) -> None:
         self.name = name
         self.bucket = bucket
@@ -58,15 +55,15 @@ class HeldTable:
         self._ids = world.ids
         self._polling = polling
         self._events = events
-        self._room = room
+        self._budget = budget
         self._cells = 0
         self._looker = Looker(bucket, world, polling.discovery)
         self._look_lock = threading.Lock()
         self._looks = 0
         self.seen: deque[Seen] = deque()
-        """The last snapshots, the newest first; replaced as a whole by a look."""
+        """The last snapshots, newest first; each look replaces the deque."""
         self._known = 0
-        """The version that is known to be written; older snapshots are not the newest."""
+        """The newest version that is known to be written; older snapshots are outdated."""
         self.error: BlockstoreError | None = None
         self.failures = 0
         self.fresh_s: float | None = None
@@ -76,61 +73,57 @@ class HeldTable:
 
     @property
     def found(self) -> Found | None:
-        """What the last look that succeeded found."""
+        """The result of the last look that succeeded."""
         seen = self.seen
         return seen[0].found if seen else None
 
     @property
     def gone(self) -> bool:
-        """Whether the last look says that there is no table here."""
+        """Whether the last look found no table here."""
         return isinstance(self.error, NotFound)
 
     def look(self) -> bool:
-        """Look now, unless a look that began after this call has ended meanwhile; answers whether
-        something changed. Never raises an error of the tree: what went wrong stands in ``error``.
-        """
+        """Look now, unless a look that began after this call has ended meanwhile. Return whether
+        something changed. Raises no project error: ``error`` contains it."""
         before = self._looks
         with self._look_lock:
             if self._looks > before:
-                # It began after this call, so what it found is as good.
+                # That look began after this call, so its result is as good.
                 return False
             self._looks += 1
             return self._look()
 
     def catch_up(self, version: int) -> None:
-        """Answer ``version``, which was written, from now on.
-
-        Never raises an error of the tree, as ``look``.
-        """
+        """Serve at least ``version``, which was written, from now on. Raises no project error, as
+        ``look``."""
         self._known = max(self._known, version)
         if self._is_behind():
             self.look()
 
     def newest(self) -> list[Seen]:
-        """The remembered snapshots that may still be the newest, the newest first."""
+        """The remembered snapshots that may still be current, newest first."""
         return [one for one in self.seen if _version(one.found) >= self._known]
 
     def fresh(self) -> Found:
-        """What to answer from now; looks first if the loop did not lately. Raises Stale, and what
-        the table's first look raised."""
+        """The snapshot to serve now; looks first if the last poll is too old. Raises Stale, and
+        what the first look of the table raised."""
         now_s = self._clock.monotonic_s()
         self.asked_s = now_s
         due = self._is_behind() or self._polling.is_due_on_demand(self.fresh_s, now_s)
         if due and not self._has_just_failed(now_s):
-            # A look that hangs must not hang those who can still be answered.
+            # A look that hangs must not block queries that the last snapshot can serve.
             if not self._look_lock.locked() or not self._is_young(now_s):
                 self.look()
             now_s = self._clock.monotonic_s()
         found = self.found
         if self.gone or found is None or self.fresh_s is None:
-            assert self.error is not None, "a look finds something or says why not"
+            assert self.error is not None, "a look has a result or an error"
             raise self.error
         age_s = now_s - self.fresh_s
         if age_s > self._polling.max_staleness_s:
             raise Stale(
-                f"the table {self.name} was last seen {age_s:.0f} s ago, longer than max_staleness "
-                f"({self._polling.max_staleness_s:.0f} s), and the past is not answered silently: "
-                f"{self.error}",
+                f"refusing to serve stale data: table {self.name} was last read {age_s:.0f} s ago, "
+                f"longer than max_staleness ({self._polling.max_staleness_s:.0f} s): {self.error}",
                 retry_after_s=max(1.0, min(self.due_s - now_s, self._polling.slowest_s)),
             )
         return found
@@ -150,7 +143,7 @@ class HeldTable:
         return self._looker.at(found, at)
 
     def handle(self) -> Found:
-        """The table's handle, checked just now to be of the table that stands there."""
+        """The table's handle, checked just now to be of the present table."""
         found = self.fresh()
         if found.state is not None and not self._looker.is_same(found.table, found.state):
             self._looker.doubt()
@@ -182,16 +175,16 @@ class HeldTable:
         return TableState.READY if error is None else TableState.DEGRADED
 
     def _is_behind(self) -> bool:
-        """Whether more was written than is held."""
+        """Whether a newer version is known to be written."""
         found = self.found
         return found is not None and _version(found) < self._known
 
     def _is_young(self, now_s: float) -> bool:
-        """Whether the last snapshot may still be answered."""
+        """Whether the last snapshot may still be served."""
         return self.fresh_s is not None and now_s - self.fresh_s <= self._polling.max_staleness_s
 
     def _has_just_failed(self, now_s: float) -> bool:
-        """Whether asking once more would only make a store in trouble worse."""
+        """Whether another request now would only add load to a failing store."""
         return self.error is not None and self.tried_s is not None and now_s - self.tried_s < 1.0
 
     def _look(self) -> bool:
@@ -203,7 +196,7 @@ class HeldTable:
         except BlockstoreError as error:
             self._failed(error)
             return False
-        # What this look did not find was of another table under this name.
+        # A version that this look did not find was of another table of this name.
         self._known = min(self._known, _version(found))
         changed = last is None or not found.same_as(last)
         if changed:
@@ -213,7 +206,7 @@ class HeldTable:
         newest = Seen(found=found, from_event=first, to_event=began, to_s=started_s)
         self.seen = deque([newest, *others][:_REMEMBERED])
         if self.error is not None:
-            _logger.info("the table %s is well again", self.name)
+            _logger.info("table %s can be read again", self.name)
         self.error = None
         self.failures = 0
         self.fresh_s = started_s
@@ -223,22 +216,22 @@ class HeldTable:
         return changed
 
     def give_up(self) -> None:
-        """The table is held no longer: others may have its room."""
-        self._room.swap(self._cells, 0)
+        """Return the table's share of the decode budget: it is no longer held."""
+        self._budget.swap(self._cells, 0)
         self._cells = 0
 
     def _prepare(self, snapshot: Snapshot) -> None:
-        """Make what the next query needs, better now than while somebody waits; what cannot be
-        read, the query will say."""
+        """Decode what the next query needs before it waits for it. A query reports what cannot be
+        read."""
         wanted = cells(snapshot)
-        self._cells = wanted if self._room.swap(self._cells, wanted) else 0
+        self._cells = wanted if self._budget.swap(self._cells, wanted) else 0
         if self._cells:
             with contextlib.suppress(Corrupt):
                 snapshot.prepare()
 
     def _failed(self, error: BlockstoreError) -> None:
         if self.error is None or str(error) != str(self.error):
-            _logger.warning("the table %s cannot be looked at: %s", self.name, error)
+            _logger.warning("table %s cannot be read: %s", self.name, error)
         self.error = error
         self.failures += 1
         now_s = self._clock.monotonic_s()
@@ -250,7 +243,7 @@ def _version(found: Found) -> int:
 
 
 def _filled(view: TableView, found: Found) -> TableView:
-    """The view with what the snapshot's own columns say."""
+    """The view with the totals of the snapshot."""
     frame = found.snapshot.blocks.table()
     return TableView(
         name=view.name,

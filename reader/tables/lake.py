@@ -1,12 +1,11 @@
-"""Which tables there are below one URL: the one that fills it, or those in the folders right below
-it.
+"""The tables under one URL: the table at the URL, or those in the folders directly under it.
 
 Rules:
-- A URL is a table's if an index or a complete block lies there, and then stays so; once a table was
-  found in a folder below it, it is a lake, and stays so.
-- A folder without either is looked at again, less and less often, for a table may still come.
-- A folder that is no longer listed is gone only if a look at the table says so too: listings of
-  some stores lag.
+- A URL is a table once an index or a complete block was found there. It is a lake once a table was
+  found in a folder under it. Neither changes later.
+- A folder without a table is checked again, less and less often: a table may appear in it.
+- A table whose folder is no longer listed is gone only if a look confirms it: the listings of some
+  stores lag.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from blockstore.bucket import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
 from blockstore.operations.place import folders, is_table, may_be_table
-
-__all__ = ["Place"]
 
 _RARELY = 32
 
@@ -29,11 +26,11 @@ class Place:
         self._is_table = False
         self._is_lake = False
         self._not_yet: dict[str, tuple[int, int]] = {}
-        """Folders without a table: after how many rounds to look again, and how many are left."""
+        """Folders without a table: the rounds between two checks, and the rounds left."""
 
     def tables(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
-        """The tables that are new beside ``known`` (by name), and all names that are listed. One
-        listing, and for each new folder at most three small requests."""
+        """The tables that are not in ``known``, by name, and all listed names. One listing, and at
+        most three small requests for each new folder."""
         if self._is_table or (not self._is_lake and is_table(self.bucket)):
             self._is_table = True
             name = table_name(self.bucket)

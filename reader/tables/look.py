@@ -1,15 +1,13 @@
-"""One look at a table: the newest snapshot, for two small requests, and never a mix of two tables
-of one name.
+"""One look at a table: its newest snapshot for two small requests, never a mix of two tables of one
+name.
 
 Rules:
-- With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request, in
-  turn the boundary (so that a state that the collection has passed is dropped) and entry N (so that
-  a table that was deleted and made anew under its name is noticed within two polls).
-- What a poll finds new counts only once entry N is still the one that this state was folded from:
-  entries of another table are never folded onto it. The look at N comes after the entries were
-  read.
-- Whatever else goes wrong in a look, the table is read cold once, as if it were met for the first
-  time.
+- With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request: in
+  turns the boundary (to drop a state that garbage collection has passed) and entry N (to notice
+  within two polls that the table was deleted and created again).
+- New entries count only if entry N is still the one that this state was folded from: entries of
+  another table are never folded onto it. N is checked after the entries were read.
+- After any other error the table is read from the start once, like a new table.
 - Without an index, or with ``discovery="list"``, a look is a listing.
 """
 
@@ -28,17 +26,15 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["Found", "Looker"]
-
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a look found."""
+    """The result of a look."""
 
     table: Table
-    """The handle; another one once the table was made anew."""
+    """The handle; a different one after the table was created again."""
     state: State | None
     """The index's state; None for a table without an index."""
     snapshot: TableSnapshot
@@ -52,7 +48,7 @@ class Found:
 
 
 class Looker:
-    """Looks at one table; for one caller at a time, except ``at``."""
+    """Reads one table; for one caller at a time, except ``at``."""
 
     def __init__(self, bucket: Bucket, world: World, discovery: str) -> None:
         self.bucket = bucket
@@ -62,16 +58,13 @@ class Looker:
         self._doubted = False
 
     def doubt(self) -> None:
-        """Read the table cold at the next look: another one seems to stand there."""
+        """Read the table from the start at the next look: it may be another table."""
         self._doubted = True
 
     def look(self, last: Found | None) -> Found:
-        """The newest snapshot.
-
-        Raises NotFound where there is no table (any more), and what reading it raises.
-        """
+        """The newest snapshot. Raises NotFound if there is no table, and what reading it raises."""
         if last is None or self._doubted:
-            return self._anew()
+            return self._from_start()
         if last.state is None or self._discovery == Discovery.LIST:
             return self._listed(last)
         try:
@@ -79,13 +72,14 @@ class Looker:
         except Unavailable:
             raise
         except BlockstoreError:
-            # Perhaps another table stands here now. What is wrong with this one, a cold read says
-            # again, and so does every look until one succeeds: half of the polls would not see it.
+            # Perhaps another table is here now. If this one is damaged, reading it from the start
+            # fails too, and so does every look until one succeeds; half of the polls would not see
+            # the damage.
             self._doubted = True
-            return self._anew()
+            return self._from_start()
 
     def at(self, last: Found, at: At) -> TableSnapshot:
-        """The snapshot of an earlier version; of the table that ``last`` is of, or NotFound."""
+        """The snapshot of an earlier version of the table of ``last``. Raises NotFound."""
         if last.state is None:
             return last.table.snapshot(version=at.version, as_of=at.as_of, tag=at.tag)
         for _ in range(_TRIES):
@@ -95,13 +89,13 @@ class Looker:
             last = self._cold()
             if last.state is None:
                 break
-        raise NotFound(f"the table at {self.bucket.url} is being replaced by another: ask again")
+        raise NotFound(f"the table at {self.bucket.url} is being replaced by another: try again")
 
     def is_same(self, table: Table, state: State) -> bool:
-        """Whether the table is still the one that the state was read from: one request."""
+        """Whether the state is still of the present table: one request."""
         return table.log.is_same(state)
 
-    def _anew(self) -> Found:
+    def _from_start(self) -> Found:
         found = self._cold()
         self._doubted = False
         return found
@@ -125,8 +119,8 @@ class Looker:
             if at.tag not in state.tags:
                 names = ", ".join(map(repr, sorted(state.tags))) or "none"
                 raise NotFound(
-                    f"{self.bucket.url} has no tag {at.tag!r} at version {state.version}, its "
-                    f"tags: {names}"
+                    f"{self.bucket.url} has no tag {at.tag!r} at version {state.version}; its tags "
+                    f"are: {names}"
                 )
             return history.at(state.tags[at.tag])
         if at.version is not None:
@@ -144,11 +138,7 @@ class Looker:
         return Found(table=table, state=state, snapshot=self._snapshot(Snapshot.of(state)))
 
     def _listed(self, last: Found) -> Found:
-        """By a listing.
-
-        With an index, in its shade: the identity first, and the state that the listing was joined
-        with.
-        """
+        """A look by listing. With an index, the table's identity is checked before and after."""
         if last.state is None:
             return Found(table=last.table, state=None, snapshot=last.table.snapshot())
         if not self.is_same(last.table, last.state):
@@ -159,7 +149,7 @@ class Looker:
         return Found(table=last.table, state=last.table.log.state, snapshot=snapshot)
 
     def _mode(self) -> str | None:
-        """As the table is, unless listings were asked for and it has an index."""
+        """The discovery mode to open the table with; listings only if it has an index."""
         if self._discovery != Discovery.LIST:
             return None
         probe = Table.open_bucket(self.bucket, self._world, discovery=None)

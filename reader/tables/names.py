@@ -1,12 +1,11 @@
-"""The names by which SQL asks for tables: told apart without regard to the case of A to Z, as
-DuckDB does.
+"""Table names in SQL: compared without the case of A to Z, as DuckDB does.
 
 Rules:
-- Only the letters A to Z have a case here. Unicode's other foldings (a Kelvin sign for a k) make no
-  two names one: DuckDB does not fold them, and what it does not find among the tables it must not
-  seek among files.
-- A name that is hidden from the caller and one that does not exist give the same error, and only
-  names that the caller may see are offered instead.
+- Only the letters A to Z are folded. Other foldings of Unicode (a Kelvin sign to a k) do not make
+  two names equal: DuckDB does not fold them, and a name that it does not find among the tables must
+  not be searched among files.
+- A name that is hidden from the caller and one that does not exist give the same error, which
+  suggests only names that the caller may see.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ import string
 from collections.abc import Collection, Iterable
 
 from blockstore.errors import Invalid
-from blockstore.reader.refusals import UnknownTable
-
-__all__ = ["Names", "folded"]
+from blockstore.reader.errors import UnknownTable
 
 _FOLD = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -28,7 +25,7 @@ def folded(name: str) -> str:
 
 
 class Names:
-    """The tables that one caller may name."""
+    """The tables that one caller may use."""
 
     def __init__(self, names: Iterable[str], allowed: Collection[str] | None = None) -> None:
         seen = sorted(name for name in names if allowed is None or name in allowed)
@@ -41,17 +38,15 @@ class Names:
         return folded(name) in self._names
 
     def find(self, name: str) -> str:
-        """The table's own spelling.
-
-        Raises UnknownTable with near names, Invalid where two tables share it in SQL.
-        """
+        """The table's own spelling. Raises UnknownTable with similar names, and Invalid if two
+        tables have the same name in SQL."""
         found = self._names.get(folded(name), [])
         if name in found or len(found) == 1:
             return name if name in found else found[0]
         if found:
             raise Invalid(
-                f"{' and '.join(found)} have one name in SQL, where case does not count: rename "
-                "one of the tables"
+                f"{' and '.join(found)} have the same name in SQL, which ignores case: rename one "
+                "of the tables"
             )
         import difflib
 

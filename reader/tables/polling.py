@@ -1,11 +1,10 @@
-"""When a table is looked at again: pure decisions over seconds.
+"""When a table is polled: pure decisions over seconds.
 
 Rules:
-- A table that is asked for is polled every ``interval_s``, give or take a tenth, so that many
-  gateways do not ask at once.
-- After failures the wait doubles, up to ``slowest_s``: a store in trouble is not made worse.
-- A table that nobody asked for within ``idle_after_s`` is not polled by itself; whoever asks polls
-  it first.
+- A table in use is polled every ``interval_s``, plus or minus a tenth, so that many gateways do not
+  poll at the same time.
+- After failures the wait doubles, up to ``slowest_s``, so that a failing store gets less load.
+- A table without a query within ``idle_after_s`` is not polled; its next query polls it first.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockstore.errors import Invalid
-
-__all__ = ["Polling"]
 
 _JITTER = 0.1
 
@@ -27,29 +24,27 @@ class Polling:
     idle_after_s: float = 3600.0
     max_staleness_s: float = 600.0
     slowest_s: float = 120.0
-    """The longest wait between two looks at a table that fails."""
+    """The longest wait between two polls of a failing table."""
     discovery: str = "index"
-    """``index``, or ``list`` to see blocks that no entry names yet."""
+    """``index``, or ``list`` to find blocks that no entry names yet."""
 
     def __post_init__(self) -> None:
         if self.discovery not in ("index", "list"):
             raise Invalid(f"discovery is {self.discovery!r}, expected 'index' or 'list'")
         if self.interval_s <= 0:
             raise Invalid(
-                f"poll is {self.interval_s:g}s, expected more than nothing: 15s is the default"
+                f"poll is {self.interval_s:g}s, and must be greater than zero: 15s is the default"
             )
         if self.max_staleness_s < self.interval_s:
             raise Invalid(
-                f"max_staleness is {self.max_staleness_s:g}s and poll {self.interval_s:g}s: every "
-                "query would come too "
-                "late; raise max_staleness, or poll more often"
+                f"max_staleness ({self.max_staleness_s:g}s) is shorter than poll "
+                f"({self.interval_s:g}s), so every query would fail: raise max_staleness, or poll "
+                "more often"
             )
 
     def wait_s(self, failures: int, draw: float) -> float:
-        """Seconds until the next look, after so many failures in a row;
-
-        ``draw`` lies between -1 and 1.
-        """
+        """Seconds until the next poll, after so many failures in a row; ``draw`` is a random number
+        from -1 to 1."""
         if failures == 0:
             return self.interval_s * (1 + _JITTER * draw)
         slowest = max(self.slowest_s, self.interval_s)
@@ -57,9 +52,9 @@ class Polling:
         return backed_off * (1 + _JITTER * draw)
 
     def is_idle(self, asked_s: float, now_s: float) -> bool:
-        """Whether nobody has asked for the table lately."""
+        """Whether the table had no query lately."""
         return now_s - asked_s > self.idle_after_s
 
     def is_due_on_demand(self, fresh_s: float | None, now_s: float) -> bool:
-        """Whether who asks now must look first: the loop did not, or could not."""
+        """Whether a query must poll first, because the last successful poll is too old."""
         return fresh_s is None or now_s - fresh_s > 2 * self.interval_s

@@ -1,11 +1,11 @@
-"""All tables that a reader holds, kept fresh by a few threads.
+"""All tables of a gateway, kept fresh by a few threads.
 
 Invariants:
-- One broken table costs its own queries only: each is looked at by itself, and a look that hangs
-  holds one thread.
-- Snapshots of several tables that are asked for together, without a version, belong to one instant
+- A broken table fails its own queries only: each table is polled separately, and a look that hangs
+  blocks one thread.
+- Newest snapshots of several tables that are requested together are of one instant
   (``instant.py``).
-- A table that vanished is no longer answered; one that came is answered within a poll.
+- A table that was removed is no longer served; a new one is served within a poll interval.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
 from blockstore.names import META
 from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.decode_budget import DecodeBudget
 from blockstore.reader.tables.held import HeldTable
 from blockstore.reader.tables.instant import common_instant
 from blockstore.reader.tables.lake import Place
 from blockstore.reader.tables.names import Names
 from blockstore.reader.tables.polling import Polling
-from blockstore.reader.tables.room import Room
 from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
-
-__all__ = ["Counts", "Tables"]
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ _LONGEST_NAP_S = 0.5
 
 @dataclass(slots=True)
 class Counts:
-    """What was done so far; only grows, for whoever exports metrics."""
+    """Counters for metrics; they only grow."""
 
     polls: int = 0
     failures: int = 0
@@ -50,10 +48,8 @@ class Counts:
 
 
 class Tables:
-    """The tables below some URLs.
-
-    ``start`` keeps them fresh; without it whoever asks looks first.
-    """
+    """The tables under some URLs. ``start`` keeps them fresh; without it, each query polls
+    first."""
 
     def __init__(
         self,
@@ -64,7 +60,7 @@ class Tables:
         wrap: Callable[[Bucket], Bucket] | None = None,
     ) -> None:
         if not urls:
-            raise Invalid("a reader needs the URL of a table or of a lake, found none")
+            raise Invalid("no URL was given: name a table or a lake")
         self._world = world or World.real()
         self._clock = self._world.clock
         self._polling = polling or Polling()
@@ -74,25 +70,21 @@ class Tables:
         self._lake_lock = threading.Lock()
         self._lake_due_s = self._clock.monotonic_s()
         self._lake_error: BlockstoreError | None = None
-        self._told_empty: set[Place] = set()
+        self._reported_empty: set[Place] = set()
         self._busy: set[str] = set()
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._events = itertools.count()
-        self._room = Room()
+        self._budget = DecodeBudget()
         self.counts = Counts()
         self.ready = False
-        """Whether every place and table has been looked at once."""
+        """Whether every URL and table has been read once."""
 
-    # -- what there is
-    #   ------------------------------------------------------------------------------------------
+    # Which tables there are
 
     @property
     def halted(self) -> str | None:
-        """Why nothing can be answered: no place can be listed, or every table is broken.
-
-        None while something can.
-        """
+        """Why no query can succeed: no URL can be listed, or every table is broken. Else None."""
         held = list(self._held.values())
         if self._lake_error is not None and not held:
             return str(self._lake_error)
@@ -101,14 +93,13 @@ class Tables:
         return broken[0].reason if views and len(broken) == len(views) else None
 
     def folders(self) -> list[str]:
-        """The folders of this machine in which tables lie: what a query engine must be allowed to
-        read."""
+        """The local folders that contain tables: a query engine must be allowed to read them."""
         found = {folder for place in self._places if (folder := _folder(place.bucket)) is not None}
         return sorted(found)
 
     @property
     def remote(self) -> bool:
-        """Whether some table lies in a bucket that has no files on this machine."""
+        """Whether some table is in a bucket without local files."""
         return any(_folder(place.bucket) is None for place in self._places)
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
@@ -116,10 +107,7 @@ class Tables:
         return self._names(allowed).all
 
     def find(self, name: str, allowed: Collection[str] | None = None) -> str:
-        """The table's own spelling of ``name``.
-
-        Raises UnknownTable, the same for a hidden table.
-        """
+        """The table's own spelling of ``name``. Raises UnknownTable, also for a hidden table."""
         names = self._names(allowed)
         if name not in names and self._list_if_old():
             names = self._names(allowed)
@@ -131,7 +119,7 @@ class Tables:
         return [held[name].view() for name in self.names(allowed) if name in held]
 
     def view(self, name: str, allowed: Collection[str] | None = None) -> TableView:
-        """One table as a value, looked at now if nobody did lately."""
+        """One table as a value, polled first if the last poll is too old."""
         held = self._get(name, allowed)
         try:
             held.fresh()
@@ -144,16 +132,13 @@ class Tables:
         """The table's handle, for its history, for diffs and for appends."""
         return self._get(name, allowed).handle().table
 
-    # -- snapshots
-    #   ----------------------------------------------------------------------------------------------
+    # Snapshots
 
     def snapshot(
         self, name: str, at: At = NEWEST, allowed: Collection[str] | None = None
     ) -> TableSnapshot:
-        """One table's newest snapshot, or that of an earlier version.
-
-        Raises Stale, UnknownTable, VersionExpired.
-        """
+        """The newest snapshot of a table, or that of an earlier version. Raises Stale,
+        UnknownTable, VersionExpired."""
         return self._get(name, allowed).snapshot(at)
 
     def snapshots(
@@ -162,8 +147,7 @@ class Tables:
         at: At | Mapping[str, At] = NEWEST,
         allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
-        """A snapshot of each, by its own spelling; the newest ones of several tables are of one
-        instant."""
+        """A snapshot of each table, by its own spelling; newest snapshots are of one instant."""
         held = {one.name: one for one in (self._get(name, allowed) for name in names)}
         each = at_of_each(held, at)
         newest = {name: one for name, one in held.items() if each[name].newest}
@@ -188,16 +172,15 @@ class Tables:
             for one in held.values():
                 one.look()
                 one.fresh()
-        # They change faster than they can be looked at: the last moment that all entries of which
-        # are known.
+        # They change faster than they can be polled: use the present moment, up to which all
+        # entries are known.
         moment = At(as_of=self._clock.now_ms())
         return {name: one.snapshot(moment) for name, one in held.items()}
 
-    # -- keeping fresh
-    #   ------------------------------------------------------------------------------------------
+    # Polling
 
     def start(self) -> None:
-        """Keep the tables fresh until ``stop``, in a few threads of their own."""
+        """Keep the tables fresh in a few threads, until ``stop``."""
         self._stopping.clear()
         self._threads = [
             threading.Thread(target=self._run, name=f"tables-{number}", daemon=True)
@@ -207,14 +190,14 @@ class Tables:
             thread.start()
 
     def stop(self, patience_s: float = 5.0) -> None:
-        """End the threads; a look that hangs is left to itself after ``patience_s``."""
+        """End the threads; do not wait longer than ``patience_s`` for a look that hangs."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(patience_s)
         self._threads = []
 
     def poll_now(self, name: str | None = None) -> None:
-        """Look now, in this thread: at one table, or at every place and table."""
+        """Poll now, in this thread: one table, or all URLs and tables."""
         if name is not None:
             self._look(self._get(name, None))
             return
@@ -224,18 +207,16 @@ class Tables:
         self.ready = True
 
     def catch_up(self, name: str, version: int) -> None:
-        """Answer a table's ``version`` from now on: it was written, and somebody is told so. Looks
-        only where less is held. Never raises an error of the tree: where the look fails, who asks
-        next looks again."""
+        """Serve at least ``version`` of a table from now on: a client is told that it was written.
+        Polls only if an older version is held. Raises no project error: if the poll fails, the next
+        query polls again."""
         held = self._held.get(name)
         if held is not None:
             held.catch_up(version)
 
     def step(self) -> bool:
-        """Do what is due and nobody else does: one listing of the places, or one look.
-
-        Answers whether there was any.
-        """
+        """Do one thing that is due and that no other thread does: list the URLs, or look at one
+        table. Return whether there was any."""
         if self._clock.monotonic_s() >= self._lake_due_s and self._lake_lock.acquire(
             blocking=False
         ):
@@ -261,7 +242,7 @@ class Tables:
                 if self.step():
                     continue
             except Exception:
-                _logger.exception("keeping the tables fresh ran into a fault of ours; it goes on")
+                _logger.exception("polling failed with an internal error and continues")
             self._stopping.wait(self._nap_s())
 
     def _nap_s(self) -> float:
@@ -319,18 +300,18 @@ class Tables:
     def _list_place(self, place: Place) -> None:
         mine = {name: held for name, held in self._held.items() if _below(held, place)}
         new, listed = place.tables(frozenset(mine))
-        if not mine and not new and place not in self._told_empty:
-            self._told_empty.add(place)
+        if not mine and not new and place not in self._reported_empty:
+            self._reported_empty.add(place)
             _logger.warning(
-                "no table at %s yet, nor in a folder right below it: it is looked for again and "
-                "again; check the URL",
+                "there is no table at %s or in a folder directly under it yet: check the URL; the "
+                "gateway keeps looking",
                 place.bucket.url,
             )
         with self._lock:
             for name, bucket in new.items():
                 if name in self._held:
                     _logger.warning(
-                        "%s and %s are both named %s: only the first is answered",
+                        "%s and %s are both named %s: only the first is served",
                         self._held[name].bucket.url,
                         bucket.url,
                         name,
@@ -346,10 +327,10 @@ class Tables:
                 held.give_up()
 
     def _hold(self, name: str, bucket: Bucket) -> HeldTable:
-        return HeldTable(name, bucket, self._world, self._polling, self._events, self._room)
+        return HeldTable(name, bucket, self._world, self._polling, self._events, self._budget)
 
     def _list_if_old(self) -> bool:
-        """List the places for a name that is not known, not more often than once a second."""
+        """List the URLs for an unknown name, at most once a second."""
         since_s = self._lake_due_s - self._polling.interval_s * 0.9
         if self.ready and self._clock.monotonic_s() - since_s < 1.0:
             return False
@@ -369,7 +350,7 @@ class Tables:
         spelled = self.find(name, allowed)
         held = self._held.get(spelled)
         if held is None:
-            raise NotFound(f"the table {spelled} has just been removed")
+            raise NotFound(f"table {spelled} has just been removed")
         return held
 
 

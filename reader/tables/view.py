@@ -1,4 +1,4 @@
-"""What a reader knows of one table at one moment, as a value for pages, metrics and errors."""
+"""The state of one table at one moment, as a value for pages, metrics and errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from enum import StrEnum
 
 from blockstore.scan.view import TableSnapshot
 
-__all__ = ["TableState", "TableView"]
-
 
 class TableState(StrEnum):
-    """How a table is."""
+    """The state of a table."""
 
     LOADING = "loading"
-    """Not looked at yet."""
+    """Not read yet."""
     READY = "ready"
     """The last look succeeded."""
     DEGRADED = "degraded"
-    """The last look failed; the snapshot before it is still young enough to answer from, or there
-    is none."""
+    """The last look failed; the snapshot before it is still young enough to serve, or there is
+    none."""
     STALE = "stale"
     """No look succeeded within ``max_staleness``: queries fail."""
 
@@ -33,13 +31,13 @@ class TableView:
     url: str
     state: TableState
     reason: str | None
-    """What the last look ran into."""
+    """The error of the last look."""
     snapshot: TableSnapshot | None
     staleness_s: float | None
     """Seconds since the last look that succeeded; None before the first."""
     version: int | None = None
     rows: int | None = None
-    """All rows of the snapshot's blocks, those that are hidden in merged blocks included."""
+    """All rows of the snapshot's blocks, including hidden rows of merged blocks."""
     bytes: int | None = None
     blocks: int | None = None
     tags: Mapping[str, int] = field(default_factory=dict)

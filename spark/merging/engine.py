@@ -1,15 +1,15 @@
 """The merge engine on Spark: the merges of a pass are the tasks of a Spark job.
 
-- One merge, one task. A merge of more input than ``piece_bytes`` is cut by ranges of its leading
+- One merge is one task. A merge of more input than ``piece_bytes`` is cut by ranges of its leading
   key into several tasks, whose chunks are one block, sorted across its chunks.
-- The engine writes chunks and nothing else. It commits nothing: what it answers is published by
-  whoever asked, by the same rules as what the local engine answers. A driver, an executor or a
-  worker that dies leaves debris, and a table that reads as before.
-- An error of one merge is that merge's answer and ends no other.
-- A pass is done in rounds of a few merges for each core, so that what is done is published while
-  the rest goes on.
-- The answers of a round come at its end. Until then whoever asked is told of each task that ends,
-  where Spark tells it.
+- The engine writes chunks and nothing else. It commits nothing: the caller publishes the results by
+  the rules that it applies to those of the local engine. A driver, an executor or a worker that
+  dies leaves debris, and a table that reads as before.
+- An error of one merge is the result of that merge and ends no other.
+- A pass runs in rounds of a few merges for each core, so that finished merges are published while
+  the rest continues.
+- The results of a round come at its end. Until then the caller is informed of each task that ends,
+  where Spark reports it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ from typing import Any
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import BlockstoreError, MissingExtra, Unavailable
-from blockstore.spark.merging.parts import MergePieces, Task
-from blockstore.spark.merging.telling import Told, telling
-from blockstore.spark.merging.work import ANSWERS, Failure, Job, merging_task
-from blockstore.spark.option_texts import checked_url, size
+from blockstore.spark.merging.progress import Progress, reporting
+from blockstore.spark.merging.work import RESULTS, Failure, Job, MergePieces, Task, merging_task
+from blockstore.spark.options import checked_url, size
 from blockstore.world import World
 
-__all__ = ["PIECE_SIZE", "SparkMergeEngine"]
-
 PIECE_SIZE = "spark.blockstore.merge.pieceSize"
-"""The setting of a session that says from what size on a merge is cut."""
+"""The session's setting of the size above which a merge is cut."""
 
 _PIECE_BYTES = 1 << 30
 _ROUND = 32
@@ -39,8 +36,8 @@ _ROUND_A_CORE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Whole:
-    """A merge, its place in the pass, and the pieces that it is done in."""
+class _Merge:
+    """A merge, its place in the pass, and the pieces in which it is done."""
 
     place: int
     task: Any
@@ -49,21 +46,21 @@ class _Whole:
 
 @dataclass(slots=True, kw_only=True)
 class SparkMergeEngine:
-    """Merges on a Spark session: the one given, or the one that is running or configured when the
-    first merge comes."""
+    """Merges on the given Spark session, or on the one that is running or configured at the first
+    merge."""
 
     pieces: MergePieces
     session: Any = field(default=None, repr=False)
     piece_bytes: int | None = None
     _own: bool = field(default=False, repr=False)
-    """Whether the session was found or started here, and not given."""
+    """Whether the engine found or started the session itself."""
 
     def merge(self, bucket: Bucket, world: World, task: Any, options: Any) -> Any:
-        """One merge. Raises what ended it."""
-        ((_, answer),) = self.merge_all(bucket, world, [task], options)
-        if isinstance(answer, BlockstoreError):
-            raise answer
-        return answer
+        """Do one merge. Raises the error that ended it."""
+        ((_, result),) = self.merge_all(bucket, world, [task], options)
+        if isinstance(result, BlockstoreError):
+            raise result
+        return result
 
     def merge_all(
         self,
@@ -71,76 +68,79 @@ class SparkMergeEngine:
         world: World,
         tasks: Sequence[Any],
         options: Any,
-        told: Callable[[float], None] | None = None,
+        report: Callable[[float], None] | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Merges side by side: the place of each and its answer, or the error that ended it, as
-        they are done.
+        """Do merges in parallel; yield the place of each with its result, or with its error.
 
-        ``told`` hears from another thread how much of all has ended, whenever one more task has;
-        across Spark Connect nothing.
+        ``report`` is called from another thread with the share of all tasks that have ended,
+        whenever one more has. Across Spark Connect it is not called.
         """
         job = Job(url=checked_url(bucket.url), pieces=self.pieces, options=options)
         session, most = self._started(), self._piece_bytes()
         for first in range(0, len(tasks), self._round(session)):
             part = range(first, min(first + self._round(session), len(tasks)))
-            wholes = [self._cut(bucket, place, tasks[place], most) for place in part]
-            report = (
-                None if told is None else Told(call=told).part(part.start, part.stop, len(tasks))
+            merges = [self._cut(bucket, place, tasks[place], most) for place in part]
+            progress = (
+                None
+                if report is None
+                else Progress(call=report).part(part.start, part.stop, len(tasks))
             )
-            unfit = yield from self._done(session, job, wholes, report)
+            unfit = yield from self._done(session, job, merges, progress)
             if unfit:
                 again = [
-                    _Whole(place=one.place, task=one.task, pieces=(one.task,)) for one in unfit
+                    _Merge(place=one.place, task=one.task, pieces=(one.task,)) for one in unfit
                 ]
-                yield from self._done(session, job, again, report)
+                yield from self._done(session, job, again, progress)
 
     def _done(
-        self, session: Any, job: Job, wholes: Sequence[_Whole], told: Told | None
-    ) -> Generator[tuple[int, Any], None, list[_Whole]]:
-        """The answers of one round; returns the merges whose pieces did not make a whole."""
+        self, session: Any, job: Job, merges: Sequence[_Merge], progress: Progress | None
+    ) -> Generator[tuple[int, Any], None, list[_Merge]]:
+        """Yield the results of one round; return the merges whose pieces could not be combined."""
         try:
-            answers = iter(
-                _run(session, job, [piece for whole in wholes for piece in whole.pieces], told)
+            results = iter(
+                _run(session, job, [piece for merge in merges for piece in merge.pieces], progress)
             )
         except ImportError as error:
             raise MissingExtra(
                 f"merging on Spark needs a package that is not installed here: {error}"
             ) from error
-        except Exception as error:  # noqa: BLE001 - whatever Spark gave up on: a worker that dies each time, no memory, no disk
-            if len(wholes) == 1:
-                yield wholes[0].place, _given_up(wholes[0].task, error)
+        except Exception as error:  # noqa: BLE001 - Spark gave up for any reason: a worker that dies each time, memory, disk
+            if len(merges) == 1:
+                yield merges[0].place, _given_up(merges[0].task, error)
                 return []
-            half = len(wholes) // 2
-            of = len(wholes)
+            half = len(merges) // 2
+            of = len(merges)
             first = yield from self._done(
-                session, job, wholes[:half], told and told.part(0, half, of)
+                session, job, merges[:half], progress and progress.part(0, half, of)
             )
             return first + (
-                yield from self._done(session, job, wholes[half:], told and told.part(half, of, of))
+                yield from self._done(
+                    session, job, merges[half:], progress and progress.part(half, of, of)
+                )
             )
         unfit = []
-        for whole in wholes:
-            parts = [next(answers) for _ in whole.pieces]
+        for merge in merges:
+            parts = [next(results) for _ in merge.pieces]
             failed = next((part for part in parts if isinstance(part, Failure)), None)
             if failed is not None:
-                yield whole.place, failed.error()
+                yield merge.place, failed.error()
             elif len(parts) == 1:
-                yield whole.place, parts[0]
-            elif (merged := self.pieces.together(whole.task, parts)) is not None:
-                yield whole.place, merged
+                yield merge.place, parts[0]
+            elif (merged := self.pieces.together(merge.task, parts)) is not None:
+                yield merge.place, merged
             else:
-                unfit.append(whole)
+                unfit.append(merge)
         return unfit
 
-    def _cut(self, bucket: Bucket, place: int, task: Task, most: int) -> _Whole:
+    def _cut(self, bucket: Bucket, place: int, task: Task, most: int) -> _Merge:
         total = sum(one.meta.bytes for one in task.inputs)
         count = -(-total // most)
         pieces = tuple(self.pieces.cut(bucket, task, count)) if count > 1 else (task,)
-        return _Whole(place=place, task=task, pieces=pieces)
+        return _Merge(place=place, task=task, pieces=pieces)
 
     def _started(self) -> Any:
         if self._own and _is_stopped(self.session):
-            # The cluster ended the application under a compactor that goes on.
+            # The cluster ended the application while the compactor continues.
             self.session.stop()
             self.session = None
         if self.session is None:
@@ -171,7 +171,7 @@ def _is_stopped(session: Any) -> bool:
 
 
 def _given_up(task: Task, error: Exception) -> Unavailable:
-    """What a merge is answered whose tasks failed until Spark gave up."""
+    """The error of a merge whose tasks failed until Spark gave up."""
     lines = [line.strip() for line in str(error).splitlines()] or [""]
     said = next(
         (
@@ -182,20 +182,19 @@ def _given_up(task: Task, error: Exception) -> Unavailable:
         lines[0],
     )
     return Unavailable(
-        f"the merge of {len(task.inputs)} blocks, first {task.inputs[0].meta.ulid}, failed on "
-        "Spark until it gave up "
-        f"({type(error).__name__}: {said[:300]}): look at the executors' logs; give workers more "
-        "memory "
-        "(spark.executor.memoryOverhead) or disk (work_dir), or lower memory in the configuration"
+        f"Spark gave up on the merge of {len(task.inputs)} blocks, first "
+        f"{task.inputs[0].meta.ulid} ({type(error).__name__}: {said[:300]}): look at the "
+        "executors' logs; give workers more memory (spark.executor.memoryOverhead) or disk "
+        "(work_dir), or lower memory in the configuration"
     )
 
 
-def _run(session: Any, job: Job, tasks: Sequence[Any], told: Told | None) -> list[Any]:
-    """The answers of the tasks, in their order: one Spark job, one task each."""
+def _run(session: Any, job: Job, tasks: Sequence[Any], progress: Progress | None) -> list[Any]:
+    """Run the tasks as one Spark job, one task each, and return their results in order."""
     packed = [(place, pickle.dumps(task)) for place, task in enumerate(tasks)]
     rows = session.createDataFrame(packed, "place int, task binary").repartitionById(
         len(tasks), "place"
     )
-    with telling(session, told, f"blockstore-merges-{tasks[0].ulid}-{len(tasks)}"):
-        answers = rows.mapInArrow(merging_task(job), ANSWERS).collect()
-    return [pickle.loads(row.answer) for row in sorted(answers, key=lambda row: row.place)]
+    with reporting(session, progress, f"blockstore-merges-{tasks[0].ulid}-{len(tasks)}"):
+        results = rows.mapInArrow(merging_task(job), RESULTS).collect()
+    return [pickle.loads(row.result) for row in sorted(results, key=lambda row: row.place)]

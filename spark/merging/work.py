@@ -1,34 +1,68 @@
-"""What one Spark task does for a merge: unpack it, do it, pack the answer.
+"""What one Spark task does for a merge: unpack it, do it, pack the result.
 
-- An error that the project raises on purpose is an answer: the merge's own, which ends no other
-  merge of the job. Anything else fails the attempt, and Spark tries again.
-- Attempts never write the same object, and only the answer of the one that Spark takes is used:
-  what the others wrote is debris inside the block's directory, which its meta.json does not list.
+- An error of the project is a result: that of one merge, which ends no other merge of the job. Any
+  other error fails the attempt, and Spark tries again.
+- Attempts never write the same object, and only the result of the attempt that Spark accepts is
+  used. What the others wrote is debris in the block's directory, which its meta.json does not list.
+- The compactor's tasks, results and pieces are protocols here, because the rooms never import one
+  another. They must be picklable, and workers must have the package that defines them.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from blockstore.bucket import open_bucket
+from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import BlockstoreError
-from blockstore.spark.merging.parts import MergePieces
+from blockstore.format import BlockMeta
 from blockstore.world import World
 
-__all__ = ["ANSWERS", "Failure", "Job", "merging_task"]
+RESULTS = "place int, result binary"
+"""The columns, in Spark's notation, that a task yields."""
 
-ANSWERS = "place int, answer binary"
-"""The columns, in Spark's words, of what a task yields."""
+
+class Input(Protocol):
+    """A block to merge."""
+
+    @property
+    def meta(self) -> BlockMeta: ...
+
+
+class Task(Protocol):
+    """One merge, or a piece of one."""
+
+    @property
+    def ulid(self) -> str: ...
+
+    @property
+    def inputs(self) -> Sequence[Input]: ...
+
+
+class MergePieces(Protocol):
+    """How merges are cut, done and combined. Their results are only passed on."""
+
+    def cut(self, bucket: ReadBucket, task: Any, count: int) -> Sequence[Any]:
+        """Cut the task into at most ``count`` pieces."""
+        ...
+
+    def merge(self, bucket: Bucket, world: World, task: Any, options: Any) -> Any:
+        """Do one task or piece, in the calling process."""
+        ...
+
+    def together(self, task: Any, parts: Sequence[Any]) -> Any | None:
+        """Combine the results of the pieces; None if the task must be done in one piece."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What all tasks of one Spark job share."""
+    """The values that all tasks of one Spark job share."""
 
     url: str
     pieces: MergePieces
@@ -37,8 +71,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An error as it travels: exceptions with arguments of their own do not survive pickle by
-    themselves."""
+    """A picklable error: exceptions with arguments of their own do not survive pickle."""
 
     kind: type[BlockstoreError]
     args: tuple[Any, ...]
@@ -49,7 +82,7 @@ class Failure:
         return cls(kind=type(error), args=error.args, state=dict(vars(error)))
 
     def error(self) -> BlockstoreError:
-        """The error again, without the traceback, which stays in the worker's log."""
+        """The error without its traceback, which stays in the worker's log."""
         error = self.kind.__new__(self.kind)
         error.args = self.args
         vars(error).update(self.state)
@@ -57,18 +90,18 @@ class Failure:
 
 
 def merging_task(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: rows of place and packed task in, rows of place and packed
-    answer out."""
+    """A function for ``mapInArrow``: from rows of a place and a pickled task to rows of the place
+    and the pickled result."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for place, packed in zip(batch.column(0), batch.column(1), strict=True):
-                yield _row(place, pickle.dumps(_answer(job, pickle.loads(packed.as_py()))))
+                yield _row(place, pickle.dumps(_result(job, pickle.loads(packed.as_py()))))
 
     return task
 
 
-def _answer(job: Job, task: Any) -> Any:
+def _result(job: Job, task: Any) -> Any:
     world = World.real()
     try:
         return job.pieces.merge(open_bucket(job.url, world), world, task, job.options)
@@ -76,7 +109,7 @@ def _answer(job: Job, task: Any) -> Any:
         return Failure.of(error)
 
 
-def _row(place: pa.Scalar, answer: bytes) -> pa.RecordBatch:
-    # Not pa.array: given a list, it imports pandas.
-    columns = [pa.repeat(place.cast(pa.int32()), 1), pa.repeat(pa.scalar(answer, pa.binary()), 1)]
-    return pa.RecordBatch.from_arrays(columns, names=["place", "answer"])
+def _row(place: pa.Scalar, result: bytes) -> pa.RecordBatch:
+    # Not pa.array: with a list it imports pandas.
+    columns = [pa.repeat(place.cast(pa.int32()), 1), pa.repeat(pa.scalar(result, pa.binary()), 1)]
+    return pa.RecordBatch.from_arrays(columns, names=["place", "result"])

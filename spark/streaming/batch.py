@@ -1,11 +1,10 @@
-"""A micro-batch as a job that counts once: its name, its commit, and the recipe for
-``foreachBatch``.
+"""A micro-batch as a job that counts once: its name, its commit, and ``foreach_batch``.
 
-- A batch that was committed is done, and nothing of it is written again.
-- Spark runs only its last batch again. An earlier one that comes after a later one was committed is
-  not the same batch any more: its checkpoint was set back, or the name serves another stream. Taken
-  for done, its rows would be lost without a word; so it is a Conflict, also where the later one
-  came in between.
+- If a batch was committed before, nothing of it is written again.
+- Spark runs only its last batch again. An earlier batch that arrives after a later one was
+  committed is not the same batch: the checkpoint was set back, or another stream uses the name.
+  Treating it as done would lose its rows without an error, so it is a Conflict, also if the later
+  batch was committed in between.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Job, WrittenChunks
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
-from blockstore.spark.appending import append
-from blockstore.spark.commit import commit
-from blockstore.spark.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES, checked_url
-from blockstore.spark.plan import WritePlan
-from blockstore.spark.written import Written
+from blockstore.spark.options import checked_url, column_names
+from blockstore.spark.writing.commit import commit
+from blockstore.spark.writing.dataframe import append
+from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES
+from blockstore.spark.writing.plan import WritePlan
+from blockstore.spark.writing.result import Written
 from blockstore.table import open_any
 from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["check_not_set_back", "commit_batch", "foreach_batch", "stream_job"]
 
 _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
-"""What Spark calls the jobs of one run of a query."""
+"""The local property that identifies one run of a query."""
 
 _written: dict[tuple[str, str, str], tuple[int, object]] = {}
-"""The batch that was written last and the function that did, by run, URL and name of the stream."""
+"""The last batch and the function that wrote it, by run, URL and name of the stream."""
 
 _log = logging.getLogger("blockstore.spark")
 
@@ -48,8 +47,8 @@ def stream_job(stream: str, batch: int) -> Job:
 
 
 def commit_batch(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> None:
-    """Make one visible block of what the tasks of a micro-batch wrote, unless it is there
-    already."""
+    """Make one visible block of what the tasks of a micro-batch wrote, unless it was committed
+    before."""
     assert plan.job is not None, "a micro-batch is a job"
     block = _in_order(plan.url, plan.job, world, lambda: commit(plan, written, world))
     if block.already:
@@ -60,15 +59,15 @@ def commit_batch(plan: WritePlan, written: Sequence[WrittenChunks], world: World
 
 def _in_order(url: str, job: Job, world: World, write: Callable[[], Written]) -> Written:
     """Write a batch. Raises Conflict if a later one of the stream was committed before it."""
-    check_not_set_back(url, job, world)
+    check_is_newest(url, job, world)
     written = write()
     if written.already:
-        # It was done before, or a later one came in after the first look.
-        check_not_set_back(url, job, world)
+        # The batch was committed before, or a later one was after the first check.
+        check_is_newest(url, job, world)
     return written
 
 
-def check_not_set_back(url: str, job: Job, world: World) -> None:
+def check_is_newest(url: str, job: Job, world: World) -> None:
     """Raise Conflict if a later batch of the stream was committed."""
     try:
         table = open_any(url, world=world)
@@ -77,11 +76,10 @@ def check_not_set_back(url: str, job: Job, world: World) -> None:
     app = table.log.state.batches.get(job.app)
     if app is not None and job.batch < app.last:
         raise Conflict(
-            f"batch {job.batch} of {job.app!r} comes to {url}, which has its batch {app.last} "
-            "already: the stream's checkpoint "
-            "was set back or made anew, or another run of it is ahead, and nothing was written; "
-            "start with a new checkpoint "
-            "location (and, with foreach_batch, another name), or stop the other run"
+            f"{url} already contains batch {app.last} of {job.app!r}, so batch {job.batch} was not "
+            "written: the stream's checkpoint was set back or replaced, or another run of it is "
+            "ahead. Start with a new checkpoint location (and, with foreach_batch, another name), "
+            "or stop the other run"
         )
 
 
@@ -96,21 +94,21 @@ def foreach_batch(
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     tune: bool = True,
 ) -> Callable[[DataFrame, int], None]:
-    """A function for ``writeStream.foreachBatch`` that appends each micro-batch to the table at
-    ``url`` exactly once.
+    """Return a function for ``writeStream.foreachBatch`` that appends each micro-batch to the table
+    at ``url`` exactly once.
 
-    ``stream`` names the stream in the index; by default it is the query's id. Across Spark Connect,
-    where the function runs away from the query, it must be given. The other arguments are those of
+    ``stream`` names the stream in the index; the default is the query's id. It is required across
+    Spark Connect, where the function does not run with the query. The other arguments are those of
     ``append``.
     """
     target = checked_url(url)
     check_chunk_size(chunk_bytes, "chunk_bytes")
-    keys = (sort_by,) if isinstance(sort_by, str) else tuple(sort_by)
+    keys = column_names(sort_by)
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)
-        alone = _Alone(_run(batch), target, job, write)
-        alone.check()
+        writer = _OnlyWriter(_run(batch), target, job, write)
+        writer.check()
         _in_order(
             target,
             job,
@@ -127,15 +125,16 @@ def foreach_batch(
                 tune=tune,
             ),
         )
-        alone.done()
+        writer.done()
 
     return write
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
-    """One function's turn at a batch. A second function that writes the same stream to the same
-    table in one run would be told that its batch was committed before, and its rows would be lost.
+class _OnlyWriter:
+    """A check that one function alone writes a stream to a table in one run.
+
+    A batch of a second function would be taken as committed before, and its rows would be lost.
     """
 
     run: str | None
@@ -149,14 +148,12 @@ class _Alone:
         if self.run is not None and number == self.job.batch and function is not self.function:
             raise Invalid(
                 f"two functions of foreach_batch write {self.job.app!r} to {self.url} in one "
-                "query, and the rows of the second "
-                "would be taken for done: write each batch once, or give the second one a name of "
-                "its own, "
-                "foreach_batch(url, stream='…')"
+                "query, and the rows of the second would be lost: write each batch once, or give "
+                "the second function a name of its own, foreach_batch(url, stream='…')"
             )
 
     def done(self) -> None:
-        """The batch is written."""
+        """Record that the batch was written."""
         if self.run is not None:
             _written[self._key] = self.job.batch, self.function
 
@@ -166,19 +163,18 @@ class _Alone:
 
 
 def _run(batch: DataFrame) -> str | None:
-    """The run of the query that a batch is of; None where Spark does not say."""
+    """The run of the query that a batch belongs to; None if Spark does not provide it."""
     context = getattr(getattr(batch, "sparkSession", None), "_sc", None)
     return None if context is None else context.getLocalProperty(_RUN)
 
 
 def _query(batch: DataFrame) -> str:
-    """The id of the query that a batch is of."""
+    """The id of the query that a batch belongs to."""
     context = getattr(batch.sparkSession, "_sc", None)
     query = None if context is None else context.getLocalProperty(_QUERY)
     if not query:
         raise Invalid(
-            "Spark does not say here which query a batch is of, and without a name it could count "
-            "twice: give one, "
-            "foreach_batch(url, stream='a name of its own')"
+            "Spark does not provide the query of a batch here, and without a name the batch could "
+            "count twice: pass one, foreach_batch(url, stream='a name of its own')"
         )
     return str(query)

@@ -1,9 +1,9 @@
-"""What a user may say in ``option(…)`` of a stream, checked at once and turned into values.
+"""The options of a stream, checked when they are parsed.
 
-- ``start`` says where a new stream begins; Spark's checkpoint says it from then on.
-- A stream is named by its query, not by ``app`` and ``batch``: those are refused.
-- ``labels`` of a source are names of label columns that the stream has from its start, whether a
-  block bears them yet or not; ``labels`` of a sink are ``key=value`` pairs, as for every write.
+- ``start`` is where a new stream begins; afterwards Spark's checkpoint has the position.
+- A stream is named by its query, not by ``app`` and ``batch``: these are refused.
+- ``labels`` of a source are names of label columns that the stream has from its start, even if no
+  block has them yet. ``labels`` of a sink are ``key=value`` pairs, as in every write.
 """
 
 from __future__ import annotations
@@ -14,24 +14,15 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.operations.instants import to_ms
-from blockstore.spark.option_texts import known, names, size_if_given, table_url, whole
-from blockstore.spark.options import WriteOptions, write_options
-
-__all__ = [
-    "Start",
-    "StreamReadOptions",
-    "StreamStart",
-    "asks_for_a_stream",
-    "sink_options",
-    "source_options",
-]
+from blockstore.spark.options import integer, known, names, size_if_given, table_url
+from blockstore.spark.writing.options import WriteOptions, write_options
 
 _STREAM_ONLY = ("start", "on_removal", "max_blocks", "max_bytes", "labels")
 _SOURCE = ("path", "columns", "where", "partition_size", *_STREAM_ONLY)
 _OF_JOBS = ("app", "batch", "any_order", "if_exists", "where", "isolation", "read_version")
-"""Options of a write that is one job by itself."""
+"""Options of a write that is a job of its own."""
 _OF_SPARK = ("checkpointlocation", "queryname")
-"""Options of the query that Spark hands on to its sink."""
+"""Options of the query that Spark passes to its sink."""
 
 
 class Start(StrEnum):
@@ -40,13 +31,13 @@ class Start(StrEnum):
     SNAPSHOT = "snapshot"
     """With every row that the table has now, and then every new one."""
     EARLIEST = "earliest"
-    """With every row of the oldest version left, and then what came after it."""
+    """With every row of the oldest version left, and then every later one."""
     LATEST = "latest"
     """With the next new row."""
     VERSION = "version"
-    """With what a version added."""
+    """With the rows that a version added."""
     TIME = "time"
-    """With what was added at or after a time."""
+    """With the rows that were added at or after a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +58,7 @@ class StreamReadOptions:
     url: str
     start: StreamStart = StreamStart()
     ignores_removal: bool = False
-    """Whether removed and changed rows are passed over; else they stop the stream."""
+    """Whether removed and changed rows are ignored; otherwise they stop the stream."""
     columns: tuple[str, ...] | None = None
     where: str | None = None
     labels: tuple[str, ...] = ()
@@ -76,18 +67,18 @@ class StreamReadOptions:
     partition_bytes: int | None = None
 
 
-def asks_for_a_stream(options: Mapping[str, str]) -> bool:
-    """Whether an option is there that only ``spark.readStream`` has."""
+def is_stream(options: Mapping[str, str]) -> bool:
+    """Whether the options contain one that only ``spark.readStream`` has."""
     return any(name.lower() in _STREAM_ONLY for name in options)
 
 
 def source_options(options: Mapping[str, str]) -> StreamReadOptions:
-    """The options of ``spark.readStream``; raises Invalid naming the one that is wrong."""
+    """Parse the options of ``spark.readStream``. Raises Invalid with the name of the wrong one."""
     for name in options:
         if name.lower() in ("version", "as_of", "tag"):
             raise Invalid(
-                f"option {name!r} names one snapshot, and a stream follows the table: "
-                "option('start', …) says where it begins."
+                f"option {name!r} names one snapshot, and a stream follows the table: set its "
+                "beginning with option('start', …)."
             )
     given = known(options, _SOURCE, "stream")
     columns, blocks = given.get("columns"), given.get("max_blocks")
@@ -98,23 +89,23 @@ def source_options(options: Mapping[str, str]) -> StreamReadOptions:
         columns=None if columns is None else names(columns, "columns"),
         where=given.get("where"),
         labels=names(given.get("labels", ""), "labels"),
-        max_blocks=None if blocks is None else whole(blocks, "max_blocks", least=1),
+        max_blocks=None if blocks is None else integer(blocks, "max_blocks", least=1),
         max_bytes=size_if_given(given, "max_bytes"),
         partition_bytes=size_if_given(given, "partition_size"),
     )
 
 
 def sink_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of ``writeStream``; raises Invalid naming the one that is wrong."""
+    """Parse the options of ``writeStream``. Raises Invalid with the name of the wrong one."""
     given = {
         name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK
     }
     for name in _OF_JOBS:
         if name in given:
             raise Invalid(
-                f"option {name!r} is not for streams: every micro-batch is appended, as a job "
-                "that is named by its query and "
-                "its number, both kept in the checkpoint; drop it, or use foreachBatch."
+                f"option {name!r} is not for streams: every micro-batch is appended as a job that "
+                "is named by its query and its number, both kept in the checkpoint. Remove the "
+                "option, or use foreachBatch."
             )
     return write_options(given)
 
@@ -123,14 +114,13 @@ def _start(text: str) -> StreamStart:
     if text.lower() in (Start.SNAPSHOT, Start.EARLIEST, Start.LATEST):
         return StreamStart(kind=Start(text.lower()))
     if text.isascii() and text.isdigit():
-        return StreamStart(kind=Start.VERSION, at=whole(text, "start", least=1))
+        return StreamStart(kind=Start.VERSION, at=integer(text, "start", least=1))
     try:
         return StreamStart(kind=Start.TIME, at=to_ms(text))
     except Invalid:
         raise Invalid(
             f"option start={text!r}: expected snapshot, earliest, latest, the number of a "
-            "version, or a time such as "
-            "'2024-01-31T12:00:00Z'."
+            "version, or a time such as '2024-01-31T12:00:00Z'."
         ) from None
 
 

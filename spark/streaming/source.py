@@ -1,16 +1,15 @@
-"""The streaming source: what ``spark.readStream.format("blockstore")`` asks for, answered from the
-table's index.
+"""The streaming source behind ``spark.readStream.format("blockstore")``, which reads the index.
 
-- An offset is a ``Position``. Spark asks for the next one, plans the rows between two of them, and
-  keeps where each batch ends in its checkpoint; a batch that was planned is planned again after a
-  restart, and has the same rows.
-- Where the first batch begins Spark does not keep: it asks when it plans that batch and again when
-  it runs it. So a reader answers the same each time, and the end of that batch carries where it
-  began, which holds after a restart.
+- An offset is a ``Position``. Spark requests the next one, plans the rows between two of them, and
+  keeps the end of each batch in its checkpoint. After a restart a planned batch is planned again,
+  and has the same rows.
+- Spark does not keep where the first batch begins: it requests this when it plans that batch and
+  again when it runs it. So a reader returns the same position each time, and the end of that batch
+  contains its beginning, which is valid after a restart.
 - The schema is fixed when the query starts. Columns that the table gets later are seen after a
-  restart, and so are labels that nobody named; a block without a label has null there.
-- One process answers for a query as long as it runs; tasks are handed whole plans, and open their
-  own bucket.
+  restart, and so are labels that no option named. A block without a label has null there.
+- One process serves a query as long as it runs. Tasks receive complete plans, and open their own
+  bucket.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from blockstore.index.blocks import Blocks
 from blockstore.scan.execute import read_part, read_plan
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
-from blockstore.spark.batches import conform
-from blockstore.spark.shares import shares
-from blockstore.spark.streaming.following import NO_LIMIT, Follower, Limit, Window
+from blockstore.spark.reading.batches import conform
+from blockstore.spark.reading.shares import shares
+from blockstore.spark.streaming.follower import NO_LIMIT, Follower, Limit, Window
 from blockstore.spark.streaming.options import StreamReadOptions
 from blockstore.spark.streaming.position import Position
 from blockstore.spark.types import batch_schema, spark_schema
@@ -48,14 +47,9 @@ from blockstore.spark.worker import task_world
 from blockstore.table import Table
 from blockstore.world import World
 
-__all__ = ["PlanPartition", "TableStreamReader", "stream_schema"]
-
 
 def stream_schema(options: StreamReadOptions, world: World) -> StructType:
-    """The columns of a stream.
-
-    Raises Invalid for a column or a condition that the table does not know.
-    """
+    """The columns of a stream. Raises Invalid for a column or condition unknown to the table."""
     table = _opened(options, world)
     nothing = Snapshot(definition=table.definition, version=table.log.state.version)
     try:
@@ -64,14 +58,14 @@ def stream_schema(options: StreamReadOptions, world: World) -> StructType:
         )
     except Invalid as error:
         raise Invalid(
-            f"{error}; a label that no block bears now is named in option('labels', 'a,b')"
+            f"{error}; name a label that no block has yet in option('labels', 'a,b')"
         ) from error
     return spark_schema(plan.output_schema)
 
 
 class PlanPartition(InputPartition):
-    """What one task reads: a plan with its own chunks, or one part of the row groups of a large
-    one."""
+    """What one task reads: a plan with its own chunks, or a part of the row groups of a large
+    chunk."""
 
     def __init__(self, plan: ScanPlan, part: int = 0, parts: int = 1) -> None:
         super().__init__(None)
@@ -81,16 +75,16 @@ class PlanPartition(InputPartition):
 
 
 @dataclass(slots=True)
-class _Following:
-    """What only the process that follows the table holds."""
+class _State:
+    """The state of the process that follows the table."""
 
     table: Table
     follower: Follower
     labels: tuple[str, ...]
     begun: Position | None = None
-    """Where the query was told to begin."""
+    """Where the query begins."""
     last: Window | None = None
-    """What the last answer was based on: Spark asks for its partitions next."""
+    """The window of the last offset: Spark requests its partitions next."""
     target: int | None = None
     """The version at which a query with Trigger.AvailableNow ends."""
 
@@ -101,10 +95,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: StreamReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._following: _Following | None = None
+        self._state: _State | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_following": None}
+        return {**self.__dict__, "_state": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         here = self._here
@@ -129,7 +123,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if window.end == window.start and not begins:
             return start
         here.last = window
-        # Spark runs a first batch also without rows: it must not get any when it runs again.
+        # Spark also runs a first batch without rows, which must have none when it runs again.
         return (replace(window.end, begun=first) if begins else window.end).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -142,9 +136,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         here = self._here
         first, last = Position.from_json(start), Position.from_json(end)
         if last.begun is not None and start != end:
-            # The first batch: what the checkpoint says, and not a start that was asked for again.
-            # Where both are the same Spark asks for nothing new: it takes up a query whose first
-            # batch was its last.
+            # The first batch: use the checkpoint's beginning, not a newly requested one. If both
+            # are equal nothing is new: Spark resumes a query whose first batch was its last.
             first = last.begun
         first, last = replace(first, begun=None), replace(last, begun=None)
         window = here.last
@@ -183,42 +176,41 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _limit(self, limit: ReadLimit) -> Limit:
-        """Ours, where Spark asks for what ``getDefaultReadLimit`` said: it can say one of the two
-        only."""
+        """The options' limits, unless Spark requests everything: ``getDefaultReadLimit`` can return
+        only one of the two."""
         if isinstance(limit, ReadAllAvailable):
             return NO_LIMIT
         return Limit(blocks=self._options.max_blocks, bytes=self._options.max_bytes)
 
     def _latest(self) -> int:
-        """The newest version, as far as the query may go."""
+        """The newest version that the query may read."""
         here = self._here
         newest = here.follower.newest()
         return newest if here.target is None else min(newest, here.target)
 
     @property
-    def _here(self) -> _Following:
-        if self._following is None:
+    def _here(self) -> _State:
+        if self._state is None:
             world = World.real()
             table = _opened(self._options, world)
-            self._following = _Following(
+            self._state = _State(
                 table=table,
                 follower=Follower(
                     table.log, ignores_removal=self._options.ignores_removal, clock=world.clock
                 ),
                 labels=_labels(table, self._options),
             )
-        return self._following
+        return self._state
 
 
 def _opened(options: StreamReadOptions, world: World) -> Table:
-    """The table. Raises Invalid where it has no versions to follow."""
+    """The table. Raises Invalid if it has no versions to follow."""
     table = bs.open(options.url, world=world)
     table.log  # noqa: B018 - raises Invalid for a table without an index
     return table
 
 
 def _labels(table: Table, options: StreamReadOptions) -> tuple[str, ...]:
-    """Every label column that the stream may name: those that blocks bear, the table's own, and
-    those that were named."""
-    borne = Snapshot.of(table.log.state).label_names
-    return tuple(sorted({*borne, *table.definition.labels, *options.labels}))
+    """Every label column of the stream: those of blocks, of the table, and of the options."""
+    of_blocks = Snapshot.of(table.log.state).label_names
+    return tuple(sorted({*of_blocks, *table.definition.labels, *options.labels}))

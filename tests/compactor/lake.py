@@ -17,15 +17,15 @@ import pyarrow as pa
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket, _Contents
 from blockstore.clock import ManualClock
-from blockstore.compactor.clean import Cleaner
-from blockstore.compactor.cleaned import Cleaned
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.report import Report
+from blockstore.compactor.clean.cleaner import Cleaner
+from blockstore.compactor.clean.report import CleaningReport
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.report import Report
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.index import log as index_log
 from blockstore.index.change import COMPACTOR
 from blockstore.index.epochs import claim
@@ -124,7 +124,7 @@ class Lake:
             return
         raise AssertionError("it was to die")
 
-    def clean(self, bucket: Bucket | None = None, world: World | None = None) -> Cleaned:
+    def clean(self, bucket: Bucket | None = None, world: World | None = None) -> CleaningReport:
         """One pass of a fresh compactor process: claim, collect the index, clean."""
         table = self.open(bucket, world=world)
         if not self.indexed:

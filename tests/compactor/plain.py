@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.execute import Executor
 from blockstore.compactor.merge import MergeOptions
 from blockstore.compactor.merge.local import LocalEngine
-from blockstore.compactor.observe import observe
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.plan import PlannedJob, Reason
-from blockstore.compactor.report import JobResult, Report
+from blockstore.compactor.plan.jobs import PlannedJob, Reason
+from blockstore.compactor.plan.observe import observe
+from blockstore.compactor.run.execute import Executor
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.report import JobResult, Report
 from blockstore.compactor.settings import Settings
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition

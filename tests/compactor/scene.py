@@ -13,10 +13,10 @@ from unittest import mock
 import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.once import compact_once
-from blockstore.compactor.report import Report
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.run.report import Report
 from blockstore.compactor.settings import Settings
-from blockstore.format import chunks
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.change import Change, Draft
@@ -35,13 +35,13 @@ Rows = Counter[tuple[str, int]]
 @contextmanager
 def small_chunks() -> Iterator[None]:
     """Every writer starts a new chunk after a few rows."""
-    make = chunks.BlockWriter.__init__
+    make = BlockWriter.__init__
 
-    def small(self: chunks.BlockWriter, *args: object, **options: object) -> None:
+    def small(self: BlockWriter, *args: object, **options: object) -> None:
         tiny = {"buffer_bytes": 26, "row_group_rows": 6, "chunk_size": 26}
         make(self, *args, **{**options, **tiny})  # type: ignore[arg-type]
 
-    with mock.patch.object(chunks.BlockWriter, "__init__", small):
+    with mock.patch.object(BlockWriter, "__init__", small):
         yield
 
 

@@ -13,14 +13,14 @@ from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.compactor.config import ProcessConfig, Schedule
-from blockstore.compactor.ledger import LAKE
-from blockstore.compactor.loops import Loop
 from blockstore.compactor.merge import MergeEngine
 from blockstore.compactor.merge.local import LocalEngine
-from blockstore.compactor.process import OPEN, TABLES, Process
+from blockstore.compactor.plan.shards import Shard
+from blockstore.compactor.process.ledger import LAKE
+from blockstore.compactor.process.loops import Loop
+from blockstore.compactor.process.process import OPEN, TABLES, Process
+from blockstore.compactor.process.status import TableStatus
 from blockstore.compactor.settings import Settings
-from blockstore.compactor.shards import Shard
-from blockstore.compactor.status import TableStatus
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.ids import Ids

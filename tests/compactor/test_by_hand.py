@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blockstore.compactor.by_hand import clean_once, remove_now, retain_once
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Conflict, Fenced, NotFound
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.names import DELETION_MARK, META
@@ -35,10 +35,9 @@ def lake(tmp_path: Path) -> Lake:
 def test_cleaning_by_hand_collects_and_removes_without_a_compactor(lake: Lake) -> None:
     lake.compact()
     for _ in range(4):
-        done = clean_once(lake.open())
+        clean_once(lake.open())
         lake.sleep(2.1)
-    assert done.collected is not None
-    assert done.collected.boundary > 0
+    assert lake.open().log.boundary.read() > 0
     assert lake.directories().keys() == set(lake.live())
     lake.check()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from blockstore.compactor.config import ProcessConfig, load_config
-from blockstore.compactor.plan import PlanSettings
+from blockstore.compactor.plan.jobs import PlanSettings
 from blockstore.compactor.settings import Settings
 from blockstore.errors import Invalid
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from blockstore.cli.main import run
-from blockstore.compactor import once
 from blockstore.compactor.merge.workdir import merge_folder
+from blockstore.compactor.run import once
 from blockstore.errors import BlockstoreError
 from blockstore.table import Table, create
 from blockstore.table import open as open_table

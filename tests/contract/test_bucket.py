@@ -234,26 +234,9 @@ def test_odd_names_keep_their_characters(bucket: Bucket) -> None:
     assert keys(bucket) == []
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "",
-        "/",
-        "/a",
-        "a/",
-        "a//b",
-        ".",
-        "..",
-        "a/..",
-        "../a",
-        "a/../b",
-        "./a",
-        "a/./b",
-        "a\0b",
-        "\ud800",
-    ],
-)
-def test_a_key_that_leads_elsewhere_is_refused_by_every_method(bucket: Bucket, key: str) -> None:
+def test_every_method_refuses_what_is_not_a_key(bucket: Bucket) -> None:
+    """One such key: ``tests/blockstore/bucket/test_keys.py`` has the others."""
+    key = "a/../b"
     for request in (
         lambda: bucket.get(key),
         lambda: bucket.get_range(key, 0, 1),
@@ -268,8 +251,8 @@ def test_a_key_that_leads_elsewhere_is_refused_by_every_method(bucket: Bucket, k
             request()
 
 
-@pytest.mark.parametrize("prefix", ["/", "/a", "../", "a/../", "a/../b", "a//b"])
-def test_a_prefix_that_leads_elsewhere_is_refused(bucket: Bucket, prefix: str) -> None:
+def test_a_prefix_that_no_key_can_have_is_refused(bucket: Bucket) -> None:
+    prefix = "a/../b"
     with pytest.raises(Invalid, match="key"):
         list(bucket.list(prefix))
     with pytest.raises(Invalid, match="key"):

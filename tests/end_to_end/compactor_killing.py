@@ -31,7 +31,7 @@ from blockstore.bucket import open_bucket
 from blockstore.clock import SystemClock
 from blockstore.compactor.by_hand import clean_once
 from blockstore.compactor.merge.workdir import clear_abandoned
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.ids import Ids
 from blockstore.lifecycle.listing import list_directories

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 import blockstore as bs
 from blockstore.compactor.by_hand import clean_once
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.world import World
@@ -122,7 +122,7 @@ class _Load:
                 table = bs.open(self.url)
                 done = compact_once(table, settings)
                 self.report.merges += len(done.done)
-                self.report.removed += len(clean_once(table).cleaned.removed)
+                self.report.removed += len(clean_once(table).removed)
             except BlockstoreError as error:
                 self.report.failed.append(f"the compactor: {error}")
             self.world.clock.sleep(1.0)

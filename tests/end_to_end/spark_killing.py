@@ -162,10 +162,23 @@ class Driver:
     def __init__(self, url: str, folder: Path) -> None:
         self._log = (folder / "driver.log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.end_to_end.spark_driver", url, str(folder)],
-            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-m",
+                "tests.end_to_end.spark_driver",
+                url,
+                str(folder),
+            ],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
         self._lines: list[str] = []
         self._news = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -256,9 +269,14 @@ def _one(
     ids = all_of(ROWS * number)
     before = allowed.newest(batch)
     job = {
-        "number": number, "batch": batch, "first": ROWS * number, "rows": ROWS, "overwrite": overwrite,
-        "wait": point == "chunks", "stop": "" if point == "chunks" else point,
-    }  # fmt: skip
+        "number": number,
+        "batch": batch,
+        "first": ROWS * number,
+        "rows": ROWS,
+        "overwrite": overwrite,
+        "wait": point == "chunks",
+        "stop": "" if point == "chunks" else point,
+    }
     report.kills.append(f"{victim} at {point}, {'overwrite' if overwrite else 'append'}")
     driver = drivers[-1]
     if point != "after-entry":

@@ -22,13 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, ObjectMissing
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.index import log as index_log
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.lifecycle.upload import finish_upload, upload_again

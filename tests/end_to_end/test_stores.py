@@ -19,15 +19,15 @@ import pytest
 import blockstore as bs
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.local import LocalBucket
-from blockstore.care.build import build_block
 from blockstore.care.replicate import Replicator
 from blockstore.care.ship import Shipper
+from blockstore.care.ship.build import build_block
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.state import State
 from blockstore.table import Table
 from blockstore.world import World
-from tests.blockstore.care.replicas import collected, go_on
+from tests.blockstore.care.replicate.replicas import collected, go_on
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.tally import tally
 

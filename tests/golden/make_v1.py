@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.marks import (
     DeletionMark,
@@ -26,9 +26,9 @@ from blockstore.format.marks import (
     encode_mark,
 )
 from blockstore.format.meta import encode
+from blockstore.format.new_block import WrittenChunks, block_meta
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
-from blockstore.format.written import WrittenChunks, block_meta
 from blockstore.names import deletion_mark_key, meta_key, no_compact_mark_key
 from blockstore.world import World
 from tests.golden.rows_v1 import FIRST, SCHEMA, SECOND

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Change, ClaimEpoch, Draft
 from blockstore.index.checkpoint import write_checkpoint

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode
+from blockstore.format.new_block import block_meta
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
-from blockstore.format.written import block_meta
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation
@@ -121,9 +121,15 @@ class Oracle:
         self.everything: dict[str, Block] = {}
         """Also those that are live no more."""
         self.told: dict[str, Any] = {
-            "tags": {}, "epochs": {}, "batches": {}, "horizon": None, "floor": None, "next_row_id": 0, "void": [],
+            "tags": {},
+            "epochs": {},
+            "batches": {},
+            "horizon": None,
+            "floor": None,
+            "next_row_id": 0,
+            "void": [],
             "requires": ["chain/0.2"],
-        }  # fmt: skip
+        }
         self.accounted: set[str] = set()
         self.version = 0
         self.time = 0
@@ -159,18 +165,32 @@ class Oracle:
         extra = ("_source",) if level > 1 else ()
         size = 1 if split else 2**26
         writer = BlockWriter(
-            self.bucket, self.world, ulid, self.definition, producer="vector", extra_columns=extra, buffer_bytes=size
-        )  # fmt: skip
+            self.bucket,
+            self.world,
+            ulid,
+            self.definition,
+            producer="vector",
+            extra_columns=extra,
+            buffer_bytes=size,
+        )
         with writer:
             if held:
                 writer.write(self._arrow(held, with_source=level > 1))
             written = writer.finish()
         listed = sorted(sources or [ulid])
         meta = block_meta(
-            written, ulid=ulid, definition=self.definition, producer="vector", level=level, sources=tuple(listed),
-            visible_by=VisibleBy(visible), labels=own, uploaded_time=said.pop("uploaded_time", self.world.clock.now_ms()),
-            sources_file=write_sources(self.bucket, ulid, listed), **said,
-        )  # fmt: skip
+            written,
+            ulid=ulid,
+            definition=self.definition,
+            producer="vector",
+            level=level,
+            sources=tuple(listed),
+            visible_by=VisibleBy(visible),
+            labels=own,
+            uploaded_time=said.pop("uploaded_time", self.world.clock.now_ms()),
+            sources_file=write_sources(self.bucket, ulid, listed),
+            **said,
+        )
         self.bucket.put(meta_key(ulid), sealed(encode(meta)))
         return Block(ulid, held, listed, level, own, meta=meta)
 
@@ -194,8 +214,10 @@ class Oracle:
         ]
         sources = {source for block in blocks for source in block.sources}
         parents = tuple(
-            Parent(ulid=one.ulid, min_time=one.meta.min_time, max_time=one.meta.max_time) for one in blocks if one.meta
-        )  # fmt: skip
+            Parent(ulid=one.ulid, min_time=one.meta.min_time, max_time=one.meta.max_time)
+            for one in blocks
+            if one.meta
+        )
         return self.upload(
             rows, level=2, sources=sorted(sources), parents=parents, own=False, **said
         )
@@ -225,7 +247,14 @@ class Oracle:
             Planned(operation=operation, commit=commit, plan=Draft(add=added, **plan), job=job)
         )
 
-    def note(self, *, add: Iterable[Block] = (), remove: Iterable[str] = (), void: bool = False, keep: Iterable[str] = ()) -> None:  # fmt: skip
+    def note(
+        self,
+        *,
+        add: Iterable[Block] = (),
+        remove: Iterable[str] = (),
+        void: bool = False,
+        keep: Iterable[str] = (),
+    ) -> None:
         """Take note of the entry that was written last: blocks without a version of their own are
         the entry's."""
         self.version += 1
@@ -267,15 +296,19 @@ class Oracle:
             "labels": self.labels,
             "blocks": [
                 {
-                    "ulid": one.ulid, "level": one.level, "version": one.version, "first_row_id": one.first_row_id,
-                    "sources": told_sources(one.sources), "excepted": sorted(one.excepted),
+                    "ulid": one.ulid,
+                    "level": one.level,
+                    "version": one.version,
+                    "first_row_id": one.first_row_id,
+                    "sources": told_sources(one.sources),
+                    "excepted": sorted(one.excepted),
                 }
                 for one in sorted(self.blocks.values(), key=lambda one: one.ulid)
             ],
             "accounted": told_sources(sorted(self.accounted - live)),
             **told,
             "last": dict(self.last),
-        }  # fmt: skip
+        }
 
     def about(self) -> dict[str, Any]:
         """What the table is."""

@@ -15,17 +15,16 @@ import pytest
 from blockstore.bucket.local import LocalBucket
 from blockstore.clock import ManualClock
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import read_chunk
-from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.chunk_reader import read_chunk
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.marks import (
     MarkReason,
     NoCompactReason,
     decode_deletion_mark,
     decode_no_compact_mark,
 )
-from blockstore.format.meta import decode, encode
-from blockstore.format.schema import adapt, evolve, with_reserved
+from blockstore.format.meta import decode, encode, load_meta
+from blockstore.format.schema import adapt, with_reserved
 from blockstore.names import deletion_mark_key, is_ulid, no_compact_mark_key, object_key
 from tests.golden.rows_v1 import FIRST, SECOND
 

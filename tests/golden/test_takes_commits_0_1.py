@@ -11,7 +11,7 @@ import pytest
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.verify import verify
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import NewerFormat
 from blockstore.format import features

@@ -63,10 +63,24 @@ def appended() -> Oracle:
     another name."""
     made = Oracle(2, EVERY_TYPE, time_column="at", sort_by=["id"])
     whole = {
-        "on": True, "small": -7, "huge": 2**64 - 1, "single": 1.5, "double": "NaN", "name": "é" * 70, "raw": "00ff",
-        "fixed": "abcd", "price": "123456789012345678.90", "day": -1, "clock": 86_399_999_999, "at": 1_700_000_000_000_001,
-        "local": -1, "took": 5, "tags": ["a", None], "place": {"lat": 40.5, "lon": None}, "counts": [["a", 1], ["b", None]],
-    }  # fmt: skip
+        "on": True,
+        "small": -7,
+        "huge": 2**64 - 1,
+        "single": 1.5,
+        "double": "NaN",
+        "name": "é" * 70,
+        "raw": "00ff",
+        "fixed": "abcd",
+        "price": "123456789012345678.90",
+        "day": -1,
+        "clock": 86_399_999_999,
+        "at": 1_700_000_000_000_001,
+        "local": -1,
+        "took": 5,
+        "tags": ["a", None],
+        "place": {"lat": 40.5, "lon": None},
+        "counts": [["a", 1], ["b", None]],
+    }
     second = {"double": "Infinity", "at": 0, "name": "", "tags": [], "counts": []}
     made.append([{"id": 1, **whole}, NULLS | {"id": 2, **second}], job=Job("nightly", 1))
     made.append([NULLS | {"id": n, "at": n} for n in (3, 4, 5)], split=True, job=Job("nightly", 2))
@@ -101,10 +115,18 @@ def altered() -> Oracle:
     for changes, columns in (
         ({"widen": {"id": pa.int64()}}, [("id", pa.int64(), 1), *made.columns[1:]]),
         (
-            {"widen": {"part": pa.float64(), "price": pa.decimal128(9, 2)}, "add": [pa.field("note", pa.string())]},
-            [("id", pa.int64(), 1), ("part", pa.float64(), 2), ("price", pa.decimal128(9, 2), 3), ("note", pa.string(), 4)],
+            {
+                "widen": {"part": pa.float64(), "price": pa.decimal128(9, 2)},
+                "add": [pa.field("note", pa.string())],
+            },
+            [
+                ("id", pa.int64(), 1),
+                ("part", pa.float64(), 2),
+                ("price", pa.decimal128(9, 2), 3),
+                ("note", pa.string(), 4),
+            ],
         ),
-    ):  # fmt: skip
+    ):
         made.world.clock.sleep(1)
         made.definition = made.table.alter(**changes)
         made.columns = columns

@@ -33,9 +33,13 @@ def marks() -> Oracle:
     made = simple(21, indexed=False)
     blocks = [_age(made, rows(10 * n, 10 * n + 2)) for n in range(10)]
     reasons = [
-        MarkReason.RETENTION, MarkReason.MANUAL, MarkReason.REVERT,
-        MarkReason.SUPERSEDED, MarkReason.PARTIAL, MarkReason.MALFORMED,
-    ]  # fmt: skip
+        MarkReason.RETENTION,
+        MarkReason.MANUAL,
+        MarkReason.REVERT,
+        MarkReason.SUPERSEDED,
+        MarkReason.PARTIAL,
+        MarkReason.MALFORMED,
+    ]
     for block, reason in zip(blocks, reasons, strict=False):
         _mark(made, block, reason)
     unknown = encode_mark(
@@ -121,7 +125,14 @@ def cover() -> Oracle:
     # are still there.
     made.bucket.delete([info.key for info in made.bucket.list(c.ulid)])
     # Of the other stream nothing stands in for this one.
-    other = made.upload([(e.ulid, row) for row in rows(90, 92)], level=2, sources=[e.ulid], labels={"zone": "x"}, own=False, visible="age")  # fmt: skip
+    other = made.upload(
+        [(e.ulid, row) for row in rows(90, 92)],
+        level=2,
+        sources=[e.ulid],
+        labels={"zone": "x"},
+        own=False,
+        visible="age",
+    )
     _listed(made, [(first, None), (second, c.sources), (rewritten, None), (e, None), (other, None)])
     return made
 

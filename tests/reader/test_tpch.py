@@ -13,7 +13,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.cli.main import run
-from blockstore.reader.setting_values import QuerySettings
+from blockstore.reader.settings import QuerySettings
 from tests.reader.http.gateways import WRITE, Served, serving, settings
 from tests.support.tpch.data import TABLES, bare, lake, make
 from tests.support.tpch.questions import QUESTIONS, question

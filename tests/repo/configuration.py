@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from blockstore.service.config import ConfigFile
-from blockstore.service.config_text import page, toml_file
+from tests.repo.config_text import page, toml_file
 
 ROOT = Path(__file__).parent.parent.parent
 DECLARED = ("blockstore.compactor.config", "blockstore.reader.settings")

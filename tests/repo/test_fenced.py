@@ -23,29 +23,29 @@ DRAWING = "a drawing"
 README = "run by tests/repo/test_readme.py"
 DRILL = "run by tests/repo/test_operations_page.py"
 GUIDE = "run by tests/spark/test_guide.py"
+INSTALLED = "what it installs is what is tested: scripts/setup has done it"
+TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
 
 ELSEWHERE = {
     ("README.md", "scripts/demo"): "the demo takes minutes, and scripts/test is what runs this",
     ("README.md", "  writers (any number)"): DRAWING,
-    ("README.md", "flights/"): DRAWING,
     ("README.md", "import blockstore as bs"): README,
     ("README.md", "blockstore query lake/readings"): README,
-    ("README.md", "blockstore delete lake/readings"): README,
     ("README.md", "from pyspark.sql import SparkSession"): README,
+    ("CONTRIBUTING.md", "scripts/prove"): "it takes hours",
     ("docs/architecture.md", " Spark jobs, Python, devices"): DRAWING,
+    ("docs/architecture.md", "flights/"): DRAWING,
     ("docs/format.md", "<table>/"): DRAWING,
+    ("docs/tutorials/analyst.md", "pip install"): INSTALLED,
     ("docs/operations.md", "blockstore history drill/t"): DRILL,
     ("docs/operations.md", "blockstore replicate drill/t backup/t"): DRILL,
     ("docs/operations.md", "blockstore create drill/t"): DRILL,
     ("docs/guides/cli.md", "blockstore repair lake/flights --deep"): (
         "each line mends a table that is damaged in a way of its own: run by "
-        "tests/blockstore/cli/test_care.py and "
-        "tests/blockstore/care/test_repair.py"
+        "tests/blockstore/cli/verbs/test_care.py and "
+        "tests/blockstore/care/repair/test_repair.py"
     ),
-    (
-        "docs/guides/spark.md",
-        "pip install",
-    ): "what it installs is what is tested: scripts/setup has done it",
+    ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,
     ("docs/guides/spark.md", "bs_spark.overwrite"): GUIDE,
@@ -71,6 +71,8 @@ def elsewhere(block: Block) -> str | None:
     """Why the block is not run here; None for one that is."""
     if block.page == "docs/format.md" and block.language.startswith("json"):
         return "decoded by tests/repo/test_format_page.py"
+    if block.page in TUTORIALS:
+        return "run by tests/repo/test_tutorials.py"
     for (page, begins), reason in ELSEWHERE.items():
         if block.page == page and block.text.startswith(begins):
             return reason
@@ -130,12 +132,6 @@ def readings(folder: Path) -> pa.Table:
     return rows
 
 
-def stage_readme(folder: Path) -> Page:
-    rows = pa.table({"sensor": ["a", "b"], "value": [1.0, 2.0]})
-    bs.create(str(folder / "lake" / "readings"), schema=rows.schema).append(rows)
-    return Page(folder)
-
-
 def stage_operations(folder: Path) -> Page:
     a_lake(folder)
     shutil.copytree(ROOT / "configs", folder / "configs")
@@ -183,10 +179,10 @@ def stage_devices(folder: Path) -> Page:
 
 
 STAGES: dict[str, Callable[[Path], Page]] = {
-    "README.md": stage_readme,
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
     "docs/guides/devices.md": stage_devices,
+    "docs/tutorials/analyst.md": Page,
     "docs/guides/gateway.md": stage_gateway,
 }
 

@@ -29,15 +29,19 @@ def every_type(session: SparkSession) -> DataFrame:
     nothing = (None,) * 17
     low = (
         False, -(2**7), -(2**15), -(2**31), -(2**63), float("nan"), float("-inf"), "", b"",
-        dt.date(1, 1, 2), dt.datetime(1883, 11, 18, 3, 4, 5, 6, tzinfo=UTC), dt.datetime(1, 1, 2, 0, 0, 0, 1),
+        dt.date(1, 1, 2), dt.datetime(1883, 11, 18, 3, 4, 5, 6, tzinfo=UTC), dt.datetime(1, 1, 2,
+        0, 0, 0, 1),
         Decimal("-9999999999999999999999999999.9999999999"), Decimal("-999.99"),
         [], {}, {"x": {}, "y": None},
     )  # fmt: skip
     high = (
-        True, 2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1, 1.5, float("nan"), "ü\x00'\"\n€", bytes(range(256)),
-        dt.date(9999, 12, 30), dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC), dt.datetime(9999, 12, 30, 23, 59, 59, 999999),
+        True, 2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1, 1.5, float("nan"),
+        "ü\x00'\"\n€", bytes(range(256)),
+        dt.date(9999, 12, 30), dt.datetime(2024, 11, 3, 5, 30, tzinfo=UTC), dt.datetime(9999, 12,
+        30, 23, 59, 59, 999999),
         Decimal("9999999999999999999999999999.9999999999"), Decimal("999.99"),
-        [[1, None], None, []], {"a": Decimal("1.50"), "b": None}, {"x": {7: dt.date(1969, 7, 20)}, "y": dt.datetime(1969, 7, 20, tzinfo=UTC)},
+        [[1, None], None, []], {"a": Decimal("1.50"), "b": None}, {"x": {7: dt.date(1969, 7, 20)},
+        "y": dt.datetime(1969, 7, 20, tzinfo=UTC)},
     )  # fmt: skip
     gap = (*high[:10], dt.datetime(2024, 11, 3, 6, 30, tzinfo=UTC), *high[11:])
     rows = [(i, *row) for i, row in enumerate((nothing, low, high, gap))]

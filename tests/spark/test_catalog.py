@@ -16,7 +16,7 @@ from blockstore import spark as bs_spark
 from tests.repo.fenced import blocks
 
 NO_URL = (
-    r"no table is named: give its URL, as in \.save\('s3://lake/flights'\)\. Spark tells .* "
+    r"no table URL is given: pass it, as in \.save\('s3://lake/flights'\)\. Spark does not pass .* "
     r"\(saveAsTable, insertInto, CREATE TABLE\)"
 )
 VIEW = r"CREATE TEMPORARY VIEW flights USING blockstore OPTIONS \(path 's3://lake/flights'\)"
@@ -85,7 +85,7 @@ def test_neither_its_rows_nor_new_ones_go_by_a_name_that_was_made_with_columns(
     ):
         with pytest.raises(Exception, match=NO_URL):
             use()
-    with pytest.raises(Exception, match=r"no table is named: give its URL, as in \.load"):
+    with pytest.raises(Exception, match=r"no table URL is given: pass it, as in \.load"):
         session.table("t").collect()
     assert bs.open(url).snapshot().count() == 3
 
@@ -96,7 +96,7 @@ def test_a_name_that_was_made_without_columns_is_refused(session: SparkSession, 
         lambda: session.sql(f"CREATE TABLE t USING blockstore OPTIONS (path '{url}')"),
         lambda: session.catalog.createTable("t", path=url, source="blockstore"),
     ):
-        with pytest.raises(Exception, match=f"Spark tells .*{VIEW}"):
+        with pytest.raises(Exception, match=f"Spark does not pass .*{VIEW}"):
             make()
     assert session.catalog.listTables() == []
 

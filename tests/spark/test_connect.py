@@ -26,7 +26,8 @@ import blockstore as bs, spark as bs_spark
 from tests.support.streams import run_to_end
 
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
-session = builder.config("spark.sql.shuffle.partitions", "2").config("spark.log.level", "OFF").getOrCreate()
+session = builder.config("spark.sql.shuffle.partitions", "2").config("spark.log.level", "OFF") \
+    .getOrCreate()
 assert type(session).__module__.startswith("pyspark.sql.connect")
 url = sys.argv[1]
 job = bs.Job(app="load", batch=1)
@@ -34,9 +35,12 @@ first = bs_spark.append(session.range(0, 100, 1, 2), url, sort_by=["id"], job=jo
 again = bs_spark.append(session.range(0, 100, 1, 2), url, job=job)
 session.range(100, 110).write.format("blockstore").mode("append").save(url)
 done = bs_spark.overwrite(session.range(0, 5), url, where="id < 50")
-session.range(100, 103).write.format("blockstore").option("where", "id >= 100").mode("overwrite").save(url)
-rows = session.readStream.format("blockstore").option("start", 1).option("on_removal", "ignore").load(url)
-sink = rows.writeStream.format("blockstore").option("checkpointLocation", url + "-checkpoint").trigger(availableNow=True)
+session.range(100, 103).write.format("blockstore").option("where", "id >= 100").mode("overwrite") \
+    .save(url)
+rows = session.readStream.format("blockstore").option("start", 1).option("on_removal", "ignore") \
+    .load(url)
+sink = rows.writeStream.format("blockstore").option("checkpointLocation", url + "-checkpoint") \
+    .trigger(availableNow=True)
 run_to_end(lambda: sink.start(url + "-copy"))
 found = bs_spark.read(session, url, where="id < 3")
 print(json.dumps({

@@ -87,7 +87,8 @@ for call in (
     try:
         print(call())
     except Exception as error:
-        print("no such program" if 'Cannot run program "./driver/bin/python"' in str(error) else error)
+        missing = 'Cannot run program "./driver/bin/python"' in str(error)
+        print("no such program" if missing else error)
 """
 
 TUNED = """
@@ -97,7 +98,8 @@ spark = SparkSession.builder.getOrCreate()
 print(spark.conf.get("spark.python.unix.domain.socket.enabled"))
 for name in ("arrow.enable_unsafe_memory_access", "arrow.enable_null_check_for_get"):
     print(spark.sparkContext._jvm.System.getProperty(name))
-print(spark.read.format("blockstore").option("not_null", "true").load("numbers").schema["id"].nullable)
+numbers = spark.read.format("blockstore").option("not_null", "true").load("numbers")
+print(numbers.schema["id"].nullable)
 """
 
 

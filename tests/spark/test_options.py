@@ -6,8 +6,9 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from blockstore.spark.option_texts import names, names_text
-from blockstore.spark.options import DEFAULT_BUFFER_BYTES, checked_url, read_options, write_options
+from blockstore.spark.options import checked_url, names, names_text
+from blockstore.spark.reading.options import read_options
+from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, write_options
 
 URL = {"path": "lake/flights"}
 
@@ -68,13 +69,13 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "no table is named"),
-        ({**URL, "app": "nightly"}, "named by both options"),
-        ({**URL, "batch": "1"}, "named by both options"),
+        ({}, "no table URL is given"),
+        ({**URL, "app": "nightly"}, "a job needs both options"),
+        ({**URL, "batch": "1"}, "a job needs both options"),
         ({**URL, "app": "nightly", "batch": "-1"}, "batch='-1': expected a whole number"),
         ({**URL, "app": "nightly", "batch": "٣"}, "expected a whole number"),
         ({**URL, "sort_by": "a,,b"}, "sort_by='a,,b'"),
-        ({**URL, "sort_by": "a,a"}, "different column names"),
+        ({**URL, "sort_by": "a,a"}, "distinct column names"),
         ({**URL, "labels": "eu1"}, "expected key=value"),
         ({**URL, "labels": "cluster=eu1,"}, "expected key=value"),
         ({**URL, "labels": "cluster=eu1, cluster =us1"}, "label 'cluster' is given twice"),
@@ -86,11 +87,11 @@ def test_a_misspelt_option_is_refused_with_the_nearest_known_one() -> None:
         ),
         ({**URL, "buffer_size": "0MiB"}, "expected a size"),
         ({"path": "memory://lake"}, "memory of one process"),
-        ({**URL, "cluster": "true"}, r"repartitionByRange.*by the sort key"),
+        ({**URL, "cluster": "true"}, r"repartitionByRange.*with the sort key"),
         ({**URL, "any_order": "true"}, "no job is named"),
         ({**URL, "if_exists": "replace"}, "expected one of 'append', 'error', 'ignore'"),
-        ({**URL, "where": "a > 1"}, "those of an overwrite"),
-        ({**URL, "isolation": "serializable"}, "those of an overwrite"),
+        ({**URL, "where": "a > 1"}, "options of an overwrite"),
+        ({**URL, "isolation": "serializable"}, "options of an overwrite"),
     ],
 )
 def test_a_write_option_that_is_wrong_is_named(given: dict[str, str], message: str) -> None:
@@ -137,15 +138,15 @@ def test_names_read_back_what_names_text_writes(columns: tuple[str, ...]) -> Non
     ("given", "message"),
     [
         ({**URL, "version": "0"}, "at least 1"),
-        ({**URL, "version": "4", "as_of": "2024-01-01"}, "expected one of them"),
+        ({**URL, "version": "4", "as_of": "2024-01-01"}, "exclude each other"),
         ({**URL, "filters": "maybe"}, "expected true or false"),
-        ({**URL, "columns": '["a", "a"]'}, "different column names"),
-        ({**URL, "columns": '["a", ""]'}, "different column names"),
-        ({**URL, "columns": '["a", 1]'}, "expected a JSON list of column names"),
-        ({**URL, "columns": '["a"'}, "expected a JSON list of column names"),
+        ({**URL, "columns": '["a", "a"]'}, "distinct column names"),
+        ({**URL, "columns": '["a", ""]'}, "distinct column names"),
+        ({**URL, "columns": '["a", 1]'}, "begins like a JSON list; expected a list"),
+        ({**URL, "columns": '["a"'}, "begins like a JSON list; expected a list"),
         ({**URL, "tga": "q3"}, "no read option .tga.*did you mean .tag"),
-        ({**URL, "tag": "q3", "version": "4"}, "expected one of them"),
-        ({**URL, "discovery": "list", "as_of": "2024-01-01"}, "expected one of them"),
+        ({**URL, "tag": "q3", "version": "4"}, "exclude each other"),
+        ({**URL, "discovery": "list", "as_of": "2024-01-01"}, "exclude each other"),
         ({**URL, "discovery": "both"}, "expected .index. or .list."),
     ],
 )
@@ -162,9 +163,9 @@ def test_a_table_in_the_memory_of_one_process_is_refused() -> None:
 def test_what_other_formats_call_our_options_is_understood() -> None:
     assert write_options({**URL, "replaceWhere": "a > 1"}, overwrite=True).where == "a > 1"
     assert read_options({**URL, "versionAsOf": "7"}).version == 7
-    with pytest.raises(Invalid, match="'replaceWhere' is another name of 'where'"):
+    with pytest.raises(Invalid, match="'replaceWhere' is another name for 'where'"):
         write_options({**URL, "where": "a > 2", "replaceWhere": "a > 1"}, overwrite=True)
-    with pytest.raises(Invalid, match="those of an overwrite"):
+    with pytest.raises(Invalid, match="options of an overwrite"):
         write_options({**URL, "replaceWhere": "a > 1"})
 
 
@@ -173,5 +174,5 @@ def test_an_option_that_means_something_elsewhere_is_never_said_to_be_dropped() 
         write_options({**URL, "partitionOverwriteMode": "dynamic"}, overwrite=True)
     with pytest.raises(Invalid, match=r"no read option 'timestampasof'.*use 'as_of'"):
         read_options({**URL, "timestampAsOf": "2024-01-01"})
-    with pytest.raises(Invalid, match="before you drop it"):
+    with pytest.raises(Invalid, match="before you remove it"):
         write_options({**URL, "overwriteSchema": "true"}, overwrite=True)

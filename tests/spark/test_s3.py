@@ -21,11 +21,14 @@ from tests.support.spark import start_session
 from tests.support.streams import run_to_end
 
 session, url = start_session(), sys.argv[1]
-first = bs_spark.append(session.range(0, 1000, 1, 4), url, sort_by=["id"], job=bs.Job(app="load", batch=1))
+first = bs_spark.append(session \
+    .range(0, 1000, 1, 4), url, sort_by=["id"], job=bs.Job(app="load", batch=1))
 session.range(1000, 1010).write.format("blockstore").mode("append").save(url)
 over = bs_spark.overwrite(session.range(500, 503), url, where="id >= 500 AND id < 1000")
-rows = session.readStream.format("blockstore").option("start", 1).option("on_removal", "ignore").load(url)
-sink = rows.writeStream.format("blockstore").option("checkpointLocation", sys.argv[2]).trigger(availableNow=True)
+rows = session.readStream.format("blockstore").option("start", 1).option("on_removal", "ignore") \
+    .load(url)
+sink = rows.writeStream.format("blockstore").option("checkpointLocation", sys.argv[2]) \
+    .trigger(availableNow=True)
 run_to_end(lambda: sink.start(f"{url}-copy"))
 print(json.dumps({
     "chunks": first.chunks,
@@ -49,7 +52,8 @@ def test_a_table_on_s3_is_written_read_and_streamed_without_a_connector(
     they start in."""
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, s3_url, str(tmp_path)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=800,
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+        timeout=800,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     said = json.loads(child.stdout.splitlines()[-1])

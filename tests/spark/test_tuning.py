@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from blockstore.spark.tuning import (
+from blockstore.spark.settings import (
     BATCH_BYTES,
     BATCH_ROWS,
     JVM_OPTIONS,

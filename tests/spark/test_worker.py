@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 import blockstore as bs
 from blockstore.spark import worker
-from blockstore.spark.options import write_options
-from blockstore.spark.planning import plan_write
 from blockstore.spark.source import BlockstoreSource
-from blockstore.spark.task import write_task
 from blockstore.spark.worker import settle
+from blockstore.spark.writing.options import write_options
+from blockstore.spark.writing.prepare import plan_write
+from blockstore.spark.writing.task import write_task
 from blockstore.world import World
 
 ROWS = pa.table({"n": pa.array([1, 2, 3], pa.int64())})

@@ -104,9 +104,15 @@ def visit(browser: Browser) -> Iterator[Visiting]:
     opened: list[tuple[Visit, bool]] = []
 
     def open_page(
-        url: str, *, dark: bool = False, width: int = 1280, height: int = 900, touch: bool = False, errors: bool = False,
+        url: str,
+        *,
+        dark: bool = False,
+        width: int = 1280,
+        height: int = 900,
+        touch: bool = False,
+        errors: bool = False,
         **options: Any,
-    ) -> Visit:  # fmt: skip
+    ) -> Visit:
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",

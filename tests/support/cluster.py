@@ -61,11 +61,22 @@ def _start(
     process = subprocess.Popen(
         [
             str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
-            f"org.apache.spark.deploy.{kind}", "--host", host, *arguments,
+            f"org.apache.spark.deploy.{kind}",
+            "--host",
+            host,
+            *arguments,
         ],
-        cwd=folder, stdout=log, stderr=log, start_new_session=True,
-        env={**environment, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK},
-    )  # fmt: skip
+        cwd=folder,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        env={
+            **environment,
+            "SPARK_LOCAL_IP": host,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+        },
+    )
 
     def end() -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 
-from blockstore.format import schema
+from blockstore.format import casting
 
 __all__ = ["raw_text", "unchecked"]
 
@@ -30,5 +30,5 @@ def raw_text(values: Sequence[bytes | None], kind: pa.DataType | None = None) ->
 def unchecked() -> Iterator[None]:
     """Whatever is written meanwhile is not looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "_refuse_other_than_text", lambda *args: None)
+        patch.setattr(casting, "_refuse_other_than_text", lambda *args: None)
         yield

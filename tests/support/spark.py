@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from blockstore.spark.tuning import JVM_OPTIONS, UNIX_SOCKETS
+from blockstore.spark.settings import JVM_OPTIONS, UNIX_SOCKETS
 
 __all__ = ["CONFS", "spark_session", "start_session"]
 

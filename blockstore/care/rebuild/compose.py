@@ -16,16 +16,20 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from blockstore.care.rebuild.decide import Judged, Verdict
 from blockstore.care.rebuild.evidence import Evidence, Known
-from blockstore.format.block import Job, VisibleBy
+from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.features import UPLOADS
+from blockstore.format.fields import field_id
+from blockstore.format.properties import Properties
+from blockstore.format.schema import deserialize, readable_under
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads
 from blockstore.index.blocks import Blocks
 from blockstore.index.commit_ids import Commits, Run
@@ -34,14 +38,12 @@ from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
 
-__all__ = ["compose", "newest_definition", "newest_tags"]
-
 
 def newest_definition(evidence: Evidence) -> Definition | None:
     """The newest definition that can be read."""
-    told = [entry.table for entry in evidence.later if entry.table is not None]
-    if told:
-        return told[-1]
+    definitions = [entry.table for entry in evidence.later if entry.table is not None]
+    if definitions:
+        return definitions[-1]
     return None if evidence.state is None else evidence.state.table
 
 
@@ -174,3 +176,75 @@ def _with_batch(batches: Batches, job: Job, version: int, blocks: tuple[str, ...
 
 def _highest(values: Iterable[str | None]) -> str | None:
     return max((value for value in values if value is not None), default=None)
+
+
+def define(
+    known: Definition | None, metas: Sequence[BlockMeta], properties: Properties
+) -> tuple[Definition | None, frozenset[str]]:
+    """The definition, and the blocks whose schema has no place in it; None where nothing tells of
+    one.
+
+    ``metas`` are blocks that no entry named, each with its schema; ``properties`` serve where no
+    definition is left.
+    """
+    schemas = dict.fromkeys(meta.schema for meta in metas)
+    if known is None:
+        if not schemas:
+            return None, frozenset()
+        first = min(schemas, key=lambda data: _age(deserialize(data)))
+        known = _first(deserialize(first), metas, properties)
+    strange = set()
+    for data in sorted(schemas, key=lambda data: _age(deserialize(data))):
+        if known.id_of(data) is not None:
+            continue
+        schema = deserialize(data)
+        if readable_under(known.schema, schema):
+            known = _grown(known, [schema])
+        elif readable_under(schema, known.schema):
+            known = _grown(known, [schema, known.schema])
+        else:
+            strange.add(data)
+    return known, frozenset(meta.ulid for meta in metas if meta.schema in strange)
+
+
+def _age(schema: pa.Schema) -> tuple[int, int, str]:
+    """Sorts schemas by when they were made: ids of fields only rise."""
+    return _last_field_id(schema), len(schema), str(schema)
+
+
+def _first(schema: pa.Schema, metas: Sequence[BlockMeta], properties: Properties) -> Definition:
+    newest = max(metas, key=lambda meta: meta.ulid)
+    labels = [dict(meta.labels) for meta in metas]
+    return Definition(
+        schema=schema,
+        schema_id=1,
+        schemas={1: schema},
+        last_field_id=_last_field_id(schema),
+        time_column=newest.time_column if newest.time_column in schema.names else None,
+        sort_by=tuple(name for name in newest.sort_by if name in schema.names),
+        labels=labels[0] if all(one == labels[0] for one in labels) else {},
+        properties=properties,
+    )
+
+
+def _grown(known: Definition, schemas: Iterable[pa.Schema]) -> Definition:
+    for schema in schemas:
+        number = known.schema_id + 1
+        known = replace(
+            known,
+            schema=schema,
+            schema_id=number,
+            schemas={**known.schemas, number: schema},
+            last_field_id=max(known.last_field_id, _last_field_id(schema)),
+        )
+    return known
+
+
+def _last_field_id(schema: pa.Schema) -> int:
+    return max((_highest_id(field) for field in schema), default=0)
+
+
+def _highest_id(field: pa.Field) -> int:
+    kind = field.type
+    children = [kind.field(place) for place in range(kind.num_fields)]
+    return max([field_id(field) or 0, *(_highest_id(child) for child in children)])

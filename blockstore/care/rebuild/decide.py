@@ -33,8 +33,6 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.lifecycle.cover import Cover, cover
 
-__all__ = ["Judged", "Verdict", "decide"]
-
 _MERGER = "compactor"
 _SETTLED_MS = 3_600_000
 """A program commits what it has uploaded within moments, and gives up after a minute."""
@@ -87,7 +85,7 @@ class _Deciding:
         self._made_of = {
             name
             for one in evidence.blocks.values()
-            if one.meta is not None and one.is_whole
+            if one.meta is not None and one.is_complete
             for name in (*(parent.ulid for parent in one.meta.parents), *one.meta.sources)
             if name != one.ulid
         }
@@ -99,7 +97,7 @@ class _Deciding:
         whole = {
             ulid: one
             for ulid, one in candidates.items()
-            if one.is_whole or (one.named and not one.gone)
+            if one.is_complete or (one.named and not one.gone)
         }
         found = cover(one.meta for one in whole.values() if one.meta is not None)
         yield from self._covered(whole, found, _shared_between_streams(found))
@@ -115,7 +113,7 @@ class _Deciding:
             why = self._why_out(one)
             if why is not None:
                 yield _judged(one, Verdict.LEAVE, why)
-            elif one.meta is not None and one.meta.job is not None and one.is_whole:
+            elif one.meta is not None and one.meta.job is not None and one.is_complete:
                 first = jobs.setdefault(one.meta.job, one.ulid)
                 if first != one.ulid:
                     twin = f"block {first} is of the same job, of which one was committed"

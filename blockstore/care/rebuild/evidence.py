@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from blockstore.care.examine import Examined
 from blockstore.care.survey import Survey
-from blockstore.care.verify.examine import Examined
 from blockstore.format.block import BlockMeta
 from blockstore.format.marks import MarkReason
 from blockstore.index.entry import Entry
@@ -19,9 +19,6 @@ from blockstore.index.fold import derived_sources
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.names import DELETION_MARK, META
-
-__all__ = ["NO_META", "Evidence", "Known", "gather"]
-
 
 NO_META = f"it has no {META}"
 
@@ -43,7 +40,7 @@ class Known:
     """When its meta.json was written, by the store's clock."""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all of its rows can be read."""
         return self.problem is None and self.meta is not None
 
@@ -109,12 +106,12 @@ def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
 
 
 def _sources(
-    meta: BlockMeta, told: object, removed: Mapping[str, LiveBlock], found: Examined | None
+    meta: BlockMeta, stated: object, removed: Mapping[str, LiveBlock], found: Examined | None
 ) -> tuple[str, ...] | None:
     """The sources of a block that an entry adds: as the entry tells them, or the block itself, or
     its parents."""
-    if isinstance(told, tuple):
-        return told
+    if isinstance(stated, tuple):
+        return stated
     if found is not None and found.meta is not None:
         return found.meta.sources
     return derived_sources(meta, removed)

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket
-from blockstore.care.rebuild.compose import compose, newest_definition, newest_tags
+from blockstore.care.examine import Examined, examine
+from blockstore.care.rebuild.compose import compose, define, newest_definition, newest_tags
 from blockstore.care.rebuild.decide import Judged, Verdict, decide
-from blockstore.care.rebuild.definition import define
 from blockstore.care.rebuild.evidence import Evidence, gather
 from blockstore.care.survey import Survey, read_checkpoint, survey
-from blockstore.care.verify.examine import Examined, examine
 from blockstore.care.verify.index import check_index
 from blockstore.care.verify.inventory import Inventory, take_inventory
 from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, NotFound
@@ -31,8 +30,6 @@ from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.watermarks import horizon_at
 from blockstore.world import World
-
-__all__ = ["RebuildPlan", "Way", "plan_rebuild"]
 
 _JUMP = 1_000_000
 """The new index begins at the next multiple of this: more entries than a process can have written
@@ -46,7 +43,7 @@ _SLICE = 256
 class Way(StrEnum):
     """How the index is brought back."""
 
-    MEND = "mend"
+    FILL_IN = "mend"
     FINISH = "finish"
     RENEW = "renew"
 
@@ -68,7 +65,7 @@ class RebuildPlan:
     commit: str = ""
     """The rebuild's own commit id."""
     judged: tuple[Judged, ...] = ()
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What else a person should know."""
 
     @property
@@ -119,14 +116,14 @@ def plan_rebuild(
             "blockstore verify"
         )
     damage = tuple(f"{one.object}: {one.what}" for one in check_index(index, bucket.url))
-    if began or index.is_whole:
+    if began or index.is_complete:
         if leave_out:
             raise Invalid(
                 "every entry can still be followed, so the index says which blocks there are: "
                 "drop --leave-out, and revert "
                 "or mark blocks once it is mended"
             )
-        way = Way.FINISH if began else Way.MEND
+        way = Way.FINISH if began else Way.FILL_IN
         return RebuildPlan(
             url=bucket.url,
             way=way,
@@ -198,7 +195,7 @@ def _renew(
         state=state,
         commit=commit,
         judged=judged,
-        told=_told(index, evidence, definition, lost_tags),
+        notes=_notes(index, evidence, definition, lost_tags),
     )
 
 
@@ -249,42 +246,42 @@ def _first_version(bucket: Bucket, index: Survey, evidence: Evidence) -> int:
     return (seen // _JUMP + 1) * _JUMP
 
 
-def _told(
+def _notes(
     index: Survey, evidence: Evidence, definition: Definition | None, lost_tags: dict[str, int]
 ) -> tuple[str, ...]:
-    told = []
+    notes = []
     if not index.indexed:
-        told.append(
+        notes.append(
             "there is no trace of an index: if this table never had one, it has one afterwards, "
             "and every process that works "
             "on it must be started anew"
         )
     if definition is None:
-        told.append(
+        notes.append(
             "no complete block and no entry tells the table's columns: restore the index from a "
             "copy"
         )
     elif newest_definition(evidence) is None:
-        told.append(
+        notes.append(
             "the definition is put together from the blocks: set its properties again with "
             "blockstore alter, and look at its "
             "sort key and default labels"
         )
     if evidence.state is None:
-        told.append(
+        notes.append(
             "versions, tags and reverts before this are lost; rows that a revert had hidden are "
             "seen again"
         )
     else:
-        told.append(
+        notes.append(
             f"version {evidence.state.version} is the last that can be followed; what came after "
-            "it is told by blocks"
+            "it is notes by blocks"
         )
-    told.append(
+    notes.append(
         "rows that were deleted, replaced or expired shortly before may be seen again: until the "
         "compactor has marked their "
         "blocks nothing tells that they are gone"
     )
     for name, version in sorted(lost_tags.items()):
-        told.append(f"tag {name!r} is dropped: the checkpoint of version {version} cannot be read")
-    return tuple(told)
+        notes.append(f"tag {name!r} is dropped: the checkpoint of version {version} cannot be read")
+    return tuple(notes)

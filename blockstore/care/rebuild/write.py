@@ -35,8 +35,6 @@ from blockstore.index.state import State
 from blockstore.names import BOUNDARY, checkpoint_key
 from blockstore.world import World
 
-__all__ = ["Rebuild", "Rebuilt", "rebuild"]
-
 _NAMED = 1_000
 """So many blocks left out are named in the entry."""
 
@@ -77,8 +75,8 @@ class Rebuild(Change):
 def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "") -> Rebuilt:
     """Carry a plan out. Raises Conflict where a person must decide first, or another rebuild was
     faster; after any error plan again, and what was begun is carried on."""
-    if plan.way is Way.MEND:
-        return _mend(bucket, world, plan)
+    if plan.way is Way.FILL_IN:
+        return _write_missing(bucket, world, plan)
     if plan.state is None:
         blocks = ", ".join(one.ulid for one in plan.stops) or "the table"
         raise Conflict(
@@ -115,7 +113,7 @@ def _begin(bucket: Bucket, world: World, plan: RebuildPlan, version: int, messag
     )
 
 
-def _mend(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
+def _write_missing(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
     """Every entry is there: write again what is not."""
     index = plan.index
     for state in index.folded.values():

@@ -17,26 +17,25 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from blockstore.care.adopted import ADOPTED, adopted_name
+from blockstore.care.examine import examine, list_directory
+from blockstore.care.marks.adopted import ADOPTED, adopted_name
 from blockstore.care.repair.copies import GoodFiles
+from blockstore.care.repair.replacement import PRODUCER
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import PRODUCER
-from blockstore.care.verify.examine import examine, list_directory
 from blockstore.errors import Conflict, Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta
+from blockstore.format.casting import cast_batch
 from blockstore.format.marks import (
     DeletionMark,
     MarkReason,
     NoCompactReason,
     decode_no_compact_mark,
 )
-from blockstore.format.schema import cast_batch, deserialize
+from blockstore.format.schema import deserialize
 from blockstore.lifecycle.mark import place_deletion, place_no_compact, withdraw_no_compact
 from blockstore.names import no_compact_mark_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
-
-__all__ = ["adopt"]
 
 
 def adopt(target: Target, files: GoodFiles) -> AppendedBlock:

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blockstore.care.hiding import keep_from_merges, mark_too
+from blockstore.care.marks.hiding import keep_from_merges, mark_too
 from blockstore.care.repair.copies import GoodFiles
+from blockstore.care.repair.replacement import PRODUCER, write_in_place_of
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import PRODUCER, write_in_place_of
 from blockstore.format.block import BlockMeta
 from blockstore.freshness import Freshness
 from blockstore.lifecycle import second_look
@@ -32,11 +32,9 @@ from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.undo_merge import away
 from blockstore.names import META
 
-__all__ = ["Mended", "mend", "unchosen"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
+class ByAgeResult:
     """What became of one step."""
 
     ulid: str | None = None
@@ -51,7 +49,7 @@ class Mended:
     """Whether none of its rows is left, so that there is nothing to replace it by."""
 
 
-def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
+def replace_damaged(target: Target, files: GoodFiles, *, wait: bool) -> ByAgeResult:
     """Take the next step of replacing a damaged block; all of them if ``wait``."""
     ulid = files.meta.ulid
     ready_ms = keep_from_merges(
@@ -63,38 +61,38 @@ def mend(target: Target, files: GoodFiles, *, wait: bool) -> Mended:
         wait=wait,
     )
     if ready_ms is not None:
-        return Mended(ready_ms=ready_ms)
+        return ByAgeResult(ready_ms=ready_ms)
     # Before the rows are read and written, and again once they are.
     if _is_held(target, target.catalog.sync(), files.meta):
-        return Mended(held=True)
+        return ByAgeResult(held=True)
     return _replaced(target, files, unless_held=True)
 
 
-def raise_above(target: Target, files: GoodFiles) -> Mended:
+def raise_revision(target: Target, files: GoodFiles) -> ByAgeResult:
     """Upload the rows of a repair that is not chosen with a revision above every known block that
     shares a source."""
     return _replaced(target, files, unless_held=False)
 
 
-def _replaced(target: Target, files: GoodFiles, *, unless_held: bool) -> Mended:
+def _replaced(target: Target, files: GoodFiles, *, unless_held: bool) -> ByAgeResult:
     replacement = write_in_place_of(target, files)
     if replacement is None:
-        return Mended(empty=True)
+        return ByAgeResult(empty=True)
     fresh = Freshness(target.world.clock, second_look.LASTS_S)
     synced = target.catalog.sync()
     old = synced.found.get(files.meta.ulid)
     if old is None or old.mark in HIDING:
-        return Mended(hidden=True)
+        return ByAgeResult(hidden=True)
     if unless_held and _is_held(target, synced, files.meta):
-        return Mended(held=True)
+        return ByAgeResult(held=True)
     made = replacement.finish(revision=1 + _highest_revision(synced, files.meta), fresh=fresh)
     properties = target.definition.properties
     found = away(target.catalog, target.bucket, target.world, properties, made, [files.meta])
     if found.hidden.issuperset(made.sources):
         mark_too(target.bucket, target.world, made.ulid, files.meta.ulid)
-        return Mended(hidden=True)
+        return ByAgeResult(hidden=True)
     again_ms = target.bucket.now_ms() + int(properties.delete_delay_s * 500)
-    return Mended(ulid=made.ulid, ready_ms=again_ms)
+    return ByAgeResult(ulid=made.ulid, ready_ms=again_ms)
 
 
 def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:

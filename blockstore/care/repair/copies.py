@@ -16,13 +16,11 @@ import pyarrow.compute as pc
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import AccessDenied, Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
-from blockstore.format.chunks import read_batches
+from blockstore.format.chunk_reader import read_batches
 from blockstore.format.fields import RESERVED
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.schema import adapt
 from blockstore.names import object_key
-
-__all__ = ["Copies", "GoodFiles", "is_good"]
 
 _PIECE = 8 * 1024 * 1024
 _SOURCE = "_source"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.kept import KeptBlock, kept_blocks
-from blockstore.care.quarantine import DAMAGE, is_whole, quarantined_as
+from blockstore.care.marks.quarantine import DAMAGE, can_merge, quarantined_as
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
 from blockstore.care.repair.put_back import PutBack, look_for
@@ -25,16 +25,14 @@ from blockstore.care.repair.stale import StaleEntry, look_at_stale
 from blockstore.care.repair.target import Target
 from blockstore.care.survey import Survey, state_at, survey
 from blockstore.care.verify import verify
-from blockstore.care.verify.block import check_block
-from blockstore.care.verify.examine import Examined, examine, list_directory
+from blockstore.care.verify.deep import check_block
 from blockstore.care.verify.index import check_index, check_tags
+from blockstore.care.verify.kept import KeptBlock, kept_blocks
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State
 from blockstore.names import META, entry_key, is_ulid, no_compact_mark_key, parse_checkpoint
 from blockstore.world import World
-
-__all__ = ["RepairPlan", "Step", "StepKind", "Wishes", "plan_repair"]
 
 _AS_WRITTEN = "everything of it is as it was written"
 
@@ -63,7 +61,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class RepairOptions:
     """What a person asks of a repair."""
 
     blocks: tuple[str, ...] = ()
@@ -131,14 +129,16 @@ class RepairPlan:
         return sum(step.rows_lost for step in self.steps)
 
 
-def plan_repair(bucket: Bucket, world: World, target: Target | None, wishes: Wishes) -> RepairPlan:
+def plan_repair(
+    bucket: Bucket, world: World, target: Target | None, options: RepairOptions
+) -> RepairPlan:
     """Look at the table, or at the blocks named, and say what to do.
 
     ``target`` is None where the table cannot be opened: then only its index can be mended.
     """
     steps: list[Step] = []
-    if wishes.stale_entry is not None:
-        stale = look_at_stale(bucket, world, wishes.stale_entry)
+    if options.stale_entry is not None:
+        stale = look_at_stale(bucket, world, options.stale_entry)
         step = Step(kind=StepKind.STALE, object=entry_key(stale.id), what=stale.what, stale=stale)
         return RepairPlan(url=bucket.url, steps=(step,))
     index = survey(bucket, world)
@@ -152,12 +152,12 @@ def plan_repair(bucket: Bucket, world: World, target: Target | None, wishes: Wis
         return RepairPlan(url=bucket.url, steps=tuple(steps))
     planner = _Planner(
         target=target,
-        wishes=wishes,
-        copies=Copies(bucket=bucket, replica=wishes.replica),
+        options=options,
+        copies=Copies(bucket=bucket, replica=options.replica),
         index=index,
         kept=kept_blocks(bucket, index),
     )
-    if wishes.named:
+    if options.named:
         steps += planner.named()
     else:
         steps += _index_steps(bucket, world, index)
@@ -206,23 +206,23 @@ def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[St
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planner:
     target: Target
-    wishes: Wishes
+    options: RepairOptions
     copies: Copies
     index: Survey
     kept: Mapping[str, KeptBlock]
 
     def named(self) -> Iterator[Step]:
         """The blocks that the person named."""
-        for ulid in self.wishes.blocks:
+        for ulid in self.options.blocks:
             if ulid in self.kept:
                 yield self._put_back(self.kept[ulid])
                 continue
             findings = list(check_block(self.target.bucket, self.target.world, self._state, ulid))
             if any(one.check in DAMAGE for one in findings):
-                yield self._mend(ulid, findings)
+                yield self._replacement_step(ulid, findings)
             else:
                 yield self._whole(ulid, findings)
-        for ulid in self.wishes.adopt:
+        for ulid in self.options.adopt:
             yield self._adopt(ulid)
 
     def found(self) -> Iterator[Step]:
@@ -230,7 +230,7 @@ class _Planner:
         report = verify(
             self.target.bucket,
             self.target.world,
-            deep=self.wishes.deep,
+            deep=self.options.deep,
             properties=None if self.target.log is not None else self.target.definition.properties,
         )
         damaged: dict[str, list[Finding]] = {}
@@ -242,14 +242,14 @@ class _Planner:
             elif finding.block is not None and finding.block in self.kept:
                 if hurts:
                     lost[finding.block] = self.kept[finding.block]
-            elif self.wishes.deep and finding.block is not None and _is_quarantine(finding):
+            elif self.options.deep and finding.block is not None and _is_quarantine(finding):
                 yield self._unmark(finding.block) or _for_person(finding)
             elif finding.check not in (Check.CHECKPOINT, Check.TAG):
                 yield _for_person(finding)
         for block in lost.values():
             yield self._put_back(block)
         for ulid, findings in damaged.items():
-            yield self._mend(ulid, findings)
+            yield self._replacement_step(ulid, findings)
         if self.target.log is None:
             yield from self._unchosen()
 
@@ -272,31 +272,31 @@ class _Planner:
     def _state(self) -> State | None:
         return None if self.target.log is None else self.target.log.state
 
-    def _mend(self, ulid: str, findings: list[Finding]) -> Step:
-        told = "; ".join(f"{one.object}: {one.what}" for one in findings)
+    def _replacement_step(self, ulid: str, findings: list[Finding]) -> Step:
+        found = "; ".join(f"{one.object}: {one.what}" for one in findings)
         live = None if self._state is None else self._state.blocks.get(ulid)
         meta = self.copies.meta(ulid) if live is None else live.meta
         if meta is None:
             return Step(
                 kind=StepKind.PERSON,
                 object=ulid,
-                what=f"nobody can tell what it was: {told}; {_elsewhere(ulid)}",
+                what=f"nobody can tell what it was: {found}; {_elsewhere(ulid)}",
             )
         if live is None and self._is_superseded(meta):
             what = (
-                f"other blocks hold its rows, so it need not be mended: {told}; mark it for "
+                f"other blocks hold its rows, so it need not be mended: {found}; mark it for "
                 "deletion"
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         if live is None and self.target.log is not None and meta.visible_by is VisibleBy.INDEX:
             what = (
-                f"no entry ever named it, and only one could show it: {told}; leave it to the "
+                f"no entry ever named it, and only one could show it: {found}; leave it to the "
                 "compactor"
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         if live is None and self._is_late(meta):
             what = (
-                f"it lies at or below the floor, and so would a copy of it: {told}; if its rows "
+                f"it lies at or below the floor, and so would a copy of it: {found}; if its rows "
                 "are wanted, "
             )
             what += (
@@ -305,33 +305,33 @@ class _Planner:
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         files = self.copies.files(meta)
-        if files.lost and not self.wishes.drop_damaged:
+        if files.lost and not self.options.drop_damaged:
             return Step(
                 kind=StepKind.PERSON,
                 object=ulid,
-                what=f"{_lost(files)}: {told}; {_elsewhere(ulid)}",
+                what=f"{_lost(files)}: {found}; {_elsewhere(ulid)}",
             )
         how = f"{len(files.holders) - files.from_replica} of {len(meta.files)} files are whole here"
         how += f", {files.from_replica} in the replica" if files.from_replica else ""
         how += f"; {_lost(files)}" if files.lost else ""
         kind = StepKind.REWRITE if live is not None else StepKind.UPLOAD
-        what = f"replace it by a copy of its rows, {how} ({told})"
+        what = f"replace it by a copy of its rows, {how} ({found})"
         return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
 
     def _whole(self, ulid: str, findings: list[Finding]) -> Step:
         """A block that needs no other copy: let merges take it again, if nothing else keeps it from
         them."""
-        unmark = self._unmark(ulid) if is_whole(findings) else None
+        unmark = self._unmark(ulid) if can_merge(findings) else None
         if unmark is not None:
             return unmark
-        told = "; ".join(f"{one.object}: {one.what}" for one in findings) or _AS_WRITTEN
+        found = "; ".join(f"{one.object}: {one.what}" for one in findings) or _AS_WRITTEN
         for key, why in self._examined(ulid).mark_problems:
             if key == no_compact_mark_key(ulid):
-                told += (
+                found += (
                     f"; {why}: blockstore mark {self.target.bucket.url} {ulid} --no-compact "
                     "--remove takes the mark away"
                 )
-        return Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {told}")
+        return Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {found}")
 
     def _unmark(self, ulid: str) -> Step | None:
         why = quarantined_as(self._examined(ulid).no_compact)
@@ -349,7 +349,7 @@ class _Planner:
         """Put back the lost objects of a block that the newest version does not name."""
         ulid = block.meta.ulid
         found = look_for(
-            block.meta, self.target.definition, self.target.bucket, self.wishes.replica
+            block.meta, self.target.definition, self.target.bucket, self.options.replica
         )
         lacking = [*(file.path for file in found.files), *([META] if found.meta else [])]
         lost = (
@@ -403,7 +403,7 @@ class _Planner:
                 f"there is no block {ulid} in {self.target.bucket.url} whose meta.json can be read"
             )
         files = self.copies.files(meta)
-        if files.lost and not self.wishes.drop_damaged:
+        if files.lost and not self.options.drop_damaged:
             return Step(
                 kind=StepKind.PERSON, object=ulid, what=f"{_lost(files)}; {_elsewhere(ulid)}"
             )

@@ -17,10 +17,8 @@ from blockstore.care.verify.live import differing
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import META, meta_key
-
-__all__ = ["PutBack", "look_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,12 @@ class PutBack:
         if self.replica is not None:
             for file in self.files:
                 send_file(
-                    self.replica, bucket, self.ulid, file, lies_as=self.ulid, advance=lambda _: None
+                    self.replica,
+                    bucket,
+                    self.ulid,
+                    file,
+                    stored_ulid=self.ulid,
+                    advance=lambda _: None,
                 )
             if self.meta:
                 bucket.put(meta_key(self.ulid), self.replica.get(meta_key(self.ulid)).data)

@@ -9,21 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket
-from blockstore.care.quarantine import is_whole, release
+from blockstore.care.marks.quarantine import can_merge, release
 from blockstore.care.repair.adopt import adopt
-from blockstore.care.repair.by_age import Mended, mend, raise_above
+from blockstore.care.repair.by_age import ByAgeResult, raise_revision, replace_damaged
 from blockstore.care.repair.plan import RepairPlan, Step, StepKind
+from blockstore.care.repair.replacement import upload_in_place_of
 from blockstore.care.repair.target import Target
-from blockstore.care.repair.writing import upload_in_place_of
 from blockstore.care.survey import REPAIR
-from blockstore.care.verify.block import check_block
+from blockstore.care.verify.deep import check_block
 from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound
 from blockstore.index.checkpoint import replace_checkpoint
 from blockstore.names import checkpoint_key
 from blockstore.operations.append import publish
 from blockstore.operations.rewrite import rewrite
-
-__all__ = ["Done", "carry_out"]
 
 _RELEASED = (
     "merges may take it again; a compactor that found the damage itself does so within the hour"
@@ -36,7 +34,7 @@ class Done:
     """What became of a step."""
 
     step: Step
-    told: str
+    summary: str
     failed: bool = False
     ulid: str | None = None
     """The block that holds the rows now."""
@@ -49,7 +47,7 @@ def carry_out(
     bucket: Bucket, target: Target | None, plan: RepairPlan, *, wait: bool = False
 ) -> Iterator[Done]:
     """Take every step of the plan that acts. One that is refused, or that the table had changed for
-    meanwhile, is told, and the others go on.
+    meanwhile, is reported, and the others go on.
 
     Raises Unavailable, Indeterminate and AccessDenied, after which the repair is run again.
     """
@@ -61,52 +59,54 @@ def carry_out(
         except AccessDenied:
             raise  # it would meet every step alike
         except (Conflict, NotFound, Corrupt, Invalid) as error:
-            yield Done(step=step, told=_failed(error), failed=True)
+            yield Done(step=step, summary=_failed(error), failed=True)
 
 
 def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool) -> Done:
     if step.stale is not None:
         step.stale.remove(bucket)
-        return Done(step=step, told="it is removed")
+        return Done(step=step, summary="it is removed")
     if step.kind is StepKind.CHECKPOINT:
         return _checkpoint(bucket, step)
     assert target is not None, "only a table that can be opened has steps on its blocks"
     if step.put_back is not None:
         objects = step.put_back.carry_out(bucket)
-        if not step.put_back.lost and is_whole(
+        if not step.put_back.lost and can_merge(
             check_block(bucket, target.world, None, step.object)
         ):
             release(
                 bucket, target.world, step.object
             )  # a restore may bring it back to life, and then it can be merged
-        return Done(step=step, told=f"{objects:,} objects are put back", ulid=step.object)
+        return Done(step=step, summary=f"{objects:,} objects are put back", ulid=step.object)
     if step.kind is StepKind.UNMARK:
-        told = _RELEASED if release(bucket, target.world, step.object) else _NO_MARK
-        return Done(step=step, told=told, ulid=step.object)
+        summary = _RELEASED if release(bucket, target.world, step.object) else _NO_MARK
+        return Done(step=step, summary=summary, ulid=step.object)
     assert step.files is not None, "a step on a block has its files"
     if step.kind is StepKind.REWRITE:
         return _rewrite(target, step)
     if step.kind is StepKind.ADOPT:
         block = adopt(target, step.files)
-        told = "had been adopted before" if block.already else "adopted"
+        summary = "had been adopted before" if block.already else "adopted"
         named = (
             f" as block {block.ulid}, version {block.version}"
             if block.ulid
             else ": no row was left to adopt"
         )
-        return Done(step=step, told=told + named, ulid=block.ulid, version=block.version)
+        return Done(step=step, summary=summary + named, ulid=block.ulid, version=block.version)
     if target.log is not None:
         return _publish(target, step)
     if step.kind is StepKind.RAISE:
-        return _by_age(step, raise_above(target, step.files))
-    return _by_age(step, mend(target, step.files, wait=wait))
+        return _by_age(step, raise_revision(target, step.files))
+    return _by_age(step, replace_damaged(target, step.files, wait=wait))
 
 
 def _checkpoint(bucket: Bucket, step: Step) -> Done:
     assert step.version is not None, "a checkpoint has a version"
     assert step.state is not None, "and what the entries say of it"
     replace_checkpoint(bucket, step.state)
-    return Done(step=step, told=f"{checkpoint_key(step.version)} is written", version=step.version)
+    return Done(
+        step=step, summary=f"{checkpoint_key(step.version)} is written", version=step.version
+    )
 
 
 def _rewrite(target: Target, step: Step) -> Done:
@@ -122,12 +122,12 @@ def _rewrite(target: Target, step: Step) -> Done:
         + (f", {files.rows_lost:,} rows lost" if files.rows_lost else ""),
     )
     made = done.rewritten.get(step.object)
-    told = (
+    summary = (
         f"replaced by block {made}, version {done.version}"
         if made
         else f"no row of it was left: removed by version {done.version}"
     )
-    return Done(step=step, told=told, ulid=made, version=done.version)
+    return Done(step=step, summary=summary, ulid=made, version=done.version)
 
 
 def _publish(target: Target, step: Step) -> Done:
@@ -135,25 +135,25 @@ def _publish(target: Target, step: Step) -> Done:
     assert step.files is not None, "an upload has files"
     made = upload_in_place_of(target, step.files, revision=step.files.meta.revision + 1)
     if made is None:
-        return Done(step=step, told="no row of it was left; mark it for deletion")
+        return Done(step=step, summary="no row of it was left; mark it for deletion")
     block = publish(target.bucket, target.world, target.log, made)
-    told = f"uploaded again as block {block.ulid}"
-    told += f", version {block.version}" if block.published else "; it will be discovered"
-    return Done(step=step, told=told, ulid=block.ulid, version=block.version)
+    summary = f"uploaded again as block {block.ulid}"
+    summary += f", version {block.version}" if block.published else "; it will be discovered"
+    return Done(step=step, summary=summary, ulid=block.ulid, version=block.version)
 
 
-def _by_age(step: Step, done: Mended) -> Done:
+def _by_age(step: Step, done: ByAgeResult) -> Done:
     if done.held:
-        return Done(step=step, told="other blocks hold its rows by now: nothing to do")
+        return Done(step=step, summary="other blocks hold its rows by now: nothing to do")
     if done.hidden:
-        return Done(step=step, told="it was hidden or removed meanwhile: nothing to do")
+        return Done(step=step, summary="it was hidden or removed meanwhile: nothing to do")
     if done.empty:
-        return Done(step=step, told="no row of it was left; mark it for deletion")
+        return Done(step=step, summary="no row of it was left; mark it for deletion")
     if done.ulid is None:
-        told = "kept from merges; its rows are read once the merges that may be running are seen"
-        return Done(step=step, told=told, ready_ms=done.ready_ms)
-    told = f"replaced by block {done.ulid}; look again later, whether readers choose it"
-    return Done(step=step, told=told, ulid=done.ulid, ready_ms=done.ready_ms)
+        summary = "kept from merges; its rows are read once the merges that may be running are seen"
+        return Done(step=step, summary=summary, ready_ms=done.ready_ms)
+    summary = f"replaced by block {done.ulid}; look again later, whether readers choose it"
+    return Done(step=step, summary=summary, ulid=done.ulid, ready_ms=done.ready_ms)
 
 
 def _failed(error: BlockstoreError) -> str:

@@ -26,8 +26,6 @@ from blockstore.index.read import IndexReader
 from blockstore.names import entry_key
 from blockstore.world import World
 
-__all__ = ["StaleEntry", "look_at_stale"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleEntry:

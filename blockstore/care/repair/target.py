@@ -11,8 +11,6 @@ from blockstore.lifecycle.catalog import Catalog
 from blockstore.operations.access import Access
 from blockstore.world import World
 
-__all__ = ["Target"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:

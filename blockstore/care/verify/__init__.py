@@ -1,10 +1,23 @@
-"""``verify``: look at a whole table and say what is not as it should be. Nothing is changed.
+"""Verify: check a complete table and report what is wrong. Nothing is changed.
 
-Rules:
-- LIST first, then the index (3.2); one damaged object hides no other, whatever it is.
-- Fast: the listing against every meta.json and the index. Deep: every file's bytes besides, in
-  bounded memory.
-- Works on tables with and without an index, and where the index cannot be read.
+The problem: a store can lose or corrupt any object, and one damaged object must not hide another.
+
+The mental model: one LIST of the table first, then the index (protocol 3.2). The fast check compares
+the listing with every meta.json and with the index. The deep check also reads the bytes of every
+file, in bounded memory. Tables without an index, and tables whose index cannot be read, are checked
+too. What readers do not need is a note; what a person must decide is a warning; lost or wrong rows
+are an error.
+
+Modules: ``table`` runs the checks in order. ``inventory`` lists, ``index`` checks the index,
+``live`` the blocks that it names, ``kept`` those that only tags and older versions name, ``others``
+all other directories. ``deep``, ``chunk`` and ``contents`` check bytes and values, ``duplicates``
+finds a write that was uploaded twice, ``noted`` compares the history with a digest that a person
+kept.
+
+Example::
+
+    report = verify(bucket, world, deep=True)
+    print(report.version, len(report.errors))
 """
 
 from __future__ import annotations

@@ -23,16 +23,13 @@ import pyarrow.parquet as pq
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.care.finding import Check
-from blockstore.care.verify.contents import Contents
-from blockstore.care.verify.texts import Texts
+from blockstore.care.verify.contents import Contents, Texts
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.fields import RESERVED, field_id
 from blockstore.format.schema import adapt, deserialize, with_reserved
 from blockstore.format.sorting import sort_order
 from blockstore.names import object_key
-
-__all__ = ["ChunkLook", "Problem", "in_order", "look_at_chunk"]
 
 _PIECE = 8 * 1024 * 1024
 _BATCH_ROWS = 65_536

@@ -7,6 +7,7 @@ let a query skip the chunk although a row of it matches, which is rows lost with
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +16,10 @@ import pyarrow.types as pt
 
 from blockstore.care.finding import Check
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
+from blockstore.format.casting import other_than_text
+from blockstore.format.new_block import to_ms
 from blockstore.format.statistics import Tally, decode
-from blockstore.format.written import to_ms
-
-__all__ = ["Contents"]
+from blockstore.format.utf8 import first_not_text, holds_text
 
 _SOURCE = "_source"
 
@@ -117,3 +118,52 @@ def _outside(stats: ColumnStats, seen: Tally, kind: pa.DataType) -> Iterator[str
         yield f"has the value {seen.low!r} below its lower bound {low!r}"
     if high is not None and seen.high > high:
         yield f"has the value {seen.high!r} above its upper bound {high!r}"
+
+
+_SOURCE = "_source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawText:
+    """The first such value of a column, and the write that it came with."""
+
+    what: str
+    source: str
+
+
+class Texts:
+    """Takes the rows of one chunk, then says where text is none."""
+
+    def __init__(self, meta: BlockMeta, schema: pa.Schema) -> None:
+        self._meta = meta
+        self._names = [
+            field.name for field in schema if field.name != _SOURCE and holds_text(field.type)
+        ]
+        self._found: dict[str, RawText] = {}
+        self._rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Take in rows, under the schema."""
+        for name in self._names:
+            if name not in self._found:
+                self._look(name, rows)
+        self._rows += rows.num_rows
+
+    def problems(self) -> Iterator[RawText]:
+        """What was found, one a column."""
+        yield from self._found.values()
+
+    def _look(self, name: str, rows: pa.Table) -> None:
+        before = 0
+        for array in rows.column(name).chunks:
+            row = first_not_text(array)
+            if row is not None:
+                what = other_than_text(array, row, name, self._rows + before)
+                self._found[name] = RawText(what=what, source=self._source(rows, before + row))
+                return
+            before += len(array)
+
+    def _source(self, rows: pa.Table, row: int) -> str:
+        if _SOURCE not in rows.schema.names:
+            return self._meta.sources[0]
+        return str(rows.column(_SOURCE)[row])

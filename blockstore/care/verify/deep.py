@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Severity
 from blockstore.care.verify.chunk import ChunkLook, Problem, in_order, look_at_chunk
-from blockstore.errors import ObjectMissing
+from blockstore.care.verify.live import check_files, check_live
+from blockstore.errors import NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
-from blockstore.names import object_key
+from blockstore.format.schema import serialize
+from blockstore.index.state import State
+from blockstore.names import META, meta_key, object_key
 from blockstore.world import World
-
-__all__ = ["check_deep"]
 
 _LANES = 4
 """Chunks that are read side by side; each holds a row group."""
@@ -121,3 +123,38 @@ def _fix(task: _Task, problem: Problem, url: str) -> str:
             f"other columns; without an index mark block {task.meta.ulid} for deletion"
         )
     return f"blockstore repair {url} --block {task.meta.ulid} --from REPLICA, or --drop-damaged"
+
+
+def check_block(
+    bucket: ReadBucket, world: World, state: State | None, ulid: str
+) -> Iterator[Finding]:
+    """What is wrong with a block, live or not. Raises NotFound where there is none."""
+    found = examine(bucket, list_directory(bucket, ulid))
+    live = None if state is None else state.blocks.get(ulid)
+    if live is None and not found.directory.objects:
+        raise NotFound(
+            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore "
+            "inspect' lists the blocks"
+        )
+    if live is not None and state is not None:
+        yield from check_live(live, found, state.definition, bucket.url)
+        schema = serialize(state.definition.schemas[live.meta.schema_id])
+        yield from check_deep(
+            bucket, world, [(replace(live.meta, schema=schema), Severity.ERROR)], bucket.url
+        )
+    elif found.meta is None:
+        yield _unreadable(found, bucket.url)
+    else:
+        yield from check_files(found.meta, found, bucket.url)
+        yield from check_deep(bucket, world, [(found.meta, Severity.WARNING)], bucket.url)
+
+
+def _unreadable(found: Examined, url: str) -> Finding:
+    return Finding(
+        severity=Severity.WARNING,
+        check=Check.BLOCK,
+        object=meta_key(found.ulid),
+        block=found.ulid,
+        what=found.meta_problem or f"{META} is missing",
+        fix=f"blockstore repair {url} --block {found.ulid} --from REPLICA",
+    )

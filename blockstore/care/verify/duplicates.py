@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from blockstore.care.finding import Check, Finding, Severity
 from blockstore.format.block import BlockMeta
 
-__all__ = ["Duplicates"]
-
 
 class Duplicates:
     """Gathers blocks that count; a block costs the memory of a digest and a name."""

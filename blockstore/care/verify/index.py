@@ -18,8 +18,6 @@ from blockstore.errors import Corrupt
 from blockstore.names import BOUNDARY, INDEX, checkpoint_key, entry_key
 from blockstore.world import World
 
-__all__ = ["check_index", "check_tags"]
-
 
 def check_index(found: Survey, url: str) -> Iterator[Finding]:
     """What is wrong with the index itself."""

@@ -22,8 +22,6 @@ from blockstore.names import (
     split_block_key,
 )
 
-__all__ = ["Inventory", "check_names", "take_inventory"]
-
 _RESERVED = frozenset({"files", "jobs", "_delta_log", "metadata"})
 """Folders that the format reserves."""
 

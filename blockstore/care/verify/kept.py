@@ -1,22 +1,72 @@
-"""A block that only a tag or an older version names: whether what its readers need is there.
+"""Blocks that only tags and older versions name: a reader of those needs them as much as the newest
+one's.
 
-Pure.
+Rule: what is named is decided as for removal (``index/reachable.py``), but past whatever is damaged: a
+tag that cannot be read is told elsewhere, and names nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from blockstore.care.finding import Finding
-from blockstore.care.kept import KeptBlock
-from blockstore.care.survey import slim
-from blockstore.care.verify.examine import Examined
+from blockstore.bucket.api import ReadBucket
+from blockstore.care.examine import Examined
+from blockstore.care.finding import Check, Finding, Severity
+from blockstore.care.survey import Survey, read_checkpoint, slim
 from blockstore.care.verify.live import differing
+from blockstore.errors import Corrupt
+from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.names import META, meta_key, object_key
 
-__all__ = ["check_kept", "kept_hash"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBlock:
+    """A block that the newest version does not name."""
+
+    meta: BlockMeta
+    """As the index has it, without statistics."""
+    check: Check
+    severity: Severity
+    who: str
+    """Who names it, for a message."""
+    instead: str
+    """What to do where nobody has its bytes."""
+
+
+def kept_blocks(bucket: ReadBucket, index: Survey) -> Mapping[str, KeptBlock]:
+    """These blocks, by ULID: those of tags, and those that a version above the boundary had."""
+    if index.state is None:
+        return {}
+    live = index.state.blocks
+    found = {
+        ulid: KeptBlock(
+            meta=one.block.meta,
+            check=Check.VERSION,
+            # A repair has left it behind knowingly.
+            severity=Severity.NOTE if one.by_repair else Severity.ERROR,
+            who=f"version {one.entry - 1}",
+            instead="restore it from a copy, or leave it: that version goes with its history",
+        )
+        for ulid, one in index.removed.items()
+        if ulid not in live
+    }
+    for tag, version in sorted(index.state.tags.items()):
+        try:
+            tagged = read_checkpoint(bucket, version)
+        except Corrupt:
+            continue
+        for block in tagged.blocks:
+            if block.ulid not in live:
+                found[block.ulid] = KeptBlock(
+                    meta=slim(block.meta),
+                    check=Check.TAG,
+                    severity=Severity.ERROR,
+                    who=f"tag {tag!r}",
+                    instead=f"restore it from a copy, or blockstore untag {bucket.url} {tag}",
+                )
+    return found
 
 
 def check_kept(

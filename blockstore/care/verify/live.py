@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
+from blockstore.care.examine import Examined
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.verify.examine import Examined
 from blockstore.format.block import BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.index.rows import LiveBlock
 from blockstore.names import META, deletion_mark_key, meta_key, object_key
-
-__all__ = ["check_files", "check_live", "differing"]
 
 
 def check_live(
@@ -31,7 +29,7 @@ def check_live(
 ) -> Iterator[Finding]:
     """What is wrong with a live block's directory; fields that are ``unsure`` in the index's meta
     are not compared."""
-    yield from _meta(block, found, definition, _mend(url, block.ulid), unsure)
+    yield from _meta(block, found, definition, _repair_fix(url, block.ulid), unsure)
     if found.directory.objects:
         yield from check_files(block.meta, found, url)
     if block.meta.time_column != definition.time_column:
@@ -49,7 +47,7 @@ def check_live(
 
 
 def _meta(
-    block: LiveBlock, found: Examined, definition: Definition, mend: str, unsure: frozenset[str]
+    block: LiveBlock, found: Examined, definition: Definition, fix: str, unsure: frozenset[str]
 ) -> Iterator[Finding]:
     check, problem = Check.BLOCK, None
     if found.meta is not None:
@@ -74,7 +72,7 @@ def _meta(
             object=meta_key(block.ulid),
             block=block.ulid,
             what=problem,
-            fix=mend,
+            fix=fix,
         )
 
 
@@ -119,11 +117,11 @@ def check_files(meta: BlockMeta, found: Examined, url: str) -> Iterator[Finding]
             object=object_key(meta.ulid, file.path),
             block=meta.ulid,
             what=f"a file of the block {seen}",
-            fix=_mend(url, meta.ulid),
+            fix=_repair_fix(url, meta.ulid),
         )
 
 
-def _mend(url: str, ulid: str) -> str:
+def _repair_fix(url: str, ulid: str) -> str:
     return f"blockstore repair {url} --block {ulid} --from REPLICA, or --drop-damaged"
 
 

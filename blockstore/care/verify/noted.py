@@ -19,8 +19,6 @@ from blockstore.index.log import Log
 from blockstore.names import entry_key
 from blockstore.world import World
 
-__all__ = ["Noted", "check_noted"]
-
 _FORM = re.compile(r"([1-9][0-9]{0,18}):([0-9a-f]{64})")
 
 

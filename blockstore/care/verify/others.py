@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from blockstore.care.examine import Examined
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.care.verify.examine import Examined
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_time_ms
@@ -22,8 +22,6 @@ from blockstore.index.state import State
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import BlockState, Standing, Verdict, classify
 from blockstore.names import meta_key
-
-__all__ = ["Surroundings", "check_any", "check_other"]
 
 _AHEAD_MS = 5 * 60_000
 
@@ -36,7 +34,7 @@ class Surroundings:
     state: State | None
     indexed: bool
     """Whether there is an index at all, also where it cannot be read."""
-    is_whole: bool
+    index_complete: bool
     """Whether the index could be followed to its end: else nothing is said of blocks that it does
     not name."""
     properties: Properties
@@ -92,7 +90,7 @@ def check_other(found: Examined, held: bool, around: Surroundings) -> Iterator[F
 
     ``held``: other blocks that are read hold all its rows.
     """
-    if around.indexed and not around.is_whole:
+    if around.indexed and not around.index_complete:
         return
     evidence = found.found.evidence(around.state, covered=held)
     verdict = classify(evidence, around.now_ms, around.properties)

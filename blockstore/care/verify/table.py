@@ -17,23 +17,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from blockstore.bucket.api import ReadBucket
+from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Report, Severity
-from blockstore.care.kept import KeptBlock, kept_blocks
-from blockstore.care.quarantine import quarantined_as
+from blockstore.care.marks.quarantine import check_quarantined, quarantined_as
 from blockstore.care.survey import Survey, slim, survey
 from blockstore.care.verify.deep import check_deep
 from blockstore.care.verify.duplicates import Duplicates
-from blockstore.care.verify.examine import Examined, examine, list_directory
 from blockstore.care.verify.index import check_index, check_tags
 from blockstore.care.verify.inventory import Inventory, check_names, take_inventory
-from blockstore.care.verify.kept import check_kept, kept_hash
+from blockstore.care.verify.kept import KeptBlock, check_kept, kept_blocks, kept_hash
 from blockstore.care.verify.live import check_live
 from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other
-from blockstore.care.verify.quarantined import check_quarantined
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.format.schema import serialize
 from blockstore.index import ulids
@@ -44,8 +42,6 @@ from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.standing import standing_of
 from blockstore.lifecycle.states import Standing
 from blockstore.world import World
-
-__all__ = ["Advance", "verify"]
 
 _SLICE = 256
 
@@ -80,7 +76,7 @@ def verify(
         url=bucket.url,
         state=state,
         indexed=index.indexed,
-        is_whole=index.is_whole,
+        index_complete=index.is_complete,
         properties=state.definition.properties if state is not None else properties or Properties(),
         now_ms=inventory.now_ms,
     )

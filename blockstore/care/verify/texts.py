@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from blockstore.format.block import BlockMeta
-from blockstore.format.schema import other_than_text
+from blockstore.format.casting import other_than_text
 from blockstore.format.utf8 import first_not_text, holds_text
 
 __all__ = ["RawText", "Texts"]

@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 from blockstore.cli.files.forms import Form
 from blockstore.cli.files.opening import Advance, opened
 
-__all__ = ["read", "schema_of"]
-
 _ROWS = 131_072
 
 

@@ -24,10 +24,8 @@ from blockstore.cli.files.quotes import Checked, Misquoted
 from blockstore.cli.files.text_values import converted, expected, first_bad, is_plain
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
+from blockstore.format.casting import other_case
 from blockstore.format.fields import required
-from blockstore.format.schema import other_case
-
-__all__ = ["BadRow", "read", "schema_of"]
 
 _SAMPLE = 16 << 20
 _ROWS = 4_096

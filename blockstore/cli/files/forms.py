@@ -7,8 +7,6 @@ from pathlib import PurePath
 
 from blockstore.errors import Invalid
 
-__all__ = ["Form", "form_of"]
-
 
 class Form(StrEnum):
     """How rows lie in a file."""

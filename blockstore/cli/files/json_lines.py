@@ -21,10 +21,8 @@ import pyarrow.json as pajson
 from blockstore.cli.files.opening import Advance, opened
 from blockstore.cli.files.text_values import converted, decimal, expected, is_bytes, unpacked
 from blockstore.errors import Invalid
+from blockstore.format.casting import other_case
 from blockstore.format.decimals import exactly
-from blockstore.format.schema import other_case
-
-__all__ = ["line_of_row", "read", "schema_of"]
 
 _ROWS = 16_384
 _SAMPLE = 16 << 20

@@ -16,8 +16,6 @@ from blockstore.cli.files.opening import opened
 from blockstore.cli.files.quotes import first_fault, place_of
 from blockstore.errors import Invalid
 
-__all__ = ["BLOCK", "BadRow", "line_of_row", "misquoted", "numbered", "too_long"]
-
 BLOCK = 4 << 20
 """Arrow's parser reads so many bytes at a time, and refuses a row that does not end in the block
 after its first."""

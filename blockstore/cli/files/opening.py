@@ -9,8 +9,6 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
-__all__ = ["Advance", "opened", "pack_of"]
-
 Advance = Callable[[float], None]
 
 _CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}

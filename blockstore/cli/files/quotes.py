@@ -19,8 +19,6 @@ import pyarrow as pa
 
 from blockstore.cli.files.opening import opened
 
-__all__ = ["Checked", "Misquoted", "Quotes", "first_fault", "place_of"]
-
 _QUOTE = ord('"')
 _PIECE = 1 << 16
 """Bytes that are judged at once: what is made of them on the way stays in a processor's cache."""

@@ -11,7 +11,7 @@ import os
 import select
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -23,8 +23,6 @@ from blockstore.cli.files.forms import Form, form_of
 from blockstore.cli.files.opening import Advance, pack_of
 from blockstore.errors import Invalid, NoSpace
 from blockstore.format.unreadable import UNREADABLE
-
-__all__ = ["Source", "line_of", "read", "schema_of", "sources"]
 
 STDIN = "-"
 
@@ -180,3 +178,36 @@ def _unreadable(source: Source, error: Exception) -> Exception:
     return Invalid(
         f"{source.name} is no whole {pack} file: {first}; bring it anew, or name it as what it is"
     )
+
+
+class FileRows:
+    """All rows under ``schema``, to be iterated once."""
+
+    def __init__(
+        self, named: Sequence[Source], schema: pa.Schema, nulls: tuple[str, ...], advance: Advance
+    ) -> None:
+        self._named = named
+        self._schema = schema
+        self._nulls = nulls
+        self._advance = advance
+        self._reading: Source | None = None
+        self._before = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for source in self._named:
+            rows = 0
+            for batch in read(source, self._schema, nulls=self._nulls, advance=self._advance):
+                self._reading = source
+                yield batch
+                self._reading = None
+                rows += batch.num_rows
+            self._before += rows
+
+    def placed(self, error: Invalid) -> Invalid:
+        """An error of whoever takes the rows, with the file whose rows were being taken, and the
+        line of a refused one."""
+        if self._reading is None:
+            return Invalid(str(error))
+        line = None if error.row is None else line_of(self._reading, error.row - self._before)
+        where = self._reading.name if line is None else f"{self._reading.name}, line {line}"
+        return Invalid(f"{where}: {error}")

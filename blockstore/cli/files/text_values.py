@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 from blockstore.cli.schema_text import type_name
 from blockstore.format.decimals import exactly
 
-__all__ = ["converted", "decimal", "expected", "first_bad", "is_bytes", "is_plain", "unpacked"]
-
 _TIMED_ZONE = r"(?i)\d\d:\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,4})?", re.IGNORECASE)

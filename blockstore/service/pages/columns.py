@@ -13,8 +13,6 @@ import orjson
 
 from blockstore.service.pages.timeline import Shade, Timeline
 
-__all__ = ["encode"]
-
 K = TypeVar("K", bound=Hashable)
 
 

@@ -8,8 +8,6 @@ import orjson
 
 from blockstore.format.block import BlockMeta
 
-__all__ = ["BlockDetail", "encode_detail"]
-
 _SHOWN = 200
 """Of sources, parents and files so many are named; the rest is counted."""
 

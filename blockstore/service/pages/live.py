@@ -17,14 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.names import DELETION_MARK
 from blockstore.service.pages.detail import BlockDetail
 from blockstore.service.pages.timeline import Sighting, Timeline, timeline_of
 from blockstore.table import Table
 from blockstore.world import World
-
-__all__ = ["LiveTimelines", "detail_of", "look"]
 
 _OBJECT_S = 0.001
 """For so long a look is good, for each object that it listed."""

@@ -21,10 +21,8 @@ from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
 from blockstore.names import is_ulid
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import BlockDetail, encode_detail
-from blockstore.service.pages.serving import MIDDLEWARE, json_answer
+from blockstore.service.pages.responses import MIDDLEWARE, json_answer
 from blockstore.service.pages.timeline import Timeline
-
-__all__ = ["TimelineSource", "answering", "timeline_routes"]
 
 
 class TimelineSource(Protocol):

@@ -28,8 +28,6 @@ from blockstore.lifecycle.listing import Directory, Found, Listing
 from blockstore.lifecycle.states import BlockState, classify
 from blockstore.names import META
 
-__all__ = ["NO_STREAM", "Shade", "Sighting", "Timeline", "TimelineBlock", "timeline_of"]
-
 NO_STREAM = StreamKey((), 0)
 _UNLISTED_MS = 5 * 60 * 1000
 """A live block that a listing lacks was committed after it, unless it is older than this."""

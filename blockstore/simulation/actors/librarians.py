@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from blockstore.care.marking import Marker, MarkKind
-from blockstore.care.verify.examine import examine, list_directory
+from blockstore.care.examine import examine, list_directory
+from blockstore.care.marks import Marker, MarkKind
 from blockstore.errors import BlockstoreError, Conflict, NotFound, VersionExpired
 from blockstore.format.marks import MarkReason
 from blockstore.index.tags import TEMPORARY

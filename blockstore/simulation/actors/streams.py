@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from blockstore.errors import Conflict, Fenced, Indeterminate, Unavailable
 from blockstore.format.block import BlockMeta, Job, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.index.change import Append
 from blockstore.index.epochs import Held, claim
 from blockstore.lifecycle.upload import finish_upload

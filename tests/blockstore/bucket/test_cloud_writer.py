@@ -14,9 +14,7 @@ from blockstore.errors import NoSpace, Unanswered
 
 
 class Receiver:
-    """Takes objects as CloudBucket does; fails as often as told."""
-
-    url = "az://receiver"
+    """Takes objects as CloudBucket does; fails the first ``failures`` times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -28,14 +26,18 @@ class Receiver:
             self.failures -= 1
             raise Unanswered("lost")
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, data: bytes) -> str:
         self.puts.append(data)
         self.fail()
         return "e"
 
-    def put_parts(self, key: str, file: IO[bytes]) -> None:
+    def put_parts(self, file: IO[bytes]) -> None:
         self.multiparts.append(file.read())
         self.fail()
+
+
+def writer_to(receiver: Receiver) -> CloudWriter:
+    return CloudWriter("az://receiver/a", receiver.put, receiver.put_parts)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_small_is_one_put_and_what_is_large_goes_in_parts_from_a_file() -> None:
     receiver = Receiver()
     for size in (0, 10, 11):
-        writer = CloudWriter(receiver, "a")  # type: ignore[arg-type]
+        writer = writer_to(receiver)
         assert writer.write(b"x" * size) == size
         assert receiver.puts == [b"x" * done for done in (0, 10) if done < size]
         writer.close()
@@ -58,7 +60,7 @@ def test_what_is_small_is_one_put_and_what_is_large_goes_in_parts_from_a_file() 
 @pytest.mark.parametrize("size", [3, 30])
 def test_a_close_that_failed_sends_the_same_again(size: int) -> None:
     receiver = Receiver(failures=2)
-    writer = CloudWriter(receiver, "a")  # type: ignore[arg-type]
+    writer = writer_to(receiver)
     writer.write(b"x" * size)
     for _ in range(2):
         with pytest.raises(Unanswered):
@@ -70,7 +72,7 @@ def test_a_close_that_failed_sends_the_same_again(size: int) -> None:
 
 def test_an_abandoned_writer_sends_nothing() -> None:
     receiver = Receiver()
-    writer = CloudWriter(receiver, "a")  # type: ignore[arg-type]
+    writer = writer_to(receiver)
     writer.write(b"x" * 30)
     writer.abort()
     writer.close()
@@ -83,7 +85,7 @@ def test_a_full_temporary_folder_is_called_by_its_name(monkeypatch: pytest.Monke
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.SpooledTemporaryFile", lambda **_: Full())
-    writer = CloudWriter(Receiver(), "a")  # type: ignore[arg-type]
+    writer = writer_to(Receiver())
     with pytest.raises(NoSpace, match="TMPDIR"):
         writer.write(b"x")
 
@@ -102,7 +104,7 @@ def test_a_folder_that_is_full_at_the_end_is_told_and_may_be_aborted(
 
     monkeypatch.setattr("tempfile.SpooledTemporaryFile", lambda **_: Late())
     receiver = Receiver()
-    writer = CloudWriter(receiver, "a")  # type: ignore[arg-type]
+    writer = writer_to(receiver)
     writer.write(b"x")
     with pytest.raises(NoSpace, match="TMPDIR"):
         writer.close()

@@ -32,6 +32,36 @@ def test_every_beginning_of_a_key_is_a_prefix(parts: list[str], length: int) -> 
         assert check_prefix(prefix) == prefix
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        ".",
+        "..",
+        "a/..",
+        "../a",
+        "a/../b",
+        "./a",
+        "a/./b",
+        "a\0b",
+        "\ud800",
+    ],
+)
+def test_a_key_that_leads_elsewhere_is_refused(key: str) -> None:
+    with pytest.raises(Invalid, match="key"):
+        check_key(key)
+
+
+@pytest.mark.parametrize("prefix", ["/", "/a", "../", "a/../", "a/../b", "a//b"])
+def test_a_prefix_that_leads_elsewhere_is_refused(prefix: str) -> None:
+    with pytest.raises(Invalid, match="key"):
+        check_prefix(prefix)
+
+
 @pytest.mark.parametrize("key", ["a" * 1025, "é" * 513, "a/" * 600 + "b"])
 def test_a_key_of_more_than_1024_bytes_is_refused(key: str) -> None:
     with pytest.raises(Invalid, match="at most 1024"):

@@ -21,14 +21,13 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Report, Severity
 from blockstore.care.repair.copies import Copies
 from blockstore.care.verify import verify
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.format.block import BlockMeta, Parent, VisibleBy
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
-from blockstore.format.meta import encode
-from blockstore.format.written import block_meta
+from blockstore.format.meta import encode, load_meta
+from blockstore.format.new_block import block_meta
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft
 from blockstore.index.checkpoint import write_checkpoint

@@ -11,9 +11,9 @@ import pytest
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
-from blockstore.care.build import build_block
 from blockstore.care.replicate import Replicator
 from blockstore.care.ship import Shipper
+from blockstore.care.ship.build import build_block
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.checkpoint import write_checkpoint

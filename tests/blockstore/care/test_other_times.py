@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.care.build import build_block
 from blockstore.care.finding import Check, Severity
-from blockstore.care.repair import Wishes, carry_out, plan_repair
+from blockstore.care.repair import RepairOptions, carry_out, plan_repair
 from blockstore.care.repair.target import Target
 from blockstore.care.ship import Shipper
+from blockstore.care.ship.build import build_block
 from blockstore.care.verify import verify
-from blockstore.compactor.retention import plan_retention
+from blockstore.compactor.clean.retention import plan_retention
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
@@ -73,7 +73,7 @@ def test_verify_names_a_live_block_of_another_time_column_and_repair_writes_it_a
         definition=table.definition,
         catalog=table.catalog,
     )
-    plan = plan_repair(bucket, world, target, Wishes(blocks=(other.ulid,)))
+    plan = plan_repair(bucket, world, target, RepairOptions(blocks=(other.ulid,)))
     assert [done.failed for done in carry_out(bucket, target, plan)] == [False]
     assert verify(bucket, world).findings == ()
     assert table.snapshot().scan(where=JANUARY).to_table()["n"].to_pylist() == [1, 1]

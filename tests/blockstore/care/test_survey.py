@@ -17,7 +17,7 @@ from tests.support.faulty import Call, FaultyBucket
 def test_a_whole_index_is_followed_to_its_end() -> None:
     made = worn()
     found = survey(made.bucket, made.world, every_checkpoint=True)
-    assert (found.is_whole, found.boundary, found.entries, found.checkpoints) == (
+    assert (found.is_complete, found.boundary, found.entries, found.checkpoints) == (
         True,
         0,
         (1, 2, 3, 4, 5, 6, 7),
@@ -33,7 +33,7 @@ def test_behind_a_gap_the_entries_that_can_be_read_are_evidence() -> None:
     made.expire(made.blocks["d"])
     made.bucket.delete([entry_key(7)])
     found = survey(made.bucket, made.world)
-    assert (found.is_whole, found.missing, found.state and found.state.version) == (
+    assert (found.is_complete, found.missing, found.state and found.state.version) == (
         False,
         ((7, 7),),
         6,
@@ -47,10 +47,10 @@ def test_a_checkpoint_bridges_a_gap_and_one_that_is_damaged_does_not() -> None:
     made = worn()
     made.bucket.delete([entry_key(3)])
     found = survey(made.bucket, made.world)
-    assert (found.is_whole, found.base, found.missing) == (True, 5, ((3, 3),))
+    assert (found.is_complete, found.base, found.missing) == (True, 5, ((3, 3),))
     made.bucket.put(checkpoint_key(5), b"garbage")
     found = survey(made.bucket, made.world)
-    assert (found.is_whole, found.state and found.state.version) == (False, 2)
+    assert (found.is_complete, found.state and found.state.version) == (False, 2)
     assert set(found.bad_checkpoints) == {5}
 
 
@@ -68,7 +68,7 @@ def test_a_collection_in_between_is_looked_at_again() -> None:
 
     faulty.after.append(strike)
     found = survey(faulty, made.world)
-    assert (found.is_whole, found.boundary, found.entries) == (True, 6, (7, 8))
+    assert (found.is_complete, found.boundary, found.entries) == (True, 6, (7, 8))
     assert (found.missing, found.damaged) == ((), {})
 
 

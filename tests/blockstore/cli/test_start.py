@@ -77,7 +77,7 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
     modules = loaded("query", flights, sql, *words)
     assert packages(modules).isdisjoint({*HEAVY, "attr", "compactor", "cyclopts", "spark", "ulid"})
     unwanted = {
-        "blockstore.format.chunks",
+        "blockstore.format.block_writer",
         "blockstore.format.encoding",
         "blockstore.index.change",
         "blockstore.index.commit",
@@ -96,7 +96,7 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
         "pyarrow.parquet",
         "blockstore.scan.page_rows",
         "blockstore.reader.cache",
-        "blockstore.reader.query.workers",
+        "blockstore.reader.query.runners.pool",
         "blockstore.reader.tables.tables",
         "rich.console",
         "ssl",

@@ -15,7 +15,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.cli.streams import Output, OutputFailed
-from blockstore.cli.write import write
+from blockstore.cli.verbs.write import write
 from blockstore.operations.writer import Writer
 from tests.blockstore.cli.conftest import Command
 from tests.blockstore.cli.terminal import BINARY

@@ -18,8 +18,8 @@ from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import Corrupt, Invalid, ObjectMissing
 from blockstore.format.block import ChunkFile
-from blockstore.format.chunk_reader import read_part
-from blockstore.format.chunks import BlockWriter, read_batches, read_chunk
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.chunk_reader import read_batches, read_chunk, read_part
 from blockstore.format.definition import Definition
 from blockstore.world import World
 

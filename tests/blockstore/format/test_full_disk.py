@@ -20,7 +20,7 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import NoSpace
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.world import World
 

@@ -14,10 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockstore.errors import Corrupt, NewerFormat
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.metered import Metered
+from blockstore.clock import ManualClock
+from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
 from blockstore.format.block import BlockMeta, ColumnStats
-from blockstore.format.meta import decode, encode, from_dict, to_dict
-from blockstore.format.sources import encode_sources, hash_sources
+from blockstore.format.meta import decode, encode, from_dict, load_meta, to_dict
+from blockstore.format.sources import encode_sources, hash_sources, write_sources
 from blockstore.ids import MAX_ULID
 from tests.blockstore.format.blocks import SHA, A, B, block, chunk, merged
 
@@ -262,3 +265,29 @@ def test_the_hash_of_a_long_list_is_read_under_both_of_its_names(spelling: str) 
     value["compaction"]["sources"][spelling] = "0" * 64
     with pytest.raises(Corrupt, match="the count and hash"):
         decode(json.dumps(value).encode(), ulid=meta.ulid, load_sources=load)
+
+
+def test_a_block_is_loaded_with_one_get() -> None:
+    bucket = Metered(MemoryBucket(ManualClock()))
+    bucket.put(f"{A}/meta.json", encode(block()))
+    assert load_meta(bucket, A) == block()
+    assert bucket.counts["get"] == 1
+
+
+def test_many_sources_are_loaded_from_their_file() -> None:
+    bucket = MemoryBucket(ManualClock())
+    sources = tuple(f"01JD{number:022d}" for number in range(1001))
+    meta = merged(sources=sources)
+    file = write_sources(bucket, meta.ulid, sources)
+    meta = merged(sources=sources, files=(chunk(), file))
+    bucket.put(f"{meta.ulid}/meta.json", encode(meta))
+    assert load_meta(bucket, meta.ulid) == meta
+
+
+def test_a_missing_and_a_misplaced_meta_are_told_apart() -> None:
+    bucket = MemoryBucket(ManualClock())
+    with pytest.raises(ObjectMissing):
+        load_meta(bucket, A)
+    bucket.put(f"{B}/meta.json", encode(block()))
+    with pytest.raises(Corrupt, match="the name of its directory"):
+        load_meta(bucket, B)

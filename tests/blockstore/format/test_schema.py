@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Corrupt, Invalid
-from blockstore.format.definition import Definition
+from blockstore.format.casting import cast_batch
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.fields import NOT_NULL, field_id
 from blockstore.format.schema import (
     adapt,
     canonical,
-    cast_batch,
     deserialize,
-    evolve,
     readable_under,
     serialize,
     with_reserved,

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
-from blockstore.format.definition import Definition
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.fields import FIELD_ID
-from blockstore.format.schema import evolve
 from blockstore.format.types import (
     can_widen,
     canonical_type,

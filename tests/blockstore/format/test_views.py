@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
-from blockstore.format.schema import cast_batch
 
 VIEW, LARGE = pa.list_view(pa.int8()), pa.large_list_view(pa.int8())
 LISTS = [[1], None, [], [2, 3], None]

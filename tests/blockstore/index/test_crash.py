@@ -27,7 +27,7 @@ from blockstore.index.commit_ids import Commits
 from blockstore.index.fold import fold
 from blockstore.index.log import Log, create
 from blockstore.index.read import IndexReader
-from blockstore.index.same_history import Looks, Standing
+from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key, parse_checkpoint
 from blockstore.world import World
@@ -245,7 +245,7 @@ def caught(prepared: dict[str, bytes]) -> str | None:
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look at the entry below sees what most of these faults do: each must be caught without it
     as well."""
-    monkeypatch.setattr(Looks, "look", lambda self, state: Standing.STANDS)
+    monkeypatch.setattr(Looks, "look", lambda self, state: Look.SAME)
 
 
 @pytest.mark.usefixtures("blind")

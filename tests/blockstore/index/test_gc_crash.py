@@ -370,17 +370,13 @@ def no_second_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_boundary_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 of a commit accepts whatever was created."""
-    monkeypatch.setattr(
-        same_history.Looks, "look", lambda self, state: same_history.Standing.STANDS
-    )
+    monkeypatch.setattr(same_history.Looks, "look", lambda self, state: same_history.Look.SAME)
     monkeypatch.setattr(Boundary, "check", lambda self, entry: True)
 
 
 def check_before_create(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 accepts by what was read before."""
-    monkeypatch.setattr(
-        same_history.Looks, "look", lambda self, state: same_history.Standing.STANDS
-    )
+    monkeypatch.setattr(same_history.Looks, "look", lambda self, state: same_history.Look.SAME)
     monkeypatch.setattr(Boundary, "check", lambda self, entry: entry > self.seen)
 
 

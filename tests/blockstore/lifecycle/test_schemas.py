@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta
-from blockstore.format.definition import Definition
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.fields import field_id, required
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
-from blockstore.format.schema import deserialize, evolve
+from blockstore.format.schema import deserialize
 from blockstore.lifecycle.cover import ChosenBlock, cover
 from blockstore.lifecycle.schemas import agreement, derived, fitting_cover, is_mergeable, renumbered
 from tests.blockstore.lifecycle.blocks import block

@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.compactor.change import Compact
 from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.result import merged_block
-from blockstore.format import chunks
+from blockstore.compactor.run.change import Compact
 from blockstore.format.block import Job, VisibleBy
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
@@ -41,13 +42,13 @@ Rows = Counter[tuple[Row, str]]
 @contextmanager
 def small_chunks() -> Iterator[None]:
     """Every writer starts a new chunk after a few rows."""
-    make = chunks.BlockWriter.__init__
+    make = BlockWriter.__init__
 
-    def small(self: chunks.BlockWriter, *args: object, **options: object) -> None:
+    def small(self: BlockWriter, *args: object, **options: object) -> None:
         tiny = {"buffer_bytes": 60, "row_group_rows": 3, "chunk_size": 60}
         make(self, *args, **{**options, **tiny})  # type: ignore[arg-type]
 
-    with mock.patch.object(chunks.BlockWriter, "__init__", small):
+    with mock.patch.object(BlockWriter, "__init__", small):
         yield
 
 
@@ -176,7 +177,7 @@ class Lake:
                 "a block of which nothing is seen stays live"
             )
             for file in block.meta.chunks:
-                rows = chunks.read_chunk(self.bucket, f"{block.ulid}/{file.path}", file)
+                rows = read_chunk(self.bucket, f"{block.ulid}/{file.path}", file)
                 if block.meta.level > 1:
                     assert set(rows["_source"].to_pylist()) <= set(block.meta.sources)
                 keys = rows["key"].to_pylist()

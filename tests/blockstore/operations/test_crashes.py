@@ -20,7 +20,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.format import chunks
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.table import Table
@@ -56,12 +56,12 @@ class Scene:
 @pytest.fixture(autouse=True)
 def two_chunks_a_block() -> Iterator[None]:
     """Four rows make two chunks: what a writer holds is written after every second row."""
-    make = chunks.BlockWriter.__init__
+    make = BlockWriter.__init__
 
-    def small(self: chunks.BlockWriter, *args: object, **options: object) -> None:
+    def small(self: BlockWriter, *args: object, **options: object) -> None:
         make(self, *args, **{**options, "buffer_bytes": 40})  # type: ignore[arg-type]
 
-    with mock.patch.object(chunks.BlockWriter, "__init__", small):
+    with mock.patch.object(BlockWriter, "__init__", small):
         yield
 
 

@@ -17,8 +17,8 @@ import pytest
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.ids import ulid_at
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft

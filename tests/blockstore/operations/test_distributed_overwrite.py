@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import blockstore as bs
-from blockstore.format.chunks import BlockWriter
-from blockstore.format.written import WrittenChunks
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.new_block import WrittenChunks
 from blockstore.index import log as index_log
 from blockstore.operations.access import Access
 from blockstore.operations.distributed_overwrite import (

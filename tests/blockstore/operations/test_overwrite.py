@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import UPLOAD_TIMEOUT_S
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.table import Table

@@ -14,7 +14,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.format.block import VisibleBy
-from blockstore.format.loading import load_meta
+from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.ids import ulid_at
 from blockstore.index.added import AddedBlock

@@ -11,7 +11,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.care.build import build_block
+from blockstore.care.ship.build import build_block
 from blockstore.format.definition import Definition
 from blockstore.table import Table
 from blockstore.world import World

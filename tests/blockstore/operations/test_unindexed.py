@@ -14,9 +14,8 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import Wrapper
-from blockstore.format.loading import load_meta
 from blockstore.format.marks import MarkReason
-from blockstore.format.meta import encode
+from blockstore.format.meta import encode, load_meta
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.lifecycle.catalog import Catalog

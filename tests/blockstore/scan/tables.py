@@ -13,7 +13,7 @@ import pyarrow as pa
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.block import BlockMeta
-from blockstore.format.chunks import BlockWriter
+from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.rows import LiveBlock

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
-from blockstore.format.definition import Definition
-from blockstore.format.schema import evolve
+from blockstore.format.definition import Definition, evolve
 from blockstore.format.statistics import collect
 from blockstore.ids import ulid_at
 from blockstore.index.blocks import Blocks

@@ -11,7 +11,7 @@ import pytest
 from blockstore.errors import Invalid
 from blockstore.service import kinds
 from blockstore.service.config import ConfigFile, Key, Named, Secret, Section
-from blockstore.service.config_text import page, toml_file
+from tests.repo.config_text import page, toml_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from blockstore.bucket import open_bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
 from blockstore.index.boundary import BoundaryCounts
+from blockstore.service.billing import Billed, MonthlyCost, Prices
 from blockstore.service.metrics import (
     BucketRequests,
     Source,
@@ -21,8 +22,6 @@ from blockstore.service.metrics import (
     histogram,
     metrics_route,
 )
-from blockstore.service.prices import MonthlyCost, Prices
-from blockstore.service.requests import Billed
 from blockstore.world import World
 from tests.support.asking import asking
 

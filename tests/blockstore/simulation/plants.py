@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import blockstore.compactor.clean
+import blockstore.compactor.clean.cleaner
 from blockstore.errors import AlreadyExists, BlockstoreError, Unanswered, Unavailable
 from blockstore.format.block import VisibleBy
 from blockstore.index import commit, fold, gc, rules
@@ -91,7 +91,7 @@ def removal_without_a_fresh_look(patch: Patch) -> None:
         ]
         return Removals(decisions=tuple(due), waiting={})
 
-    patch.setattr(blockstore.compactor.clean, "decide_removals", all_due)
+    patch.setattr(blockstore.compactor.clean.cleaner, "decide_removals", all_due)
 
 
 def removal_before_the_horizon(patch: Patch) -> None:
@@ -102,7 +102,7 @@ def removal_before_the_horizon(patch: Patch) -> None:
         judge(self, sight, state, highest_horizon(sight))
 
     patch.setattr(ByIndex, "__init__", by_age)
-    patch.setattr(blockstore.compactor.clean, "horizon_to_raise", lambda sight: None)
+    patch.setattr(blockstore.compactor.clean.cleaner, "horizon_to_raise", lambda sight: None)
 
 
 def discovery_of_accounted_sources(patch: Patch) -> None:
@@ -129,7 +129,7 @@ def discovery_of_accounted_sources(patch: Patch) -> None:
 
     patch.setattr(rules, "_reason_to_leave", careless)
     patch.setattr(fold, "_check_new", blind)
-    patch.setattr(blockstore.compactor.clean, "discoverable", everything)
+    patch.setattr(blockstore.compactor.clean.cleaner, "discoverable", everything)
 
 
 def upload_without_the_look_afterwards(patch: Patch) -> None:

@@ -19,13 +19,14 @@ from blockstore.simulation.run import kind_of, run
 from blockstore.simulation.series import run_series
 from tests.blockstore.simulation.plants import PLANTS
 from tests.support.tally import tally
+from tests.support.tiers import is_fast
 
 STEPS = 2_000
-SEEDS = 128
-LEAST = 100
+SEEDS = 8 if is_fast() else 128
+LEAST = 0 if is_fast() else 100
 """How often each fault, response and error happens in all runs together, or the series proves too
 little."""
-RARELY = 25
+RARELY = 0 if is_fast() else 25
 """The same for each refusal of the index, which needs two to meet."""
 REFUSALS = ("BlockCondemned", "Conflict", "Fenced", "Invalid", "Moved", "block left out: accounted")
 

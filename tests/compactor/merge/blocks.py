@@ -13,7 +13,8 @@ from blockstore.compactor.merge import Merged, MergeInput, MergeOptions, MergeTa
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.result import merged_block
 from blockstore.format.block import BlockMeta, VisibleBy
-from blockstore.format.chunks import BlockWriter, read_chunk
+from blockstore.format.block_writer import BlockWriter
+from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.definition import Definition
 from blockstore.names import object_key
 from blockstore.world import World

@@ -19,8 +19,7 @@ from blockstore.compactor.merge import DamagedInput, MergeInput, chunkrun, spill
 from blockstore.compactor.merge import local as engine
 from blockstore.compactor.merge.codes import carried, with_small_dictionaries
 from blockstore.format.block import BlockMeta
-from blockstore.format.definition import Definition
-from blockstore.format.schema import evolve
+from blockstore.format.definition import Definition, evolve
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
 

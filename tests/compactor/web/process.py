@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 import blockstore as bs
-from blockstore.compactor.status import (
+from blockstore.compactor.process.status import (
     Backlog,
     JobState,
     JobStatus,

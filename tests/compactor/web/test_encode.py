@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import orjson
 
-from blockstore.compactor.status import JobState, Quarantined
+from blockstore.compactor.process.status import JobState, Quarantined
 from blockstore.compactor.web.encode import encode_status
 from blockstore.ids import ulid_at
 from tests.compactor.web.process import NOW_MS, busy, job, status, table_status

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from blockstore.compactor.status import JobState, Quarantined, TableHealth, TableStatus
+from blockstore.compactor.process.status import JobState, Quarantined, TableHealth, TableStatus
 from blockstore.format.block import StreamKey
 from blockstore.service.pages.timeline import Shade
 from tests.blockstore.service.pages.scene import lived_in

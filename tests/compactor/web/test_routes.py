@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 import blockstore.compactor.web
-from blockstore.compactor.status import Quarantined
+from blockstore.compactor.process.status import Quarantined
 from blockstore.compactor.web import routes
 from blockstore.names import object_key
 from blockstore.world import World

@@ -15,7 +15,7 @@ import blockstore as bs
 from blockstore.reader.http.app import application
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Scope, Token, hashed
-from blockstore.reader.setting_values import (
+from blockstore.reader.settings import (
     CacheSettings,
     GatewaySettings,
     HttpSettings,
@@ -23,9 +23,9 @@ from blockstore.reader.setting_values import (
     QuerySettings,
     TableSettings,
 )
+from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
-from blockstore.service.prices import Prices
 from blockstore.service.serving import Server
 from blockstore.world import World
 

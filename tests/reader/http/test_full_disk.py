@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from blockstore.reader.setting_values import QuerySettings
+from blockstore.reader.settings import QuerySettings
 from tests.reader.http.gateways import WRITE, Served, make_lake, serving, settings
 
 SPILLS = "select r, hash(r) as h from range(20000000) t(r) order by h"

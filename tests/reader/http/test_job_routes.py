@@ -247,7 +247,7 @@ def test_an_answer_that_its_form_cannot_write_fails_its_job_with_the_reason(jobs
     ended = until_ended(jobs.http, job)
     assert (ended["state"], ended["error"]["error"]) == ("failed", "invalid")
     assert "the answer cannot be written as json" in ended["error"]["message"]
-    assert "ask for arrow, or cast the columns" in ended["error"]["message"]
+    assert "use arrow, or cast the columns" in ended["error"]["message"]
 
 
 def test_a_running_query_can_be_cancelled(jobs: Served) -> None:

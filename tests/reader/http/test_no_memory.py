@@ -10,7 +10,7 @@ import pytest
 import blockstore as bs
 from blockstore.client import dbapi
 from blockstore.errors import Invalid, NoMemory, Unavailable
-from blockstore.reader.setting_values import QuerySettings
+from blockstore.reader.settings import QuerySettings
 from tests.reader.http.gateways import WRITE, Served, make_lake, serving, settings, until_ended
 
 HOLDS_ALL = "select list(x) as l from range(1000000000) t(x)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.reader.setting_values import JobSettings, TableSettings
+from blockstore.reader.settings import JobSettings, TableSettings
 from tests.reader.http.gateways import Served, csv_of, make_lake, serving, settings, until_ended
 
 CSV = {"Content-Type": "text/csv"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import blockstore as bs
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from tests.reader.http.gateways import make_lake, rows_of, serving, settings
 

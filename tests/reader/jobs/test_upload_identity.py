@@ -14,17 +14,17 @@ import pytest
 
 import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.compactor.clean import Cleaner
+from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.format.definition import Definition
 from blockstore.index.commit_ids import Commits
 from blockstore.index.epochs import claim
 from blockstore.names import job_input_key
+from blockstore.reader.errors import UnknownTable
 from blockstore.reader.jobs.record import Kind, Outcome, Request, State
 from blockstore.reader.jobs.runner import Claimed
 from blockstore.reader.jobs.upload import _check_same, identity_of
 from blockstore.reader.jobs.work import Failed
-from blockstore.reader.refusals import UnknownTable
 from blockstore.table import Table
 from tests.reader.jobs.gateways import (
     GOOD,

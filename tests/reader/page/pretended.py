@@ -17,14 +17,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from blockstore.reader.answer import FORMS
+from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.page import page_routes
 from blockstore.service.serving import SecurityHeaders
 
@@ -217,12 +216,8 @@ class Pretended:
             return problem(400, "invalid_sql", str(error), position=place)
         finally:
             engine.close()
-        out = pa.BufferOutputStream()
-        if form == "parquet":
-            pq.write_table(answer, out)
-        else:
-            FORMS[form](answer.to_reader(max_chunksize=5_000), out)
-        data = out.getvalue().to_pybytes()
+        batches = answer.to_batches(max_chunksize=5_000)
+        data = b"".join(pieces(Form(form), answer.schema, batches))
         parts = (data[place : place + 200_000] for place in range(0, len(data), 200_000))
         return StreamingResponse(
             parts,

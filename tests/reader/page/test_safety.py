@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from blockstore.reader.page.routes import FOLDER
+from blockstore.reader.page import FOLDER
 from tests.reader.page.acts import answered, console, expect, run
 from tests.reader.page.pretended import Pretended, flights, problem
 from tests.support.browser import Visiting

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
-from blockstore.format.definition import Definition
-from blockstore.format.schema import evolve
+from blockstore.format.definition import Definition, evolve
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.view import TableSnapshot

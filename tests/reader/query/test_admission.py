@@ -9,10 +9,9 @@ import pytest
 
 from blockstore.clock import SystemClock
 from blockstore.errors import Invalid
-from blockstore.reader.query.admission import Admission, Turn
-from blockstore.reader.query.budget import Budget, Capacity
+from blockstore.reader.errors import Busy
+from blockstore.reader.query.admission import Admission, Budget, Capacity, Turn
 from blockstore.reader.query.deadlines import Deadlines
-from blockstore.reader.refusals import Busy
 
 
 def admission(**capacity: object) -> Admission:

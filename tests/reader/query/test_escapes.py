@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import BlockstoreError, Invalid
+from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query import Capacity, Engine
-from blockstore.reader.query.allowed import REFUSED_FUNCTIONS, TABLE_FUNCTIONS
-from blockstore.reader.refusals import BadSql, UnknownTable
+from blockstore.reader.query.sql.allowed import REFUSED_FUNCTIONS, TABLE_FUNCTIONS
 from blockstore.reader.tables import Tables
 from blockstore.table import create
 from blockstore.world import World

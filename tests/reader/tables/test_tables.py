@@ -13,10 +13,10 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.meta import from_dict
 from blockstore.index import rows
 from blockstore.names import BOUNDARY
-from blockstore.reader.refusals import Stale, UnknownTable
+from blockstore.reader.errors import Stale, UnknownTable
 from blockstore.reader.tables import At, Polling, Tables, TableState
 from blockstore.reader.tables.at import at_of_each
-from blockstore.reader.tables.room import Room
+from blockstore.reader.tables.decode_budget import DecodeBudget
 from blockstore.scan.snapshot import Snapshot
 from blockstore.table import open as open_table
 from tests.reader.tables.lakes import Scene
@@ -473,22 +473,22 @@ def test_polling_that_cannot_work_is_refused(keys: dict[str, object], says: str)
         Polling(**keys)  # type: ignore[arg-type]
 
 
-class TestRoom:
+class TestDecodeBudget:
     """What is decoded before somebody asks."""
 
     def test_a_table_gives_back_what_it_held_and_takes_no_more_than_there_is(self) -> None:
-        room = Room(most=10, most_of_one=8)
-        assert not room.swap(0, 9)
-        assert room.swap(0, 8)
-        assert not room.swap(0, 3)
-        assert room.swap(0, 2)
-        assert not room.swap(8, 9)
-        assert room.swap(0, 8)
+        budget = DecodeBudget(most=10, most_of_one=8)
+        assert not budget.swap(0, 9)
+        assert budget.swap(0, 8)
+        assert not budget.swap(0, 3)
+        assert budget.swap(0, 2)
+        assert not budget.swap(8, 9)
+        assert budget.swap(0, 8)
 
     def test_tables_beyond_the_room_are_left_to_their_queries(
         self, scene: Scene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(scene.tables, "_room", Room(most=1_000))
+        monkeypatch.setattr(scene.tables, "_budget", DecodeBudget(most=1_000))
         prepared: list[int] = []
         monkeypatch.setattr(Snapshot, "prepare", lambda self: prepared.append(len(self)))
         scene.create("large", range(70))

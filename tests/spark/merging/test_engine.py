@@ -20,12 +20,12 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.pieces import Pieces
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.compactor.verbs import compact
 from blockstore.errors import MissingExtra, Unavailable
 from blockstore.format import BlockMeta
-from blockstore.format.chunks import read_chunk
+from blockstore.format.chunk_reader import read_chunk
 from blockstore.names import object_key
 from blockstore.spark.merging import SparkMergeEngine
 from blockstore.spark.merging.work import Failure
@@ -159,7 +159,7 @@ def test_a_merge_that_takes_its_worker_down_each_time_ends_no_other(
         for number in range(3):
             table.append(pa.table({"k": [number]}), labels={"s": label})
     engine = SparkMergeEngine(pieces=PoisonedPieces("a", memory=memory), session=spark_session)
-    with pytest.raises(Unavailable, match="failed on Spark until it gave up"):
+    with pytest.raises(Unavailable, match="Spark gave up on the merge"):
         compact_once(table, Settings(tier_blocks=2, work_dir=tmp_path / "work"), engine=engine)
     live = sorted(
         (one.meta.labels["s"], one.meta.rows) for one in bs.open(table.url).log.state.blocks
@@ -205,7 +205,8 @@ def test_the_command_of_the_guide_merges_in_a_process_of_its_own(tmp_path: Path)
     before = table.snapshot().scan().to_table().sort_by([("k", "ascending"), ("text", "ascending")])
     url = f"{tmp_path}/table"
     answer = subprocess.run(
-        [str(Path(sys.executable).parent / "blockstore"), "compact", url, "--once", "--engine", "spark"],
+        [str(Path(sys.executable).parent / "blockstore"), "compact", url, "--once", "--engine",
+        "spark"],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip

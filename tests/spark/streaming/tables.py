@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
-from blockstore.compactor.change import Compact
 from blockstore.compactor.merge import MergeInput, MergeOptions, MergeTask
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.result import merged_block
+from blockstore.compactor.run.change import Compact
 from blockstore.format import Properties, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
@@ -25,7 +25,7 @@ from blockstore.lifecycle.upload import finish_upload
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
-from blockstore.spark.streaming.following import Window
+from blockstore.spark.streaming.follower import Window
 from blockstore.table import Table
 from blockstore.world import World
 

@@ -15,14 +15,14 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, Invalid
-from blockstore.spark import appending
-from blockstore.spark.commit import commit
-from blockstore.spark.options import WriteOptions
-from blockstore.spark.planning import plan_write
 from blockstore.spark.streaming import batch
 from blockstore.spark.streaming.batch import foreach_batch
-from blockstore.spark.task import write_task
-from blockstore.spark.written import Written
+from blockstore.spark.writing import dataframe
+from blockstore.spark.writing.commit import commit
+from blockstore.spark.writing.options import WriteOptions
+from blockstore.spark.writing.prepare import plan_write
+from blockstore.spark.writing.result import Written
+from blockstore.spark.writing.task import write_task
 from blockstore.world import World
 
 SCHEMA = StructType([StructField("id", LongType())])
@@ -41,7 +41,7 @@ def run(df: Any, options: WriteOptions, *, tune: bool, cluster: bool) -> Written
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(appending, "run", run)
+    monkeypatch.setattr(dataframe, "run", run)
     return f"{tmp_path}/table"
 
 
@@ -55,9 +55,9 @@ def other_commits_first(monkeypatch: pytest.MonkeyPatch, url: str, number: int, 
     order."""
 
     def late(*args: Any, **options: Any) -> Written:
-        monkeypatch.setattr(batch, "append", appending.append)
+        monkeypatch.setattr(batch, "append", dataframe.append)
         foreach_batch(url, stream="s")(frame(*rows), number)
-        return appending.append(*args, **options)
+        return dataframe.append(*args, **options)
 
     monkeypatch.setattr(batch, "append", late)
 
@@ -76,7 +76,7 @@ def test_a_batch_that_a_later_one_overtook_is_refused_and_not_taken_for_done(
     write = foreach_batch(url, stream="s")
     write(frame(0), 0)
     other_commits_first(monkeypatch, url, 7, 700)
-    with pytest.raises(Conflict, match=r"batch 5 .*has its batch 7 already.*nothing was written"):
+    with pytest.raises(Conflict, match=r"contains batch 7 .*so batch 5 was not written"):
         write(frame(500), 5)
     assert ids(url) == [0, 700]
 

@@ -8,7 +8,7 @@ from blockstore.errors import Invalid
 from blockstore.spark.streaming.options import (
     Start,
     StreamStart,
-    asks_for_a_stream,
+    is_stream,
     sink_options,
     source_options,
 )
@@ -69,7 +69,7 @@ def test_every_source_option_is_read_whatever_its_case() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "no table is named"),
+        ({}, "no table URL is given"),
         ({**URL, "start": "yesterday"}, "start='yesterday': expected snapshot, earliest, latest"),
         ({**URL, "start": "0"}, "start='0': expected a whole number of at least 1"),
         ({**URL, "on_removal": "go"}, "on_removal='go': expected stop or ignore"),
@@ -99,5 +99,5 @@ def test_a_sink_refuses_options_that_would_break_its_promise(name: str) -> None:
 
 
 def test_only_options_that_reads_lack_make_it_a_stream() -> None:
-    assert asks_for_a_stream({**URL, "Start": "latest"})
-    assert not asks_for_a_stream({**URL, "columns": "a", "where": "a > 1"})
+    assert is_stream({**URL, "Start": "latest"})
+    assert not is_stream({**URL, "columns": "a", "where": "a > 1"})

@@ -52,5 +52,5 @@ def test_a_position_is_a_text_and_comes_back_from_it(position: Position, text: s
     ],
 )
 def test_an_offset_of_another_source_is_refused_with_the_way_out(offset: dict[str, object]) -> None:
-    with pytest.raises(Corrupt, match="checkpoint location of its own"):
+    with pytest.raises(Corrupt, match="new checkpoint location"):
         Position.from_json(offset)

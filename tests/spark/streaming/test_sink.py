@@ -14,7 +14,7 @@ import blockstore as bs
 from blockstore.errors import Conflict, Invalid, Unavailable
 from blockstore.spark.source import BlockstoreSource
 from blockstore.spark.streaming import sink
-from blockstore.spark.streaming.sink import BatchAnswer, BatchWriter
+from blockstore.spark.streaming.sink import BatchResult, BatchWriter
 
 SCHEMA = StructType([StructField("id", LongType())])
 QUERY = "6c0a0f1e-0000-0000-0000-000000000000"
@@ -83,7 +83,7 @@ def test_a_batch_below_the_last_is_refused_and_not_taken_for_done(url: str) -> N
     for batch in range(3):
         writer(url).commit(answers(url, [batch]), batch)
     with pytest.raises(
-        Conflict, match=r"batch 1 .*has its batch 2 already.*checkpoint was set back"
+        Conflict, match=r"contains batch 2 .*so batch 1 was not written.*checkpoint was set back"
     ):
         writer(url).commit(answers(url, [99]), 1)
     assert ids(url) == [0, 1, 2]
@@ -108,7 +108,7 @@ def test_a_table_that_is_altered_between_writing_and_committing_takes_the_rows_a
 
 
 def test_answers_that_are_not_ours_end_the_batch_before_it_is_visible(url: str) -> None:
-    with pytest.raises(Unavailable, match=r"1 are not ours.*restart the query"):
+    with pytest.raises(Unavailable, match=r"1 are not from this writer.*restart the query"):
         writer(url).commit([*answers(url, [1]), None], 0)
     with pytest.raises(bs.NotFound):
         bs.open(url)
@@ -141,5 +141,5 @@ def test_a_task_that_is_not_told_its_query_refuses_to_write(
 
 def test_an_answer_carries_the_plan_under_which_its_task_wrote(url: str) -> None:
     (answer,) = answers(url, [1])
-    assert isinstance(answer, BatchAnswer)
+    assert isinstance(answer, BatchResult)
     assert answer.plan.ulid in {path.name for path in Path(url).iterdir()}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import Conflict, Invalid
 from blockstore.spark.streaming.options import source_options
@@ -163,5 +163,5 @@ def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(
     bs.open(table.url).alter(widen={"v": pa.float64()})
     bs.open(table.url).append(pa.table({"id": [1], "v": [value]}))
     then = reader.latestOffset(first, reader.getDefaultReadLimit())
-    with pytest.raises(Invalid, match="start the query again"):
+    with pytest.raises(Invalid, match="restart the query"):
         [batch for part in reader.partitions(first, then) for batch in reader.read(part)]

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 import blockstore as bs
 from blockstore import spark as bs_spark
-from blockstore.compactor.once import compact_once
+from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from tests.support.streams import run_to_end
 
@@ -138,7 +138,7 @@ def test_for_each_batch_appends_once_under_the_query_and_refuses_a_name_that_is_
     named = f"{tmp_path}/named"
     run(rows, "first", bs_spark.foreach_batch(named, stream="mine"))
     assert jobs(named) == [("stream/mine", 0), ("stream/mine", 1)]
-    with pytest.raises(StreamingQueryException, match=r"has its batch 1 already.*another name"):
+    with pytest.raises(StreamingQueryException, match=r"already contains batch 1.*another name"):
         run(rows, "other", bs_spark.foreach_batch(named, stream="mine"))
 
 

@@ -13,7 +13,7 @@ from sys import executable
 
 import pytest
 
-from blockstore.service.pages.serving import STATIC
+from blockstore.service.pages.responses import STATIC
 
 ROOT = Path(__file__).parents[4]
 VENDOR = STATIC / "vendor"
@@ -62,6 +62,9 @@ def test_the_wheel_holds_the_pages(tmp_path: Path) -> None:
     made = run([executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)  # fmt: skip
     assert made.returncode == 0, made.stderr
     names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
-    for path in sorted(STATIC.rglob("*")) + sorted((ROOT / "compactor/web/static").iterdir()):
-        if path.is_file():
-            assert str(path.relative_to(ROOT)) in names
+    pages = [(STATIC, "blockstore/service/pages/static")]
+    pages += [(ROOT / room / "static", f"blockstore/{room}/static") for room in ("compactor/web", "reader/page")]  # fmt: skip
+    for folder, packed in pages:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                assert f"{packed}/{path.relative_to(folder)}" in names

@@ -1,0 +1,444 @@
+"""Upload finished blocks from a folder, where a device writes offline, to a table.
+
+Invariants:
+- The oldest block first. Chunks, then meta.json, then the checks of R3, then the index entry, in the
+  order of an append and with its code.
+- Each row counts once, whatever process was killed and however often a block is shipped. A block
+  whose sources the table accounts for is not sent again. One that is stored there complete is
+  finished, not written again. One that a mark refused is uploaded under a new ULID that keeps its
+  source, and the folder's state remembers the name.
+- A damaged block is refused by name before any byte of it is visible; so is a block that the table
+  could never show. The others continue. An error of the store (no response, no permission, no
+  space) stops the pass; the next one continues from there.
+- Nothing is sent twice that is stored in the bucket with its size and SHA-256.
+- A block above the horizon is published; one at or below it is left to discovery; one at or below
+  the floor is uploaded and reported to a person (protocol 3.6).
+- A block is deleted from the folder only if that was requested, and only after it is durable in the
+  table and recorded as such.
+- The folder's record is compared with the table before it is trusted (``state.py``).
+- Nothing is shipped to a place without a table, and nothing is deleted from the folder for a table
+  that is gone (``unindexed.py``).
+
+Works with create-if-absent or without: a store with PUT, GET and LIST has tables without an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from blockstore.bucket.api import Bucket
+from blockstore.care.examine import examine, list_directory
+from blockstore.care.marks.adopted import adopted_name
+from blockstore.care.ship.finished import FinishedBlocks
+from blockstore.care.ship.state import CheckedLines, Sent, ShipperState, check_lines, load, save
+from blockstore.care.ship.unindexed import UnindexedTarget
+from blockstore.care.transfer import Advance, holds, patient, place, send_file, sizes_in
+from blockstore.errors import (
+    AccessDenied,
+    BlockCondemned,
+    BoundaryLost,
+    Conflict,
+    Corrupt,
+    Fenced,
+    HistoryReplaced,
+    Indeterminate,
+    Invalid,
+    NotFound,
+    ObjectMissing,
+)
+from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
+from blockstore.format.meta import encode, load_meta
+from blockstore.ids import ulid_at, ulid_time_ms
+from blockstore.index.log import Log
+from blockstore.index.state import State
+from blockstore.lifecycle.listing import Directory, list_directories, look
+from blockstore.lifecycle.upload import finish_upload, in_time, resume, successor
+from blockstore.names import META, SHIPPER_STATE
+from blockstore.operations.append import publish
+from blockstore.world import World
+
+_REFUSALS = (Corrupt, Invalid, Conflict, Indeterminate)
+"""Errors that refuse one block, and leave the others."""
+_THE_STORES = (AccessDenied, BoundaryLost, Fenced, HistoryReplaced)
+"""Errors that would refuse every block."""
+_UPLOADS = 5
+_SKEW_MS = 24 * 3600 * 1000
+"""A merge is younger than its sources, by clocks that may be wrong by this much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedBlock:
+    """A block of the folder that is now durable in the table."""
+
+    ulid: str
+    stored_ulid: str
+    """Its name in the table."""
+    rows: int
+    bytes: int
+    version: int | None = None
+    """The index entry that shows it; None if it becomes visible by its age, or by a person."""
+    already: bool = False
+    """The table had its rows before this pass."""
+    late: bool = False
+    """It is at or below the table's floor, and is not shown until a person decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedBlock:
+    """A block that stays in the folder, or, if ``late``, is in the table and not shown."""
+
+    ulid: str
+    reason: str
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShipReport:
+    """The result of one pass."""
+
+    shipped: tuple[ShippedBlock, ...] = ()
+    refused: tuple[RefusedBlock, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    """Directories without a meta.json: still being written."""
+    removed: tuple[str, ...] = ()
+    """Blocks deleted from the folder, because they are durable in the table."""
+
+
+class _Stop(Exception):
+    """The table's index is damaged; the cause says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Durable:
+    """A block of the folder whose rows the table holds."""
+
+    meta: BlockMeta
+    stored_ulid: str
+    block: BlockMeta | None
+    """The block as stored there; None if the table accounted for its rows before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pass:
+    """What is known of the table when a pass begins."""
+
+    state: State | None
+    held: Mapping[str, str] = field(default_factory=dict)
+    """For a table without an index, if the folder has no state or a wrong one: each source and the
+    block that holds it."""
+    checked: CheckedLines = field(default_factory=CheckedLines)
+    """The state's lines, compared with the table."""
+    lost: frozenset[str] = frozenset()
+    """Blocks recorded as shipped that are not in the table; a person decides whether to ship them
+    again."""
+
+
+class Shipper:
+    """Ships from one folder to one table.
+
+    Keep it between passes: it caches what it read of the index.
+    """
+
+    def __init__(
+        self, folder: Bucket, target: Bucket, world: World, *, remove_shipped: bool = False
+    ) -> None:
+        if place(folder) == place(target):
+            raise Invalid(f"{target.url} is the folder itself: name the table to ship to")
+        self._blocks = FinishedBlocks(folder)
+        self._blocks.check()
+        self._bucket = patient(target, world)
+        self._table = place(target)
+        self._world = world
+        self._log: Log | None = None
+        self._unindexed = UnindexedTarget(self._bucket, world)
+        self._remove = remove_shipped
+
+    def waiting_bytes(self) -> int:
+        """Return the size of the blocks that are not recorded as shipped, for a progress bar."""
+        state = load(self._blocks.bucket) or ShipperState()
+        sent = state.sent_to(self._table)
+        return sum(
+            found.size
+            for ulid, directory in self._blocks.directories().items()
+            if ulid not in sent and META in directory.objects
+            for found in directory.objects.values()
+        )
+
+    def once(self, advance: Advance = lambda _: None) -> ShipReport:
+        """Ship the blocks that are finished now.
+
+        Raises the error that stops the pass; the next pass continues from there.
+        """
+        directories = self._blocks.directories()
+        finished = {ulid: one for ulid, one in directories.items() if META in one.objects}
+        remembered = load(self._blocks.bucket)
+        state = (remembered or ShipperState()).only(directories)
+        known = self._look(finished, state, rebuild=remembered is None)
+        state = state.without(self._table, known.checked.gone - known.lost)
+        shipped: list[ShippedBlock] = []
+        refused: list[RefusedBlock] = []
+        adopted: list[str] = []
+        for ulid, directory in finished.items():
+            sent = state.sent_to(self._table).get(ulid)
+            if sent is None:
+                try:
+                    block = self._shown(self._durable(directory, known, advance), known.state)
+                except _Stop as stop:
+                    raise stop.__cause__ or stop from None
+                except _REFUSALS as error:
+                    if isinstance(error, _THE_STORES):
+                        raise
+                    refused.append(RefusedBlock(ulid=ulid, reason=str(error)))
+                    continue
+                sent = Sent(stored_ulid=block.stored_ulid, late=block.late)
+                state = state.with_sent(self._table, ulid, sent)
+                save(self._blocks.bucket, state)
+                shipped.append(block)
+            if ulid in known.lost:
+                refused.append(RefusedBlock(ulid=ulid, reason=_lost(sent)))
+            if sent.late and self._was_adopted(sent.stored_ulid, known.state):
+                sent = replace(sent, late=False)
+                state = state.with_sent(self._table, ulid, sent)
+                save(self._blocks.bucket, state)
+                adopted.append(ulid)
+            if sent.late:
+                refused.append(RefusedBlock(ulid=ulid, reason=_too_late(sent), late=True))
+        return ShipReport(
+            shipped=tuple(shipped),
+            refused=tuple(refused),
+            unfinished=tuple(
+                sorted(directories.keys() - finished.keys() - state.sent_to(self._table).keys())
+            ),
+            removed=self._take_away(
+                directories,
+                state,
+                known.checked.there.union(adopted, (one.ulid for one in shipped)),
+            ),
+        )
+
+    def _look(
+        self, finished: Mapping[str, Directory], state: ShipperState, *, rebuild: bool
+    ) -> _Pass:
+        log = self._log or Log(self._bucket, self._world)
+        try:
+            self._log = log.follow()
+        except NotFound as error:
+            self._log = None
+            new = finished.keys() - state.sent_to(self._table).keys()
+            if new or (self._remove and finished):
+                self._unindexed.begin(error)
+            checked = self._check_lines(state, None)
+            wanted = checked.gone | (new if rebuild else set())
+            held = self._held(min(wanted)) if wanted else {}
+            lost = frozenset(
+                ulid for ulid in checked.gone if not held.keys() >= {*self._sources(ulid)}
+            )
+            return _Pass(state=None, held=held, checked=checked, lost=lost)
+        checked = self._check_lines(state, self._log.state)
+        return _Pass(state=self._log.state, checked=checked, lost=checked.gone & checked.forgotten)
+
+    def _check_lines(self, state: ShipperState, index: State | None) -> CheckedLines:
+        lines = state.sent_to(self._table)
+        return check_lines(
+            self._bucket, self._world, lines, self._sources, index, removing=self._remove
+        )
+
+    def _sources(self, ulid: str) -> tuple[str, ...]:
+        """Return the sources of a block of the folder; its own name if they cannot be read."""
+        try:
+            return load_meta(self._blocks.reader, ulid).sources
+        except Corrupt:
+            return (ulid,)
+
+    def _held(self, oldest: str) -> Mapping[str, str]:
+        """Return the holder of each source in a table without an index.
+
+        Only blocks are read that can hold a source from ``oldest`` on.
+        """
+        first = ulid_at(max(0, ulid_time_ms(oldest) - _SKEW_MS))
+        found = look(
+            self._bucket,
+            self._world,
+            list_directories(self._bucket),
+            skip=lambda ulid: ulid < first,
+        )
+        metas = [one.meta for one in found.values() if one.meta is not None and one.damage is None]
+        return {source: meta.ulid for meta in metas for source in meta.sources}
+
+    def _durable(self, directory: Directory, known: _Pass, advance: Advance) -> _Durable:
+        """Make one block durable in the table, unless the table has its rows already."""
+        meta = self._blocks.load(directory)
+        self._check_wanted(meta, known.state)
+        holder = _holder(meta, known)
+        if holder is not None:
+            return _Durable(meta=meta, stored_ulid=holder, block=None)
+        block = self._uploaded(meta, advance)
+        return _Durable(meta=meta, stored_ulid=block.ulid, block=block)
+
+    def _shown(self, durable: _Durable, state: State | None) -> ShippedBlock:
+        """Publish a durable block, if that is the writer's task.
+
+        Raises _Stop for a damaged index, which would refuse every block.
+        """
+        block, meta = durable.block, durable.meta
+        shipped = ShippedBlock(
+            ulid=meta.ulid,
+            stored_ulid=durable.stored_ulid,
+            rows=meta.rows,
+            bytes=meta.bytes,
+            already=block is None,
+        )
+        if block is None:
+            return shipped
+        if state is not None and any(map(state.below_floor, (block.ulid, *block.sources))):
+            return replace(shipped, late=True)
+        if block.level > 1 or self._log is None:
+            return shipped
+        try:
+            published = publish(self._bucket, self._world, self._log, block)
+        except Corrupt as error:
+            raise _Stop from error
+        return replace(
+            shipped,
+            stored_ulid=published.ulid or block.ulid,
+            version=published.version,
+            already=published.already,
+        )
+
+    def _check_wanted(self, meta: BlockMeta, state: State | None) -> None:
+        """Raise Invalid for a block that the table could never show."""
+        if meta.visible_by is VisibleBy.INDEX:
+            raise Invalid(
+                f"block {meta.ulid} belongs to a transaction and is visible only by an index entry, "
+                "which this folder does not have: copy the table that it belongs to with 'blockstore "
+                "replicate', or write its rows again"
+            )
+        if state is None:
+            contradiction = self._unindexed.why_not(meta.schema)
+            if contradiction is not None:
+                raise Invalid(
+                    f"block {meta.ulid} does not fit the blocks in {self._bucket.url}: "
+                    f"{contradiction}; build it again with the table's definition (--like), or ship "
+                    "it to another table"
+                )
+            return
+        if meta.time_column != state.definition.time_column:
+            raise Invalid(
+                f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
+                f"{state.definition.time_column!r}: build its rows again with the table's definition "
+                "(--like)"
+            )
+        if state.definition.id_of(meta.schema) is None:
+            raise Invalid(
+                f"block {meta.ulid} has a schema that the table does not know, expected one of the "
+                f"{len(state.definition.schemas)} of its definition: build it again with the table's "
+                "definition (--like), or alter the table"
+            )
+
+    def _uploaded(self, meta: BlockMeta, advance: Advance) -> BlockMeta:
+        """Upload the folder's block ``meta`` and return the block that holds its rows (R3)."""
+        origin, begun_ms = meta.ulid, self._world.clock.now_ms()
+        self._blocks.verify(meta, origin)
+        there = sizes_in(self._bucket, origin)
+        try:
+            if META in there:
+                self._check_same(meta)
+                durable = resume(self._bucket, self._world, origin)
+                if durable is not None:
+                    return durable
+        except BlockCondemned:
+            meta, there = self._successor(meta), {}
+        for _ in range(_UPLOADS):
+            self._send(meta, origin, there, advance)
+            try:
+                return finish_upload(
+                    self._bucket, self._world, in_time(self._bucket, self._world, meta, begun_ms)
+                )
+            except BlockCondemned as error:
+                condemned, begun_ms = error, self._world.clock.now_ms()
+                meta, there = self._successor(meta), {}
+        raise condemned
+
+    def _check_same(self, meta: BlockMeta) -> None:
+        """Raise Conflict if the table has another block under this name."""
+        try:
+            if encode(load_meta(self._bucket, meta.ulid)) == encode(meta):
+                return
+        except ObjectMissing:
+            return  # removed since it was listed: its upload is finished, or repeated
+        raise Conflict(
+            f"block {meta.ulid} in the table differs from the one in this folder: build its rows "
+            "again; two devices must not share a folder or a source of randomness"
+        )
+
+    def _successor(self, refused: BlockMeta) -> BlockMeta:
+        return successor(refused, self._world.ids.ulid(), self._world.clock.now_ms())
+
+    def _send(
+        self, meta: BlockMeta, origin: str, there: Mapping[str, int], advance: Advance
+    ) -> None:
+        """Send the files of the folder's block ``origin`` that are not stored under ``meta``'s name
+        yet."""
+
+        def send(file: ChunkFile) -> None:
+            if holds(self._bucket, meta.ulid, file, there.get(file.path)):
+                advance(file.bytes)
+                return
+            send_file(
+                self._blocks.reader,
+                self._bucket,
+                origin,
+                file,
+                stored_ulid=meta.ulid,
+                advance=advance,
+            )
+
+        self._world.pool.map(send, meta.files)
+
+    def _was_adopted(self, ulid: str, state: State | None) -> bool:
+        """Return whether a person has adopted a late block: its mark names the new write, and the
+        table has that."""
+        name = adopted_name(examine(self._bucket, list_directory(self._bucket, ulid)).mark)
+        return state is not None and name is not None and bool(state.accounted.held([name]))
+
+    def _take_away(
+        self, directories: Mapping[str, Directory], state: ShipperState, durable: frozenset[str]
+    ) -> tuple[str, ...]:
+        """Delete from the folder what is durable in the table, if that was requested."""
+        if not self._remove:
+            return ()
+        sent = state.sent_to(self._table)
+        gone = tuple(ulid for ulid in directories if ulid in durable and not sent[ulid].late)
+        for ulid in gone:
+            self._blocks.delete(directories[ulid])
+        save(self._blocks.bucket, state.only(directories.keys() - set(gone)))
+        return gone
+
+
+def _holder(meta: BlockMeta, known: _Pass) -> str | None:
+    """Return the block, or its name, that already accounts for all sources of ``meta``."""
+    sources = meta.sources
+    if known.state is not None and len(known.state.accounted.held(sources)) == len(sources):
+        return meta.ulid
+    holders = {known.held.get(source) for source in sources}
+    holder = holders.pop() if len(holders) == 1 else None
+    # A block stored under its own name is checked completely (R3) before it is trusted.
+    return holder if holder != meta.ulid else None
+
+
+def _lost(sent: Sent) -> str:
+    return (
+        f"block {sent.stored_ulid} was shipped, but the table does not have it now, and no other "
+        "block is known to hold its rows: if the table was lost, delete "
+        f"{SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block was "
+        "removed from the table on purpose, delete it here"
+    )
+
+
+def _too_late(sent: Sent) -> str:
+    return (
+        f"block {sent.stored_ulid} was uploaded, but it is at or below the table's floor: it is too "
+        "late to distinguish it from a write that was removed, so readers do not see it; accept its "
+        "rows with 'blockstore repair URL --adopt ULID'"
+    )

@@ -1,0 +1,202 @@
+"""The folder's state: what was shipped from it, where to, and whether the table still has it.
+
+Rules of ``blockstore.shipper.json``:
+- It is replaced as a whole, atomically, after each block. A process that dies between a block and
+  its line ships nothing twice: the bucket knows the block's sources.
+- It contains the SHA-256 of its content. A damaged one counts as none, with a warning in the log:
+  the bucket is asked again for what it recorded.
+- It is kept by table, so that one folder can serve two, and only about blocks that are still in the
+  folder. A newer version is refused, not overwritten.
+
+Rules for comparing it with the table, which may be lost or made again at the same URL:
+- With an index a line is trusted if the table accounts for the block's sources, if it may have
+  forgotten them (the block is at or below the floor), or if the table has the block. A line that is
+  not trusted is dropped, and the block is shipped again. What was removed on purpose is accounted
+  for, so nothing comes back.
+- Without an index a line is only checked before a deletion. If the block is gone, the line is
+  dropped where other blocks hold its rows. Otherwise a lost table cannot be distinguished from a
+  block that a person removed: the line stays, and the block is reported.
+- The floor alone never allows a deletion: the table must account for the block, or have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
+from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
+from blockstore.format.document import Document, parse
+from blockstore.format.features import FORMAT_VERSION, refuse_newer
+from blockstore.index.state import State
+from blockstore.names import SHIPPER_STATE, is_ulid, meta_key
+from blockstore.world import World
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A block that is durable in the table."""
+
+    stored_ulid: str
+    """Its name there; a new one if its upload was refused and repeated."""
+    late: bool = False
+    """It is at or below the table's floor: a person decides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShipperState:
+    """Everything that was shipped, by table and by block."""
+
+    tables: Mapping[str, Mapping[str, Sent]] = field(default_factory=dict)
+
+    def sent_to(self, table: str) -> Mapping[str, Sent]:
+        """Return what was shipped to a table."""
+        return self.tables.get(table, {})
+
+    def with_sent(self, table: str, ulid: str, sent: Sent) -> ShipperState:
+        """Return the state with a block that is durable in a table."""
+        return replace(self, tables={**self.tables, table: {**self.sent_to(table), ulid: sent}})
+
+    def without(self, table: str, ulids: Collection[str]) -> ShipperState:
+        """Return the state without these lines of a table."""
+        kept = {ulid: sent for ulid, sent in self.sent_to(table).items() if ulid not in ulids}
+        return replace(self, tables={**self.tables, table: kept}) if ulids else self
+
+    def only(self, there: Collection[str]) -> ShipperState:
+        """Return the state without blocks that are no longer in the folder."""
+        kept = {
+            table: {ulid: sent for ulid, sent in blocks.items() if ulid in there}
+            for table, blocks in self.tables.items()
+        }
+        return replace(self, tables={table: blocks for table, blocks in kept.items() if blocks})
+
+
+def load(folder: Bucket) -> ShipperState | None:
+    """Read the folder's state; None if there is none, or if it is damaged.
+
+    Raises NewerFormat.
+    """
+    try:
+        data = folder.get(SHIPPER_STATE).data
+    except ObjectMissing:
+        return None
+    try:
+        return _decode(data, f"{SHIPPER_STATE} of {folder.url}")
+    except NewerFormat:
+        raise
+    except Corrupt as error:
+        _logger.warning("%s: checking in the bucket what was shipped", error)
+        return None
+
+
+def save(folder: Bucket, state: ShipperState) -> None:
+    """Replace the folder's state."""
+    folder.put(SHIPPER_STATE, _encode(state))
+
+
+def _encode(state: ShipperState) -> bytes:
+    tables = {
+        table: {ulid: _sent_json(sent) for ulid, sent in sorted(blocks.items())}
+        for table, blocks in sorted(state.tables.items())
+    }
+    value = {"version": FORMAT_VERSION, "tables": tables}
+    return orjson.dumps({**value, "sha256": _digest(tables)}, option=orjson.OPT_INDENT_2)
+
+
+def _sent_json(sent: Sent) -> dict[str, object]:
+    return {"as": sent.stored_ulid, **({"late": True} if sent.late else {})}
+
+
+def _decode(data: bytes, subject: str) -> ShipperState:
+    document = parse(data, subject)
+    refuse_newer(document.integer("version", low=1), subject)
+    listed = document.document("tables")
+    tables = {table: _sent(listed.document(table)) for table in listed.names()}
+    if document.text("sha256") != _digest(document.raw("tables")):
+        document.fail("sha256", "that of the content: it was edited or truncated")
+    return ShipperState(tables=tables)
+
+
+def _sent(blocks: Document) -> dict[str, Sent]:
+    found = {}
+    for ulid in blocks.names():
+        if not is_ulid(ulid):
+            blocks.fail(ulid, "a block's ULID as its name")
+        sent = blocks.document(ulid)
+        found[ulid] = Sent(stored_ulid=sent.ulid("as"), late=sent.flag("late", False))
+    return found
+
+
+def _digest(tables: object) -> str:
+    return hashlib.sha256(orjson.dumps(tables, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedLines:
+    """The lines of one table, compared with it."""
+
+    there: frozenset[str] = frozenset()
+    """The table confirms them."""
+    gone: frozenset[str] = frozenset()
+    """The table was checked and does not have them."""
+    forgotten: frozenset[str] = frozenset()
+    """The index may have forgotten them: they are at or below its floor."""
+
+
+def check_lines(
+    bucket: ReadBucket,
+    world: World,
+    lines: Mapping[str, Sent],
+    sources_of: Callable[[str], tuple[str, ...]],
+    state: State | None,
+    *,
+    removing: bool,
+) -> CheckedLines:
+    """Compare the lines with the table in ``bucket``.
+
+    What the index accounts for costs no request, anything else at most one HEAD.
+
+    Args:
+        bucket: the table.
+        world: the threads for the requests.
+        lines: what was shipped to it, by block.
+        sources_of: returns the sources of a block of the folder.
+        state: the state of the table's index; None if it has none.
+        removing: whether confirmed blocks will be deleted from the folder.
+    """
+    there: set[str] = set()
+    forgotten: set[str] = set()
+    unknown: list[str] = []
+    for ulid, sent in lines.items():
+        if state is not None:
+            # A level-1 block is its own source: its meta.json need not be read.
+            sources = (ulid,) if ulid in state.accounted else sources_of(ulid)
+            if len(state.accounted.held(sources)) == len(sources):
+                there.add(ulid)
+                continue
+            if any(map(state.below_floor, (sent.stored_ulid, *sources))):
+                forgotten.add(ulid)
+        if (removing and not sent.late) or (state is not None and ulid not in forgotten):
+            unknown.append(ulid)
+    stored = {
+        ulid
+        for ulid, found in zip(
+            unknown,
+            world.pool.map(
+                lambda ulid: is_there(bucket, meta_key(lines[ulid].stored_ulid)), unknown
+            ),
+            strict=True,
+        )
+        if found
+    }
+    return CheckedLines(
+        there=frozenset(there | stored),
+        gone=frozenset({*unknown} - stored),
+        forgotten=frozenset(forgotten),
+    )

@@ -1,0 +1,72 @@
+"""The verbs of the foundation: their names, and the sentence that the overview shows for each.
+
+A verb is one module of this package, with one function of the verb's name. ``load`` imports it when
+it is used. The verbs of the compactor and the reader are listed in ``cli/rooms.py``; this module and
+the verbs import neither of the two. Only names and sentences are here, so that ``--help`` loads no
+engine.
+
+Example::
+
+    load("ls")("lake/flights", json=True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+__all__ = ["OTHER_NAMES", "READS", "VERBS", "load"]
+
+VERBS = {
+    "demo": "Make a small lake to try, and show what a table can do.",
+    "create": "Define a table.",
+    "alter": "Add or widen columns, set properties.",
+    "write": "Append files as one block: all of them or none.",
+    "overwrite": "Replace rows by the rows of files, in one version.",
+    "delete": "Delete the rows for which a condition is true.",
+    "revert": "Undo writes: hide all of their rows.",
+    "restore": "Go back to an earlier version, in one new version.",
+    "tag": "Keep a version readable under a name.",
+    "untag": "Remove a tag.",
+    "ls": "List the tables of a lake, or the blocks of a table.",
+    "inspect": "Show a table's blocks with their state, labels and sources.",
+    "show": "Show everything about one block.",
+    "history": "Show a table's versions.",
+    "diff": "Show what changed between two versions.",
+    "mark": "Mark a block: delete it, or keep it out of merges.",
+    "verify": "Check a table: its listing, its blocks, its index.",
+    "repair": "Repair what verify has found.",
+    "index": "Rebuild a lost index from what is left.",
+    "build": "Build a finished block in a folder, offline.",
+    "ship": "Upload finished blocks from a folder, each exactly once.",
+    "replicate": "Copy a table, with its versions, to another place.",
+    "probe": "Measure what an object store guarantees.",
+    "simulate": "Test the real code under simulated faults, from a seed.",
+}
+
+READS = frozenset({"ls", "inspect", "show", "history", "diff", "verify", "probe", "simulate"})
+"""The verbs that change no table: if their output is lost, they can be run again."""
+
+OTHER_NAMES = {
+    "append": "write",
+    "check": "verify",
+    "describe": "inspect",
+    "insert": "write",
+    "list": "ls",
+    "log": "history",
+    "merge": "compact",
+    "scan": "query",
+    "select": "query",
+    "snapshot": "query",
+    "sql": "query",
+    "undo": "revert",
+    "vacuum": "cleanup",
+}
+"""Names that Python or other tools use: not verbs; a person who types one is shown the verb."""
+
+
+def load(verb: str) -> Callable[..., Any]:
+    """Import a verb of the foundation and return its function."""
+    function: Callable[..., Any] = getattr(import_module(f"blockstore.cli.verbs.{verb}"), verb)
+    return function

@@ -1,0 +1,104 @@
+"""``blockstore create``: define a table, from ``name:type,…`` or from the schema of a file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from blockstore.cli.definitions import definition_json, described, read_schema
+from blockstore.cli.failure import Usage, remark
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import say, show_json
+from blockstore.cli.values import listed, pairs
+from blockstore.operations.unindexed import declare
+from blockstore.table import Table
+from blockstore.table import create as create_table
+
+
+def create(
+    url: str,
+    /,
+    *,
+    schema: str,
+    time_column: str | None = None,
+    sort_by: str | None = None,
+    property_: Annotated[Many, Parameter(name="--property", negative="")] = (),
+    label: Annotated[Many, Parameter(name="--label", negative="")] = (),
+    no_index: Annotated[bool, Parameter(negative="")] = False,
+    key: str | None = None,
+    json: Json = False,
+) -> None:
+    """Define a table.
+
+    Parameters
+    ----------
+    url
+        Where to create the table. The last part of the path is its name in SQL.
+    schema
+        The columns as `name:type,…` (`"id:int!, time:timestamp[us, UTC], tags:list<string>"`; `!`
+        is not null), or a Parquet, CSV, TSV, JSON lines or Arrow file to take them from.
+    time_column
+        The timestamp or date by which blocks are pruned and merged.
+    sort_by
+        The columns, `a,b`, by which rows are sorted in every file.
+    property_
+        A table property, `name=value`: consistency, sync_delay, delete_delay, partial_delay,
+        history_retention, retention, isolation.
+    label
+        A default label of everything that is appended, `name=value`. Blocks with different labels
+        are never merged.
+    no_index
+        Create a table without an index: blocks become visible by their age, and there are no
+        versions, jobs or transactions. An empty block holds the definition. Properties and labels
+        are not stored; give them where they are needed.
+    key
+        Not available yet.
+    json
+        Print the definition as JSON.
+    """
+    if key is not None:
+        raise Usage(
+            "--key is not available yet: keyed tables come with a later release; leave it out to "
+            "append rows"
+        )
+    if no_index and (property_ or label):
+        raise Usage(
+            "--no-index cannot be combined with --property or --label, because such a table does not "
+            "store them: give labels to write, and properties to each process's configuration"
+        )
+    table = create_table(
+        url,
+        schema=read_schema(schema),
+        time_column=time_column,
+        sort_by=listed(sort_by),
+        labels=pairs(label, "--label"),
+        properties=pairs(property_, "--property"),
+        index=not no_index,
+    )
+    if not table.indexed:
+        declare(table.bucket, table.world, table.definition)
+    for note in _shortcomings(table):
+        remark(note)
+    if json:
+        version = table.log.state.version if table.indexed else None
+        show_json({"url": table.url, "version": version, **definition_json(table.definition)})
+    else:
+        say(f"created {table.url}: {described(table.definition)}")
+
+
+def _shortcomings(table: Table) -> list[str]:
+    """Return what the store lacks for this table, before it costs something.
+
+    ``blockstore probe`` shows more.
+    """
+    notes = []
+    fixed = table.log.boundary.why_fixed() if table.indexed else None
+    if fixed is not None:
+        notes.append(fixed)
+    if table.bucket.keeps_versions():
+        notes.append(
+            "the bucket keeps old versions of removed objects, which cost storage: add a lifecycle "
+            "rule that expires noncurrent versions"
+        )
+    return notes

@@ -1,0 +1,156 @@
+"""``blockstore index rebuild``: rebuild a lost index, after showing what is certain and what is
+not."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from cyclopts import Parameter
+
+from blockstore.bucket import open_bucket
+from blockstore.care.rebuild import RebuildPlan, Rebuilt, plan_rebuild
+from blockstore.care.rebuild import rebuild as carry_out
+from blockstore.care.rebuild.decide import Judged
+from blockstore.care.rebuild.plan import Way
+from blockstore.cli.failure import complain
+from blockstore.cli.opening import Property, delays
+from blockstore.cli.options import Json, Many
+from blockstore.cli.output import Cell, Column, count, counted, say, show_json, show_table
+from blockstore.world import World
+
+_COLUMNS = (
+    Column("verdict", ""),
+    Column("ulid", "BLOCK"),
+    Column("rows", "ROWS", right=True),
+    Column("why", "WHY", fold=True),
+)
+_WAYS = {
+    Way.FILL_IN: "every entry can be read: only the boundary or a checkpoint is written again, and "
+    "nothing is lost",
+    Way.FINISH: "an earlier rebuild stopped after it had written its state: this one finishes it",
+    Way.RENEW: "the latest entries are lost: a new index is built from the entries that can be read "
+    "and from the blocks",
+}
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+
+
+def index(
+    action: Literal["rebuild"],
+    url: str,
+    /,
+    *,
+    leave_out: Annotated[Many, Parameter(negative="")] = (),
+    dry_run: Flag = False,
+    yes: Flag = False,
+    property_: Property = (),
+    message: str = "",
+    json: Json = False,
+) -> int:
+    """Rebuild a lost index from what is left. Without --yes only the plan is shown.
+
+    First stop every process that uses the table, and copy the folders index/ and gc/ elsewhere. A
+    rebuild is refused while the index can be read.
+
+    Parameters
+    ----------
+    action
+        `rebuild`.
+    url
+        The table.
+    leave_out
+        A block to leave out of the new index. May be given several times.
+    dry_run
+        Only show the plan, as without --yes.
+    yes
+        Carry the plan out.
+    property_
+        A property of the table, `name=value`. Used if no definition of the table is left.
+    message
+        A comment for the history.
+    json
+        Print JSON.
+    """
+    world = World.real()
+    bucket = open_bucket(url, world)
+    plan = plan_rebuild(
+        bucket,
+        world,
+        leave_out=frozenset(ulid.upper() for ulid in leave_out),
+        properties=delays(property_),
+    )
+    ready = plan.way is Way.FILL_IN or plan.state is not None
+    done = (
+        carry_out(bucket, world, plan, message=message) if yes and not dry_run and ready else None
+    )
+    if json:
+        show_json(_json(plan, done))
+    else:
+        _show(plan, done)
+    if ready:
+        return 0
+    stops = counted(len(plan.stops), "block")
+    return complain(
+        f"decide about {stops} first: repair them, or leave them out with --leave-out ULID"
+        if plan.stops
+        else f"the columns of the table at {plan.url} are not known: restore its index from a copy"
+    )
+
+
+def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:
+    for line in plan.damage:
+        say(f"damage: {line}")
+    say(_WAYS[plan.way])
+    if plan.judged:
+        show_table(_COLUMNS, [_row(one) for one in (*plan.stops, *plan.unsure, *_certain(plan))])
+    for line in plan.notes:
+        say(f"note: {line}")
+    if done is not None:
+        say(
+            f"rebuilt: version {done.version}, boundary {done.boundary}, "
+            f"{counted(done.blocks, 'block')}; start the processes again, and check the table with "
+            "blockstore verify"
+        )
+    elif plan.judged:
+        unsure = f", {len(plan.unsure)} of them uncertain" if plan.unsure else ""
+        say(
+            f"nothing was changed: the new index would have {counted(len(plan.taken), 'block')}"
+            f"{unsure}; --yes builds it"
+        )
+    else:
+        say("nothing was changed: --yes carries the plan out")
+
+
+def _certain(plan: RebuildPlan) -> list[Judged]:
+    notes = {one.ulid for one in (*plan.stops, *plan.unsure)}
+    return [one for one in plan.judged if one.ulid not in notes]
+
+
+def _row(one: Judged) -> dict[str, str]:
+    return {
+        "verdict": str(one.verdict) + ("" if one.sure else "?"),
+        "ulid": one.ulid,
+        "rows": "" if one.rows is None else count(one.rows),
+        "why": one.why,
+    }
+
+
+def _json(plan: RebuildPlan, done: Rebuilt | None) -> dict[str, Cell]:
+    return {
+        "url": plan.url,
+        "way": str(plan.way),
+        "damage": list(plan.damage),
+        "notes": list(plan.notes),
+        "blocks": [
+            {
+                "ulid": one.ulid,
+                "verdict": str(one.verdict),
+                "sure": one.sure,
+                "rows": one.rows,
+                "why": one.why,
+            }
+            for one in plan.judged
+        ],
+        "done": None
+        if done is None
+        else {"version": done.version, "boundary": done.boundary, "blocks": done.blocks},
+    }

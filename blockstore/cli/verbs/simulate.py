@@ -1,0 +1,124 @@
+"""``blockstore simulate``: run the real code under simulated faults, all decided by one seed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from blockstore.cli.failure import FAILED, Usage
+from blockstore.cli.options import Json
+from blockstore.cli.output import count, counted, say, show_json
+
+if TYPE_CHECKING:
+    from blockstore.simulation.run import Outcome
+    from blockstore.simulation.series import Series
+
+
+_DAY_MS = 86_400_000
+
+
+def simulate(
+    *,
+    seed: int = 0,
+    seeds: int = 1,
+    steps: int = 2000,
+    least: int = 0,
+    processes: Annotated[int, Parameter(name=["--processes", "-j"])] = 0,
+    json: Json = False,
+) -> int:
+    """Test the real code under simulated faults, from a seed.
+
+    Writers, compactors, readers and people work on one table in memory. Responses are lost, requests
+    arrive late, listings are stale, processes crash and clocks are wrong. After every step an oracle
+    compares what they see with what must be true. The same seed gives the same run. The exit code is
+    1 if a guarantee was broken; the output names the command that replays the run.
+
+    Parameters
+    ----------
+    seed
+        The first seed.
+    seeds
+        How many seeds, one run each.
+    steps
+        Requests to the store in one run, before the faults end and all processes finish.
+    least
+        Fail unless each required event has happened at least this often in all runs together.
+    processes
+        How many runs at the same time; 0 is one for each processor.
+    json
+        Print JSON.
+    """
+    from blockstore.simulation.series import run_series
+
+    if min(seeds, steps) < 1 or min(seed, least, processes) < 0:
+        raise Usage(
+            "--seeds and --steps must be at least 1, --seed, --least and --processes at least 0"
+        )
+    wanted = min(seeds, processes or os.cpu_count() or 1)
+    watch = _show_progress if sys.stderr.isatty() else _silent
+    series = run_series(range(seed, seed + seeds), steps, processes=wanted, watch=watch)
+    missing = series.report.missing(least) if least and series.broken is None else []
+    if json:
+        show_json(_to_json(series, steps, missing))
+    else:
+        _show(series, steps, missing)
+    return FAILED if series.broken is not None or missing else 0
+
+
+def _show(series: Series, steps: int, missing: list[str]) -> None:
+    for section, counts in series.report.sections():
+        say(f"{section}:")
+        for name, number in counts.items():
+            say(f"  {count(number):>12}  {name}")
+    days = series.simulated_ms // _DAY_MS
+    say(
+        f"{counted(series.runs, 'run')}, {counted(series.steps, 'step')}, "
+        f"{counted(days, 'simulated day')}"
+    )
+    if series.runs == 1:
+        say(f"trace {series.digest}")
+    broken = series.broken
+    if broken is not None:
+        sys.stderr.write("\n".join([*broken.tail, ""]))
+        sys.stderr.write(
+            f"error: seed {broken.seed} broke a guarantee at step {broken.steps}: {broken.problem}\n"
+        )
+        sys.stderr.write(f"replay it: {_replay(broken, steps)}\n")
+    for clause in missing:
+        sys.stderr.write(f"error: too rare: {clause}\n")
+
+
+def _to_json(series: Series, steps: int, missing: list[str]) -> dict[str, object]:
+    broken = series.broken
+    return {
+        "runs": series.runs,
+        "steps": series.steps,
+        "simulated_ms": series.simulated_ms,
+        "trace": series.digest if series.runs == 1 else None,
+        "counts": {str(section): counts for section, counts in series.report.sections()},
+        "too_rare": missing,
+        "broken": None
+        if broken is None
+        else {
+            "seed": broken.seed,
+            "step": broken.steps,
+            "problem": broken.problem,
+            "replay": _replay(broken, steps),
+            "tail": list(broken.tail),
+        },
+    }
+
+
+def _replay(broken: Outcome, steps: int) -> str:
+    return f"blockstore simulate --seed {broken.seed} --steps {steps}"
+
+
+def _show_progress(outcome: Outcome) -> None:
+    sys.stderr.write(f"seed {outcome.seed}: {counted(outcome.steps, 'step')}\n")
+
+
+def _silent(outcome: Outcome) -> None:
+    return None

@@ -1,0 +1,335 @@
+"""Writing a block's chunks: rows in, Parquet files out, in one pass and in bounded memory.
+
+Rules:
+- A chunk is sorted by the table's sort key, all of it. Rows are gathered up to ``buffer_bytes``,
+  sorted and written as one chunk; rows known to be in order (``presorted``: a merge) go out row
+  group by row group, and a chunk ends before ``chunk_size``.
+- Statistics and SHA-256 are taken on the way; no byte is read twice.
+- At most ``buffer_bytes`` and one row group are held, whatever comes in (an incoming batch is cut
+  before it is cast).
+- A row is refused before it is written: types, nulls and names are checked as a batch comes in.
+  After an error nothing that was written is visible; what lies in the bucket is debris that no
+  meta.json names.
+- This module never deletes: ``abort`` forgets, and a later cleaning finds what was left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import Invalid
+from blockstore.format.block import BlockMeta, ChunkFile, Job, VisibleBy
+from blockstore.format.buffering import Held
+from blockstore.format.casting import cast_batch
+from blockstore.format.chunk_size import check_chunk_size
+from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
+from blockstore.format.coded import renumbered, with_codes
+from blockstore.format.definition import Definition
+from blockstore.format.encoding import open_parquet, rows_per_group
+from blockstore.format.labels import check_labels
+from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
+from blockstore.format.schema import with_reserved
+from blockstore.format.sink import MemorySink, Sink, StreamSink
+from blockstore.format.sorting import sort_order
+from blockstore.ids import ulid_time_ms
+from blockstore.names import chunk_path, object_key
+from blockstore.world import World
+
+MIB = 1024 * 1024
+_SMALL = 16 * MIB
+"""A chunk of fewer bytes in memory is put at once instead of streamed."""
+
+
+class BlockWriter:
+    """Writes the chunks of one block; use it as a context manager, or end it with ``finish`` or
+    ``abort``."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        world: World,
+        ulid: str,
+        definition: Definition,
+        *,
+        labels: Mapping[str, str] | None = None,
+        producer: str,
+        job: Job | None = None,
+        chunk_size: int = 256 * MIB,
+        row_group_rows: int = 1_000_000,
+        row_group_bytes: int = 128 * MIB,
+        buffer_bytes: int = 256 * MIB,
+        token: str = "",
+        extra_columns: tuple[str, ...] = (),
+        coded: Collection[str] = (),
+        presorted: bool = False,
+    ) -> None:
+        """``coded`` are the columns of text that come as numbers of a dictionary, which go into the
+        file as they are."""
+        check_labels(labels or {})
+        self.ulid = ulid
+        self.rows = 0
+        self._bucket = bucket
+        self._world = world
+        self._definition = definition
+        self._labels = labels
+        self._producer = producer
+        self._job = job
+        self._chunk_size = check_chunk_size(chunk_size, "chunk_size")
+        self._row_group_rows = row_group_rows
+        self._row_group_bytes = row_group_bytes
+        self._buffer_bytes = (
+            min(buffer_bytes, row_group_bytes) if presorted else min(buffer_bytes, chunk_size)
+        )
+        self._token = token
+        self._extra = extra_columns
+        self._coded = coded
+        self._presorted = presorted
+        self._schema = with_reserved(definition.schema, extra_columns)
+        self._held = Held(coded)
+        self._open: _OpenChunk | None = None
+        self._files: list[ChunkFile] = []
+        self._times: tuple[int, int] | None = None
+        self._ended = False
+
+    def __enter__(self) -> BlockWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._ended:
+            self.abort()
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Take in rows.
+
+        Raises Invalid, naming the column (and the row, counted from 0 over all writes).
+        """
+        if self._ended:
+            raise Invalid(
+                f"block {self.ulid} is finished, expected no more rows: write them to a new block"
+            )
+        for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
+            for piece in self._pieces(batch):
+                self._take(piece)
+
+    def finish(self) -> WrittenChunks:
+        """Write what is held, and answer what lies in the bucket now; no file where there was no
+        row."""
+        if self._ended:
+            raise Invalid(
+                f"block {self.ulid} is finished already, expected finish to be called once"
+            )
+        if self._held.rows:
+            self._flush(last=True)
+        if self._open is not None:
+            self._close_chunk()
+        self._ended = True
+        low, high = self._time_range()
+        return WrittenChunks(
+            files=tuple(self._files),
+            rows=sum(file.rows for file in self._files),
+            bytes=sum(file.bytes for file in self._files),
+            min_time=low,
+            max_time=high,
+        )
+
+    def describe(
+        self,
+        written: WrittenChunks,
+        *,
+        visible_by: VisibleBy = VisibleBy.AGE,
+        uploaded_time: int = 0,
+    ) -> BlockMeta:
+        """The level-1 block of what ``finish`` answered; other blocks are made with
+        ``block_meta``."""
+        return block_meta(
+            written,
+            ulid=self.ulid,
+            definition=self._definition,
+            visible_by=visible_by,
+            producer=self._producer,
+            labels=self._labels,
+            uploaded_time=uploaded_time,
+            job=self._job,
+        )
+
+    def abort(self) -> None:
+        """Forget everything; allowed at any time.
+
+        Chunks that were already written stay as debris.
+        """
+        self._ended = True
+        self._held = Held(self._coded)
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in slices that are each safe to cast and to hold."""
+        rows = batch.num_rows
+        if rows == 0:
+            cast_batch(batch, self._definition, extra=self._extra, coded=self._coded)
+            return
+        limit = min(self._buffer_bytes, self._row_group_bytes)
+        step = self._row_group_rows
+        if batch.get_total_buffer_size() > limit:
+            step = min(step, max(1, rows * limit // max(1, batch.nbytes)))
+        if step >= rows:
+            yield batch
+            return
+        for start in range(0, rows, step):
+            yield batch.slice(start, step)
+
+    def _take(self, piece: pa.RecordBatch) -> None:
+        held = self._held
+        batch = cast_batch(
+            piece, self._definition, extra=self._extra, coded=self._coded, first_row=self.rows
+        )
+        if held.rows and not self._presorted and not held.has_room(batch, self._buffer_bytes):
+            self._flush(last=False)
+        held.add(batch)
+        self.rows += piece.num_rows
+        if held.reaches(self._buffer_bytes) or (
+            self._presorted and held.rows >= self._row_group_rows
+        ):
+            self._flush(last=False)
+
+    def _flush(self, *, last: bool) -> None:
+        """Write what is held: row groups of an open chunk if presorted, else one sorted chunk."""
+        held = self._held
+        size = held.bytes if held.bytes < self._row_group_bytes else held.weigh()
+        group_rows = rows_per_group(held.rows, size, self._row_group_rows, self._row_group_bytes)
+        table = held.take(with_codes(self._schema, self._coded))
+        if self._presorted:
+            rest = self._write_groups(table, group_rows, last=last)
+            if rest:
+                held.put_back(table.slice(table.num_rows - rest))
+            return
+        order = sort_order(table, self._definition.sort_by)
+        if order is not None:
+            table = _contiguous(table)
+        self._open = self._new_chunk(table, small=size <= _SMALL)
+        self._open.write(table, order, group_rows, only=True)
+        self._close_chunk()
+
+    def _write_groups(self, table: pa.Table, group_rows: int, *, last: bool) -> int:
+        """Write whole row groups, at the end also one that is not; answers how many rows are
+        left."""
+        rows = table.num_rows if last else table.num_rows - table.num_rows % group_rows
+        for start in range(0, rows, group_rows):
+            group = renumbered(table.slice(start, group_rows), self._coded)
+            if self._open is None:
+                alone = last and start + group_rows >= rows
+                self._open = self._new_chunk(group, small=alone and group.nbytes <= _SMALL)
+            before = self._open.sink.size()
+            self._open.write(group, None, group_rows, only=False)
+            after = self._open.sink.size()
+            if after + (after - before) > self._chunk_size:
+                self._close_chunk()
+        return int(table.num_rows - rows)
+
+    def _new_chunk(self, sample: pa.Table, *, small: bool) -> _OpenChunk:
+        path = chunk_path(len(self._files) + 1, self._token)
+        key = object_key(self.ulid, path)
+        sink: Sink = MemorySink(self._bucket, key) if small else StreamSink(self._bucket, key)
+        return _OpenChunk(path, sink, self._definition, self._schema, sample)
+
+    def _close_chunk(self) -> None:
+        chunk = self._open
+        assert chunk is not None
+        # A chunk whose close failed must be forgotten by abort, so it stays open until it is not.
+        file = chunk.close()
+        self._open = None
+        self._files.append(file)
+        times = chunk.times()
+        if times is not None:
+            low, high = times if self._times is None else self._times
+            self._times = (min(low, times[0]), max(high, times[1]))
+
+    def _time_range(self) -> tuple[int, int]:
+        """Milliseconds, the end exclusive; of a table without a time column, the block's
+        creation."""
+        column = self._definition.time_column
+        if self._times is None or column is None:
+            created = ulid_time_ms(self.ulid)
+            return created, created + 1
+        kind = self._schema.field(column).type
+        return to_ms(kind, self._times[0], column), to_ms(kind, self._times[1], column) + 1
+
+
+class _OpenChunk:
+    """One Parquet file while it is written."""
+
+    def __init__(
+        self, path: str, sink: Sink, definition: Definition, schema: pa.Schema, sample: pa.Table
+    ) -> None:
+        self.path = path
+        self.sink = sink
+        self._rows = 0
+        self._statistics = ChunkStatistics(
+            definition.memo("statistics", lambda: StatisticsPlan.of(definition))
+        )
+        self._footers: list[pq.FileMetaData] = []
+        self._parquet: pq.ParquetWriter = open_parquet(sink.file, schema, sample, self._footers)
+
+    def write(
+        self, table: pa.Table, order: pa.UInt64Array | None, group_rows: int, *, only: bool
+    ) -> None:
+        """Write rows, in ``order`` if given, as row groups of so many."""
+        self._statistics.add(table, only=only)
+        self._rows += table.num_rows
+        if order is None:
+            self._parquet.write_table(table, row_group_size=group_rows)
+            return
+        for start in range(0, table.num_rows, group_rows):
+            # Group by group, so that no second copy of the whole is ever held.
+            self._parquet.write_table(
+                table.take(order.slice(start, group_rows)), row_group_size=group_rows
+            )
+
+    def close(self) -> ChunkFile:
+        """End the file and make it visible."""
+        self._parquet.close()
+        size, sha256 = self.sink.close()
+        self._statistics.finish(self._footers[0])
+        return ChunkFile(
+            path=self.path,
+            bytes=size,
+            rows=self._rows,
+            sha256=sha256,
+            columns=self._statistics.columns(),
+        )
+
+    def abort(self) -> None:
+        """Forget the file. The Parquet writer would write its footer when it is collected, loudly
+        if it could not.
+
+        Raises nothing: what has failed before is told, not that a file that was broken off has no
+        footer.
+        """
+        self.sink.abort()
+        with suppress(Exception):
+            self._parquet.close()
+
+    def times(self) -> tuple[int, int] | None:
+        """The exact bounds of the time column, in its own unit, once closed."""
+        return self._statistics.times()
+
+
+def _contiguous(table: pa.Table) -> pa.Table:
+    """Each column in one piece, which rows can be taken from quickly; one column is copied at a
+    time."""
+    for position, field in enumerate(table.schema):
+        if table.column(position).num_chunks > 1:
+            table = table.set_column(position, field, table.column(position).combine_chunks())
+    return table

@@ -1,0 +1,208 @@
+"""Rows that a caller brings, under the schema of their table.
+
+Rules:
+- What is written has the table's own types, by name: encodings, nullability and session time zones
+  of the incoming data are taken off; a widening is done; anything else, a missing or an extra
+  column is refused.
+- New text must be UTF-8, and new values must be what Parquet stores unchanged, at any depth. Rows
+  of stored blocks, which have reserved columns, are not checked: a merge or a rewrite must be able
+  to copy them, whichever writer made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from blockstore.errors import Invalid
+from blockstore.format.coded import with_codes
+from blockstore.format.definition import Definition
+from blockstore.format.fields import RESERVED, check_names, named, required
+from blockstore.format.schema import with_reserved
+from blockstore.format.storable import is_limited, not_storable
+from blockstore.format.types import fits
+from blockstore.format.utf8 import first_not_text, holds_text
+from blockstore.format.views import without_views
+
+_SHOWN_BYTES = 40
+
+
+def cast_batch(
+    batch: pa.RecordBatch,
+    definition: Definition,
+    *,
+    extra: tuple[str, ...] = (),
+    coded: Collection[str] = (),
+    first_row: int = 0,
+) -> pa.RecordBatch:
+    """The batch under the table's schema, followed by the reserved columns of ``extra``; texts of
+    ``coded`` as numbers of a dictionary.
+
+    Raises Invalid, naming the column, what was found and what is expected; rows count from
+    ``first_row``.
+    """
+    schema = with_codes(with_reserved(definition.schema, extra), coded)
+    if not batch.schema.equals(schema):
+        batch = _cast_columns(batch, schema)
+    for name in definition.memo("required", lambda: required(definition.schema)):
+        _refuse_nulls(batch.column(name), name, "is declared not null", first_row)
+    if definition.time_column is not None:
+        _refuse_nulls(
+            batch.column(definition.time_column),
+            definition.time_column,
+            "is the time column",
+            first_row,
+        )
+    if not extra:
+        for name in definition.memo("texts", lambda: _texts(definition.schema)):
+            _refuse_other_than_text(batch.column(name), name, first_row)
+        for name in definition.memo("limited", lambda: _limited(definition.schema)):
+            _refuse_what_cannot_be_stored(batch.column(name), name)
+    return batch
+
+
+def other_than_text(column: pa.Array, row: int, name: str, first_row: int) -> str:
+    """What a column holds in a row in which text is no UTF-8, as a clause; rows count from
+    ``first_row``."""
+    found = "bytes"
+    if not pt.is_nested(column.type):
+        value = column[row].as_buffer().to_pybytes()
+        found = repr(value[:_SHOWN_BYTES]) + ("…" if len(value) > _SHOWN_BYTES else "")
+    return (
+        f"column {name!r} holds {found} in row {first_row + row:,} (counted from 0), expected "
+        "text that is UTF-8"
+    )
+
+
+def _cast_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = batch.schema.names
+    if names != schema.names:
+        _check_columns(names, schema.names)
+    columns = [
+        _cast(batch.column(name), field) for name, field in zip(schema.names, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_columns(found: list[str], expected: list[str]) -> None:
+    if len(set(found)) != len(found):
+        twice = sorted({name for name in found if found.count(name) > 1})
+        raise Invalid(
+            f"the data has {_columns(twice)} twice, expected each name once: rename or drop one "
+            "of each"
+        )
+    missing = [name for name in expected if name not in set(found)]
+    if missing:
+        remedy = other_case(found, expected) or "add what is missing, as nulls if need be"
+        raise Invalid(
+            f"the data has {_columns(found)} and lacks {_columns(missing)}, expected all of the "
+            f"table's, {named(expected)}: "
+            f"{remedy}"
+        )
+    check_names(name for name in found if name not in RESERVED or name not in expected)
+    extra = [name for name in found if name not in set(expected)]
+    if extra:
+        raise Invalid(
+            f"the data has {_columns(extra)}, expected only the table's, {named(expected)}: drop "
+            "what is too much, or add "
+            "it to the table with alter"
+        )
+
+
+def other_case(found: Iterable[str], expected: Collection[str]) -> str:
+    """What to do about names that are those of columns but for their case, as half a sentence;
+    empty where there are none."""
+    found = list(found)
+    free = {name.casefold(): name for name in expected if name not in found}
+    meant = [(name, free.get(name.casefold())) for name in found if name not in expected]
+    told = [f"{name!r} as {column!r}" for name, column in meant if column is not None]
+    return f"case counts, so write {', '.join(told)}" if told else ""
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type.equals(field.type):
+        return column
+    if pt.is_dictionary(field.type):
+        return (
+            column.dictionary_encode()
+            if fits(column.type, field.type.value_type)
+            else _refuse(column, field)
+        )
+    if not fits(column.type, field.type):
+        return _refuse(column, field)
+    try:
+        return without_views(_decoded(column)).cast(field.type, safe=True)
+    except pa.ArrowException as error:
+        raise Invalid(
+            f"column {field.name!r} of type {column.type} cannot be written as {field.type} "
+            f"without loss: {error}"
+        ) from None
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """The column without an extension wrapper, a dictionary or run-ends, which casts do not look
+    into."""
+    import pyarrow.compute as pc
+
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pt.is_dictionary(column.type):
+        return column.dictionary_decode()
+    if pt.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column)
+    return column
+
+
+def _refuse(column: pa.Array, field: pa.Field) -> pa.Array:
+    raise Invalid(
+        f"column {field.name!r} has the type {column.type}, expected {field.type}: cast it, "
+        "or widen the table's column with alter"
+    )
+
+
+def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None:
+    import pyarrow.compute as pc
+
+    if column.null_count:
+        row = first_row + pc.index(pc.is_null(column), True).as_py()
+        raise Invalid(
+            f"column {name!r} is null in row {row:,} (counted from 0), expected a value because "
+            f"it {why}: give every row one",
+            row=row,
+        )
+
+
+def _texts(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that hold text."""
+    return tuple(field.name for field in schema if holds_text(field.type))
+
+
+def _refuse_other_than_text(column: pa.Array, name: str, first_row: int) -> None:
+    row = first_not_text(column)
+    if row is not None:
+        raise Invalid(
+            f"{other_than_text(column, row, name, first_row)}: decode it from its own encoding "
+            "(Latin-1, perhaps), or keep "
+            "such bytes in a binary column"
+        )
+
+
+def _limited(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that can hold what cannot be stored."""
+    return tuple(field.name for field in schema if is_limited(field.type))
+
+
+def _refuse_what_cannot_be_stored(column: pa.Array, name: str) -> None:
+    found = not_storable(column)
+    if found is not None:
+        raise Invalid(
+            f"column {name!r} holds {found}: mend the value, or give the column a type that holds "
+            "it"
+        )
+
+
+def _columns(names: list[str]) -> str:
+    """One column or several, by name."""
+    return f"column{'s' if len(names) > 1 else ''} {named(names)}"

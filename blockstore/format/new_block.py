@@ -1,0 +1,107 @@
+"""What a writer has written, and the block that it makes.
+
+Rule: the values come from the writer alone, so a process that never saw the rows (Spark's driver)
+can make the block from what its workers hand over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from blockstore.errors import Invalid
+from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent, VisibleBy
+from blockstore.format.definition import Definition
+
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_DAY_MS = 86_400_000
+_LIMIT_MS = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenChunks:
+    """Chunks that lie in the bucket, named by no meta.json yet."""
+
+    files: tuple[ChunkFile, ...]
+    rows: int
+    bytes: int
+    min_time: int
+    max_time: int
+
+    @classmethod
+    def together(cls, parts: Iterable[WrittenChunks]) -> WrittenChunks:
+        """The chunks of several writers of one block; parts without rows are left out where others
+        have some."""
+        listed = list(parts)
+        counted = [part for part in listed if part.rows] or listed
+        if not counted:
+            raise Invalid("a block cannot be put together from no writer at all")
+        return cls(
+            files=tuple(file for part in counted for file in part.files),
+            rows=sum(part.rows for part in counted),
+            bytes=sum(part.bytes for part in counted),
+            min_time=min(part.min_time for part in counted),
+            max_time=max(part.max_time for part in counted),
+        )
+
+
+def block_meta(
+    written: WrittenChunks,
+    *,
+    ulid: str,
+    definition: Definition,
+    visible_by: VisibleBy,
+    producer: str,
+    level: int = 1,
+    sources: tuple[str, ...] | None = None,
+    parents: tuple[Parent, ...] = (),
+    labels: Mapping[str, str] | None = None,
+    resolution: int = 0,
+    revision: int = 0,
+    own: bool = True,
+    ignore_delay: bool = False,
+    uploaded_time: int = 0,
+    job: Job | None = None,
+    sources_file: ChunkFile | None = None,
+) -> BlockMeta:
+    """The block of these chunks; its one source is itself unless ``sources`` says otherwise."""
+    return BlockMeta(
+        ulid=ulid,
+        min_time=written.min_time,
+        max_time=written.max_time,
+        rows=written.rows,
+        bytes=written.bytes,
+        level=level,
+        sources=(ulid,) if sources is None else sources,
+        parents=parents,
+        labels=dict(definition.labels if labels is None else labels),
+        resolution=resolution,
+        visible_by=visible_by,
+        ignore_delay=ignore_delay,
+        revision=revision,
+        own=own,
+        uploaded_time=uploaded_time,
+        producer=producer,
+        job=job,
+        time_column=definition.time_column,
+        sort_by=definition.sort_by,
+        schema=definition.schema_bytes,
+        schema_id=definition.schema_id,
+        files=written.files if sources_file is None else (*written.files, sources_file),
+    )
+
+
+def to_ms(kind: pa.DataType, value: int, column: str) -> int:
+    """The milliseconds, rounded down, of a value of the time column in its own unit."""
+    if pt.is_date32(kind):
+        return value * _DAY_MS
+    milliseconds = value * 1000 // _PER_SECOND[kind.unit]
+    if abs(milliseconds) > _LIMIT_MS:
+        raise Invalid(
+            f"column {column!r} holds the time {value} {kind.unit}, which is beyond any calendar: "
+            "correct it"
+        )
+    return milliseconds

@@ -1,0 +1,78 @@
+"""Which blocks are damaged, as far as listings and meta.json show (R4).
+
+Rules:
+- A block of the index is damaged where one of its objects is missing or has another size, or its
+  meta.json cannot be read. What a listing lacks is looked up by name before anything is reported,
+  since listings are older than states and may lag.
+- Damaged bytes inside a chunk are found only by a merge, which ends with DamagedInput.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from blockstore.bucket.api import ReadBucket, is_there
+from blockstore.errors import ObjectMissing
+from blockstore.format.block import BlockMeta
+from blockstore.lifecycle.listing import Listing
+from blockstore.names import META, meta_key, object_key
+from blockstore.world import World
+
+_TURN = 64
+"""So many meta.json of a remote store are read by one thread in a row: each is a few kilobytes. Of
+a folder one thread reads all: several take three times as long, since they wait for one another and
+not for a disk."""
+
+
+def contradicted(
+    bucket: ReadBucket, listing: Listing, metas: Iterable[BlockMeta]
+) -> dict[str, str]:
+    """The blocks of which an object is missing or has another size: ULID to what is wrong."""
+    damaged = {}
+    for meta in metas:
+        directory = listing.directories.get(meta.ulid)
+        if directory is None:
+            continue  # younger than the listing, or gone: whoever reads it will say so
+        if META in directory.objects and directory.difference(meta) is None:
+            continue
+        why = _by_name(bucket, meta)
+        if why is not None:
+            damaged[meta.ulid] = f"block {meta.ulid}: {why}: restore it from a copy"
+    return damaged
+
+
+def unreadable(bucket: ReadBucket, world: World, metas: Sequence[BlockMeta]) -> dict[str, str]:
+    """The blocks whose meta.json is no JSON of theirs: ULID to what is wrong."""
+    ulids = [meta.ulid for meta in metas]
+    turn = _TURN if bucket.path_of(META) is None else max(1, len(ulids))
+    turns = [ulids[start : start + turn] for start in range(0, len(ulids), turn)]
+    found = world.pool.map(lambda turn: [(ulid, _unread(bucket, ulid)) for ulid in turn], turns)
+    return {ulid: why for answers in found for ulid, why in answers if why is not None}
+
+
+def _by_name(bucket: ReadBucket, meta: BlockMeta) -> str | None:
+    if not is_there(bucket, meta_key(meta.ulid)):
+        return f"{META} is missing"
+    for file in meta.files:
+        try:
+            found = bucket.head(object_key(meta.ulid, file.path)).size
+        except ObjectMissing:
+            return f"{file.path} is missing"
+        if found != file.bytes:
+            return f"{file.path} has {found:,} bytes, expected {file.bytes:,}"
+    return None
+
+
+def _unread(bucket: ReadBucket, ulid: str) -> str | None:
+    try:
+        document = orjson.loads(bucket.get(meta_key(ulid)).data)
+    except ObjectMissing:
+        return f"block {ulid}: {META} is missing: restore it from a copy"
+    except orjson.JSONDecodeError as error:
+        return f"block {ulid}: {META} cannot be read ({error}): restore it from a copy"
+    named = document.get("ulid") if isinstance(document, dict) else None
+    if named != ulid:
+        return f"block {ulid}: {META} names the block {named!r}: restore it from a copy"
+    return None

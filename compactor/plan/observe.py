@@ -1,0 +1,172 @@
+"""What the compactor sees of a table before it plans: one listing, then the index where there is
+one.
+
+Rules:
+- With an index only its live blocks are candidates: their rows are what readers see. Without one
+  they are what the exact cover chooses among the blocks that are ready, each with the sources for
+  which it is read (3.2).
+- Without an index, a block that the cover will choose otherwise once all complete blocks have aged
+  is no candidate: a fresh merge of it counts as work done, so that many passes within
+  ``sync_delay`` make one merge.
+- A block with a no-compact mark stays out of merges. So does one with a deletion mark, whatever its
+  reason (a person wants its rows gone, and a merge would carry them on), and one that was found
+  damaged.
+- A block that another sort key or time column ordered than the table's of now is merged with its
+  like only (R9); one whose schema contradicts the others' is not merged.
+- The time of a plan is the store's, read with the listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from blockstore.compactor.merge import MergeInput
+from blockstore.compactor.plan.damage import contradicted
+from blockstore.compactor.plan.jobs import Candidate
+from blockstore.compactor.plan.skip import Labels, is_skipped
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.definition import Definition
+from blockstore.lifecycle.list_path import list_snapshot
+from blockstore.lifecycle.listing import Found, Listing
+from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
+from blockstore.names import DELETION_MARK
+from blockstore.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """A table at one moment, as planning looks at it."""
+
+    definition: Definition
+    version: int | None
+    """The version of the index; None without one."""
+    now_ms: int
+    inputs: Mapping[str, MergeInput]
+    """Every block that readers read, as a merge would read it."""
+    candidates: tuple[Candidate, ...]
+    listing: Listing
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Live blocks of which objects are missing, so that no merge need try them:
+
+    ULID to what is wrong. No candidates.
+    """
+
+    def offers(self, ulid: str, wanted: MergeInput) -> bool:
+        """Whether the block may be merged, and would be read as ``wanted`` says."""
+        free = any(block.ulid == ulid and not block.no_compact for block in self.candidates)
+        return free and self.inputs.get(ulid) == wanted
+
+
+def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) -> Observation:
+    """Look at the table; streams with a label of ``skip`` are not seen, blocks of ``left_out`` are
+    not merged."""
+    if not table.indexed:
+        return _by_listing(table, skip, left_out)
+    return _by_index(table, table.catalog.listing(), skip, left_out)
+
+
+def observe_again(
+    table: Table, before: Observation, *, skip: Labels = (), left_out: Collection[str] = ()
+) -> Observation:
+    """The same, of a table with an index, by its state of now and the listing of a look before: a
+    listing of a large table takes long and costs requests. Marks placed since are not seen."""
+    return _by_index(table, before.listing, skip, left_out)
+
+
+def _by_index(
+    table: Table, listing: Listing, skip: Labels, left_out: Collection[str]
+) -> Observation:
+    state = table.log.poll()
+    inputs = {
+        block.ulid: MergeInput(meta=block.meta, excepted=block.excepted)
+        for block in state.blocks
+        if not is_skipped(block.meta, skip)
+    }
+    unmarked = [
+        one.meta
+        for ulid, one in inputs.items()
+        if ulid not in left_out and not _is_kept(listing, ulid)
+    ]
+    damaged = contradicted(table.bucket, listing, unmarked)
+    return Observation(
+        definition=state.definition,
+        version=state.version,
+        now_ms=listing.now_ms,
+        inputs=inputs,
+        candidates=tuple(
+            _candidate(one.meta, state.definition, listing)
+            for ulid, one in inputs.items()
+            if ulid not in left_out and ulid not in damaged and not _is_marked(listing, ulid)
+        ),
+        listing=listing,
+        damaged=damaged,
+    )
+
+
+def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observation:
+    synced = table.catalog.sync()
+    listing, properties = synced.listing, table.definition.properties
+    listed = list_snapshot(synced.found, None, properties, listing.now_ms)
+    chosen = listed.cover.chosen
+    inputs = {
+        block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources)
+        for block in chosen
+        if not is_skipped(block.meta, skip)
+    }
+    definition = listed.definition or table.definition
+    ahead = _once_aged(synced.found)
+    return Observation(
+        definition=definition,
+        version=None,
+        now_ms=listing.now_ms,
+        inputs=inputs,
+        candidates=tuple(
+            _candidate(one.meta, definition, listing)
+            for ulid, one in inputs.items()
+            if ulid not in left_out
+            and not _is_marked(listing, ulid)
+            and ahead.get(ulid) == one
+            and one.meta.rows
+            and is_mergeable(one.meta, definition)
+        ),
+        listing=listing,
+    )
+
+
+def _once_aged(found: Mapping[str, Found]) -> dict[str, MergeInput]:
+    """What the cover will choose once every block that is complete now is ready."""
+    metas = (one.meta for one in found.values() if one.meta is not None and one.damage is None)
+    marks = {ulid: one.mark for ulid, one in found.items() if one.mark is not None}
+    chosen = fitting_cover((meta for meta in metas if meta.visible_by is VisibleBy.AGE), marks)[
+        0
+    ].chosen
+    return {
+        block.meta.ulid: MergeInput(meta=block.meta, only=block.only_sources) for block in chosen
+    }
+
+
+def _is_marked(listing: Listing, ulid: str) -> bool:
+    directory = listing.directories.get(ulid)
+    return directory is not None and DELETION_MARK in directory.objects
+
+
+def _is_kept(listing: Listing, ulid: str) -> bool:
+    directory = listing.directories.get(ulid)
+    return directory is not None and (directory.no_compact or DELETION_MARK in directory.objects)
+
+
+def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Candidate:
+    directory = listing.directories.get(meta.ulid)
+    return Candidate(
+        ulid=meta.ulid,
+        stream=meta.stream,
+        min_time=meta.min_time,
+        max_time=meta.max_time,
+        rows=meta.rows,
+        bytes=meta.bytes,
+        level=meta.level,
+        timed=meta.time_column is not None and meta.time_column == definition.time_column,
+        sort_by=meta.sort_by,
+        no_compact=directory is not None and directory.no_compact,
+    )

@@ -1,0 +1,320 @@
+"""Carrying out planned jobs: merge, upload, commit.
+
+Rules:
+- The order is R3's and the index's: chunks, then meta.json and its checks, then the entry. A
+  process that dies anywhere in between leaves debris, and a table that reads as before; what it had
+  uploaded whole is committed by the next (``resume.py``).
+- With an index the merged block is visible by its entry alone (``visible_by: index``), never by its
+  age. Which rows went in is fixed by the state that was planned on; the commit refuses if that has
+  changed since.
+- Without one it is visible by its age, accounts for exactly the sources that were read, and
+  replaces its inputs in the cover. Just before its meta.json the table is looked at again: an input
+  that was marked, removed, or merged by another meanwhile drops the merge. So whoever places a
+  no-compact mark and waits ``sync_delay`` meets every merge that took the block: it was dropped, or
+  it is listed (3.1, 3.2). Once meta.json lies there the table is looked at once more: rows that
+  were hidden or removed while it was on its way have the merge taken away, before anybody counts
+  it.
+- A damaged input is quarantined, and ends its own job only. One that is gone meanwhile is a
+  conflict: another merged it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from blockstore.compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
+from blockstore.compactor.merge.engine import BatchEngine
+from blockstore.compactor.merge.result import merged_block
+from blockstore.compactor.merge.workdir import NoWorkDirectory
+from blockstore.compactor.plan.damage import unreadable
+from blockstore.compactor.plan.jobs import PlannedJob
+from blockstore.compactor.plan.observe import Observation, observe
+from blockstore.compactor.plan.skip import Labels
+from blockstore.compactor.run.change import Compact
+from blockstore.compactor.run.monitor import Abandoned
+from blockstore.compactor.run.quarantine import quarantine
+from blockstore.compactor.run.report import JobResult, Outcome
+from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.sources import write_sources
+from blockstore.freshness import Freshness
+from blockstore.index.epochs import Held
+from blockstore.lifecycle import second_look
+from blockstore.lifecycle.undo_merge import away, take_away
+from blockstore.lifecycle.upload import finish_upload
+from blockstore.table import Table
+
+IN_A_ROW = 3
+"""After so many jobs that failed one after the other the rest of a pass is left."""
+
+Watch = Callable[[JobResult], None]
+Failed = Callable[[PlannedJob, Exception], None]
+
+_STOPS = (Abandoned, BoundaryLost, Fenced)
+"""What ends a pass at once: the process is to stop, or nothing may be written any more."""
+
+_KEPT = (BlockstoreError, OSError, MemoryError)
+"""What may befall one job and not the next: a failure of its own, or of this machine, for which it
+was too large. A bug of ours is none of these."""
+
+_Ended = JobResult | tuple[PlannedJob, Exception]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """Carries out the jobs of one table."""
+
+    table: Table
+    engine: MergeEngine
+    options: MergeOptions
+    skip: Labels = ()
+    held: Held | None = None
+    """The role in which merges are committed; a process that lost it is fenced."""
+
+    def run(self, job: PlannedJob, seen: Observation) -> JobResult:
+        """The job's result; a conflict or a damaged input is one.
+
+        Raises what is no fault of the job: Unavailable (NoSpace too), Indeterminate, AccessDenied,
+        Fenced. The same plan can then be tried again.
+        """
+        started = self.table.world.clock.monotonic_s()
+        try:
+            task = self.task_of(job, seen)
+            merged = self.engine.merge(self.table.bucket, self.table.world, task, self.options)
+            result = self.publish(job, seen, task, merged)
+        except (Conflict, DamagedInput) as error:
+            result = self._ended(job, error)
+        return replace(result, seconds=self.table.world.clock.monotonic_s() - started)
+
+    def run_all(
+        self,
+        jobs: Sequence[PlannedJob],
+        seen: Observation,
+        watch: Watch | None = None,
+        failed: Failed | None = None,
+    ) -> list[JobResult]:
+        """The results of a pass; ``watch`` hears of each as it ends, and ``failed`` of each that
+        failed. Raises as ``run``.
+
+        A ``BatchEngine`` gets all of them together. A job that
+        fails, or for which there is no room or no memory, keeps none of the others from being done:
+        the first such error is raised at the end. At once: Fenced, BoundaryLost, Abandoned.
+        """
+        results: list[JobResult] = []
+        first: Exception | None = None
+        for ended in (
+            self._together(self.engine, jobs, seen)
+            if isinstance(self.engine, BatchEngine)
+            else self._in_turn(jobs, seen)
+        ):
+            if not isinstance(ended, JobResult):
+                job, error = ended
+                if failed is not None:
+                    failed(job, error)
+                first = first or error
+                continue
+            results.append(ended)
+            if watch is not None:
+                watch(ended)
+        if first is not None:
+            raise first
+        return results
+
+    def task_of(self, job: PlannedJob, seen: Observation) -> MergeTask:
+        """What the engine is asked.
+
+        Raises DamagedInput for an input whose meta.json is no more what it was.
+        """
+        task = MergeTask(
+            ulid=self.table.world.ids.ulid(),
+            inputs=tuple(seen.inputs[block.ulid] for block in job.inputs),
+            definition=seen.definition,
+        )
+        if self.table.indexed:
+            metas = [item.meta for item in task.inputs]
+            for ulid, why in unreadable(self.table.bucket, self.table.world, metas).items():
+                raise DamagedInput(ulid, why)
+        return task
+
+    def publish(
+        self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
+    ) -> JobResult:
+        """Make the merged rows take the place of the inputs. Raises Conflict where they may not."""
+        publish = self._commit if self.table.indexed else self._leave_to_its_age
+        return replace(
+            publish(job, seen, task, merged),
+            rows=merged.written.rows,
+            dropped_rows=merged.dropped_rows,
+            bytes=merged.written.bytes,
+            chunks=len(merged.written.files),
+            notes=merged.notes,
+        )
+
+    def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[_Ended]:
+        in_a_row = 0
+        for job in jobs:
+            try:
+                result = self.run(job, seen)
+            except _STOPS:
+                raise
+            except _KEPT as error:
+                # The next job may need less of the disk, or none.
+                in_a_row = 0 if isinstance(error, (NoSpace, NoWorkDirectory)) else in_a_row + 1
+                release_frames(error)
+                yield job, error
+            else:
+                in_a_row = 0
+                yield result
+            if in_a_row == IN_A_ROW:
+                break  # not these jobs, then, but the store or this machine
+
+    def _together(
+        self, engine: BatchEngine, jobs: Sequence[PlannedJob], seen: Observation
+    ) -> Iterator[_Ended]:
+        """The jobs as one piece of work of the engine. Its errors are each one job's."""
+        clock = self.table.world.clock
+        started = clock.monotonic_s()
+        tasks: list[MergeTask] = []
+        asked: list[PlannedJob] = []
+        for job in jobs:
+            try:
+                tasks.append(self.task_of(job, seen))
+                asked.append(job)
+            except DamagedInput as error:
+                yield self._ended(job, error)
+            except _STOPS:
+                raise
+            except _KEPT as error:
+                yield job, error
+        for place, answer in engine.merge_all(
+            self.table.bucket, self.table.world, tasks, self.options
+        ):
+            job = asked[place]
+            try:
+                if isinstance(answer, BlockstoreError):
+                    raise answer
+                result = self.publish(job, seen, tasks[place], answer)
+            except _STOPS:
+                raise
+            except (Conflict, DamagedInput) as error:
+                result = self._ended(job, error)
+            except _KEPT as error:
+                yield job, error
+                continue
+            yield replace(result, seconds=clock.monotonic_s() - started)
+
+    def _ended(self, job: PlannedJob, error: Conflict | DamagedInput) -> JobResult:
+        """The result of a job that changed nothing. Raises Fenced."""
+        if isinstance(error, Fenced):
+            raise error
+        if isinstance(error, Conflict) or not quarantine(self.table, error.ulid, str(error)):
+            return JobResult(job=job, outcome=Outcome.CONFLICT, problem=str(error))
+        return JobResult(job=job, outcome=Outcome.DAMAGED, problem=str(error), damaged=error.ulid)
+
+    def _commit(
+        self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
+    ) -> JobResult:
+        """Replace the inputs by one entry; without rows, take them away."""
+        assert seen.version is not None
+        block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
+        committed = self.table.log.commit(
+            Compact(
+                commit=self.table.world.ids.ulid(),
+                block=block,
+                read={item.meta.ulid: item.excepted for item in task.inputs},
+                read_version=seen.version,
+                parameters={"reason": str(job.reason), "details": job.details},
+                role=None if self.held is None else self.held.role,
+                epoch=None if self.held is None else self.held.epoch,
+            )
+        )
+        return JobResult(
+            job=job,
+            outcome=Outcome.COMMITTED,
+            block=None if block is None else block.ulid,
+            version=committed.version,
+        )
+
+    def _leave_to_its_age(
+        self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
+    ) -> JobResult:
+        """Upload the merge, which replaces its inputs once it is ``sync_delay`` old."""
+        fresh = Freshness(self.table.world.clock, second_look.LASTS_S)
+        again = observe(self.table, skip=self.skip)
+        changed = next((one for one in task.inputs if not again.offers(one.meta.ulid, one)), None)
+        if changed is not None:
+            raise Conflict(
+                f"block {changed.meta.ulid} was marked, removed, or merged by another while it "
+                "was merged here: the merge is "
+                "dropped, and the next pass plans again"
+            )
+        if not merged.written.rows:
+            raise Conflict(
+                "the blocks hold no row of the sources for which they are read: nothing to merge"
+            )
+        block = self._upload(task, merged, VisibleBy.AGE, fresh)
+        self._look_once_more(task, block)
+        return JobResult(job=job, outcome=Outcome.UPLOADED, block=block.ulid)
+
+    def _look_once_more(self, task: MergeTask, block: BlockMeta) -> None:
+        """Raise Conflict where rows were hidden or removed while meta.json was on its way; the
+        merge is taken away then."""
+        table = self.table
+        properties = table.definition.properties
+        inputs = [one.meta for one in task.inputs]
+        found = away(table.catalog, table.bucket, table.world, properties, block, inputs)
+        sources = found.hidden | found.gone
+        if not sources:
+            return
+        # Where a mark refused the first upload, two complete blocks lie there.
+        uploads = [replace(block, ulid=ulid) for ulid in sorted({task.ulid, block.ulid})]
+        answers = [
+            take_away(table.catalog, table.bucket, table.world, properties, one, sources)
+            for one in uploads
+        ]
+        stays = next((why for why in answers if why is not None), None)
+        what = (
+            f"rows of source {min(sources)} were hidden or removed while their merge {block.ulid} "
+            "was uploaded"
+        )
+        if stays is not None:
+            if not found.hidden:
+                return  # who slept for that long finds its inputs removed because of this merge
+            raise Conflict(
+                f"{what}, which shows them and stays: {stays}; hide it, with all that it holds: "
+                f"'blockstore mark {table.bucket.url} {block.ulid} --deletion'"
+            )
+        raise Conflict(f"{what}: the merge is taken away again, and the next pass plans anew")
+
+    def _upload(
+        self, task: MergeTask, merged: Merged, visible_by: VisibleBy, fresh: Freshness | None = None
+    ) -> BlockMeta:
+        """Make the block complete, if what it rests on is still ``fresh``."""
+        sources_file = write_sources(self.table.bucket, task.ulid, task.sources)
+        block = merged_block(task, merged, visible_by=visible_by, sources_file=sources_file)
+        if fresh is not None and fresh.is_over:
+            raise Conflict(
+                f"the second look at the table was longer than {fresh.lasts_s:g} s ago when its "
+                "merge was to be uploaded: it is "
+                "dropped, since a block may have been taken out meanwhile, and the next pass "
+                "plans again"
+            )
+        stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
+        return finish_upload(self.table.bucket, self.table.world, stamped)
+
+
+def release_frames(error: BaseException) -> None:
+    """Free what the frames of a failure hold: a merge that found too little memory must not keep
+    its own from those after it.
+
+    Called by whoever caught it, before anything else runs: a generator that waits somewhere in
+    those frames would be closed.
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        one = one.__cause__ or one.__context__

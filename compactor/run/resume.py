@@ -1,0 +1,143 @@
+"""Merges that a process had uploaded whole and died before it could commit: found again, and
+committed.
+
+Rules:
+- Found by what they account for: a complete, unmarked ``index`` block above the horizon, which the
+  index does not know, whose parents are all live and together hold exactly its sources.
+- Committed only if its rows are certain to be those that readers see now. A merge does not say
+  under which exceptions it was read, so every row of its parents must be in it and none of them may
+  have an exception now. Any other merge is done again, and what it left is cleaned away.
+- Only a merge of blocks that the caller saw as candidates: a shard sees those of its own streams,
+  so no two shards take up the same, and each commits in its own role, by whose epoch it is fenced.
+- The entry is the merge's own: the index checks that every parent is still live, as for any merge,
+  so two processes that find one block (or the one that made it, if it lives after all) harm
+  nothing.
+- On a table without an index there is nothing to find: a merge uploaded whole is visible by its
+  age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from blockstore.compactor.merge.result import PRODUCER
+from blockstore.compactor.plan.jobs import Candidate, PlannedJob, Reason
+from blockstore.compactor.plan.observe import Observation, observe
+from blockstore.compactor.plan.skip import Labels
+from blockstore.compactor.run.change import Compact
+from blockstore.compactor.run.report import JobResult, Outcome
+from blockstore.errors import Conflict, Fenced, HistoryReplaced
+from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.index.epochs import Held
+from blockstore.index.state import State
+from blockstore.lifecycle.listing import Directory, Listing
+from blockstore.names import DELETION_MARK, META
+from blockstore.table import Table
+
+
+def resume(
+    table: Table, *, seen: Observation | None = None, skip: Labels = (), held: Held | None = None
+) -> tuple[JobResult, ...]:
+    """Commit the merges that were uploaded whole, the largest first; answers those that were.
+
+    ``seen`` is what the caller has just seen of the table; where anything was committed it must
+    look again.
+
+    Raises Unavailable, Indeterminate, Fenced: what was committed by then stays, and the rest is
+    found again.
+    """
+    if not table.indexed:
+        return ()
+    seen = seen or observe(table, skip=skip)
+    done: list[JobResult] = []
+    for meta in sorted(
+        _left(table, seen.listing), key=lambda meta: (-len(meta.sources), meta.ulid)
+    ):
+        job = _job(meta, table.log.state, seen)
+        if job is not None and (committed := _committed(table, meta, job, held)) is not None:
+            done.append(committed)
+    return tuple(done)
+
+
+def _left(table: Table, listing: Listing) -> Iterator[BlockMeta]:
+    """The merges that lie there whole and that the index does not know.
+
+    Level-1 blocks that were merged away are many, and are told by their own source; nothing of them
+    is read.
+    """
+    state = table.log.state
+    wanted = {
+        ulid for ulid, directory in listing.directories.items() if _is_unknown(directory, state)
+    }
+    wanted -= set(state.accounted.held(wanted))
+    if not wanted:
+        return
+    for found in table.catalog.look(listing, skip=lambda ulid: ulid not in wanted).found.values():
+        meta = found.meta
+        if meta is None or found.damage is not None or found.mark is not None:
+            continue
+        if meta.producer == PRODUCER and meta.visible_by is VisibleBy.INDEX and meta.parents:
+            yield meta
+
+
+def _is_unknown(directory: Directory, state: State) -> bool:
+    if META not in directory.objects or DELETION_MARK in directory.objects:
+        return False
+    return directory.ulid not in state.blocks and not state.below_horizon(directory.ulid)
+
+
+def _job(meta: BlockMeta, state: State, seen: Observation) -> PlannedJob | None:
+    """The merge as a job, if it may be committed as it is."""
+    offered: Mapping[str, Candidate] = {
+        block.ulid: block for block in seen.candidates if not block.no_compact
+    }
+    live = state.blocks.get_all(parent.ulid for parent in meta.parents)
+    if len(live) != len(meta.parents) or not live.keys() <= offered.keys():
+        return None
+    parents = [live[parent.ulid] for parent in meta.parents]
+    definition = state.definition
+    if (
+        any(block.excepted for block in parents)
+        or sum(block.meta.rows for block in parents) != meta.rows
+        or {source for block in parents for source in block.meta.sources} != set(meta.sources)
+        or any(block.meta.stream != meta.stream for block in parents)
+        or max(block.meta.revision for block in parents) > meta.revision
+        or (definition.sort_by, definition.time_column) != (meta.sort_by, meta.time_column)
+        or definition.id_of(meta.schema) != definition.schema_id
+    ):
+        return None
+    return PlannedJob(
+        reason=Reason.RESUME,
+        details=f"the merge of {len(parents)} blocks was uploaded before, and not committed",
+        stream=meta.stream,
+        inputs=tuple(offered[ulid] for ulid in sorted(live)),
+    )
+
+
+def _committed(
+    table: Table, meta: BlockMeta, job: PlannedJob, held: Held | None
+) -> JobResult | None:
+    change = Compact(
+        commit=table.world.ids.ulid(),
+        block=meta,
+        read={block.ulid: frozenset() for block in job.inputs},
+        read_version=table.log.state.version,
+        parameters={"reason": str(job.reason), "details": job.details},
+        role=None if held is None else held.role,
+        epoch=None if held is None else held.epoch,
+    )
+    try:
+        committed = table.log.commit(change)
+    except (Fenced, HistoryReplaced):
+        raise
+    except Conflict:
+        return None
+    return JobResult(
+        job=job,
+        outcome=Outcome.COMMITTED,
+        block=meta.ulid,
+        version=committed.version,
+        rows=meta.rows,
+        bytes=meta.bytes,
+        chunks=len(meta.chunks),
+    )

@@ -1,0 +1,25 @@
+"""Chunks of remote stores, kept on this machine's disk for the queries that read them.
+
+DuckDB reads local files only. Before a query over a remote table starts, every chunk that it needs
+is downloaded into the cache and held: while a query holds a chunk, no eviction can remove its
+bytes. A chunk never changes, so a cached file is valid for as long as it exists; its size and its
+hash are checked once, when it arrives.
+
+    ChunkCache   the cache: one folder, a limit of bytes, shared by the processes of one user
+    Wanted       a chunk that a query needs: bucket, key, size, hash
+    Hold         the local paths of the chunks that one query reads, until it is released
+    HoldFolder   the folder of hard links by which a query holds its files (hold_folders.py)
+
+Example::
+
+    cache = ChunkCache(default_folder(), world, limit_bytes=10 << 30)
+    hold = cache.hold(wanted)
+    try:
+        read(hold.paths)
+    finally:
+        hold.release()
+"""
+
+from blockstore.reader.cache.chunks import ChunkCache, Hold, Wanted, default_folder
+
+__all__ = ["ChunkCache", "Hold", "Wanted", "default_folder"]

@@ -1,0 +1,167 @@
+"""The gateway's metrics: queries, requests, the freshness of tables, cache, jobs and the bucket's
+bill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from blockstore.clock import Clock
+from blockstore.index.boundary import BoundaryCounts
+from blockstore.reader.cache import ChunkCache
+from blockstore.reader.jobs.record import Kind
+from blockstore.reader.query import Engine
+from blockstore.reader.tables import Tables, TableState
+from blockstore.service.billing import Billed, Prices
+from blockstore.service.metrics import (
+    BucketRequests,
+    Source,
+    boundary_totals,
+    counter,
+    gauge,
+    histogram,
+    total,
+)
+
+_SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_EVENTS = ("claimed", "taken_over", "done", "failed", "cancelled")
+_CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
+
+
+class GatewayMetrics:
+    """The metrics of one gateway, in its registry."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        tables: Tables,
+        engine: Engine,
+        cache: ChunkCache,
+        ready: Callable[[], bool],
+        jobs_running: Callable[[], int],
+        boundary: Callable[[], BoundaryCounts],
+        meters: Sequence[Billed],
+        prices: Prices,
+        clock: Clock,
+    ) -> None:
+        """``ready``, ``jobs_running`` and ``boundary`` are called for each scrape; ``meters`` may
+        grow."""
+        self._tables = tables
+        self._engine = engine
+        self._cache = cache
+        self._ready = ready
+        self._jobs_running = jobs_running
+        self._boundary = boundary
+        self._requests = counter(
+            registry,
+            "blockstore_http_requests",
+            "Requests answered, by class of status.",
+            {"status": _CLASSES},
+        )
+        self._seconds = histogram(
+            registry,
+            "blockstore_http_request_seconds",
+            "From a request's head to its answer's end.",
+            _SECONDS,
+        )
+        self._events = counter(
+            registry,
+            "blockstore_job_events",
+            "What happened to jobs here.",
+            {"kind": tuple(Kind), "event": _EVENTS},
+        )
+        Source(registry, self._metrics)
+        BucketRequests(
+            registry,
+            lambda: list(meters),
+            prices=prices,
+            clock=clock,
+        )
+
+    def of_request(self, method: str, status: int, seconds: float) -> None:
+        """A request has ended; its status is 0 if no response was sent."""
+        self._requests.labels(f"{status // 100}xx" if status else "aborted").inc()
+        self._seconds.observe(seconds)
+
+    def of_job(self, kind: str, event: str) -> None:
+        """Something happened to a job."""
+        self._events.labels(str(kind), str(event)).inc()
+
+    def _metrics(self) -> Iterable[Metric]:
+        views = self._tables.views()
+        yield gauge(
+            "blockstore_table_staleness_seconds",
+            "Seconds since the table was last looked at with success.",
+            ("table",),
+            (((view.name,), view.staleness_s) for view in views if view.staleness_s is not None),
+        )
+        yield gauge(
+            "blockstore_table_version",
+            "The version that is answered.",
+            ("table",),
+            (((view.name,), view.version) for view in views if view.version is not None),
+        )
+        yield gauge(
+            "blockstore_tables",
+            "Tables, by how they are.",
+            ("state",),
+            (((str(state),), sum(view.state is state for view in views)) for state in TableState),
+        )
+        yield gauge(
+            "blockstore_ready",
+            "Whether queries are answered: 1 or 0.",
+            (),
+            [((), self._ready())],
+        )
+        queries = self._engine.counts
+        yield total("blockstore_queries", "Queries asked.", (), [((), queries.queries)])
+        yield total("blockstore_query_failures", "Queries that failed.", (), [((), queries.failed)])
+        yield gauge(
+            "blockstore_queries_running", "Queries that run.", (), [((), self._engine.running())]
+        )
+        yield gauge(
+            "blockstore_queries_waiting", "Queries that wait.", (), [((), self._engine.waiting())]
+        )
+        polls = self._tables.counts
+        yield total("blockstore_polls", "Looks at tables.", (), [((), polls.polls)])
+        yield total(
+            "blockstore_poll_failures", "Looks at tables that failed.", (), [((), polls.failures)]
+        )
+        yield gauge(
+            "blockstore_jobs_running",
+            "Jobs that run here.",
+            (),
+            [((), self._jobs_running())],
+        )
+        yield from boundary_totals("blockstore_", (), [((), self._boundary())])
+        yield from self._of_cache()
+
+    def _of_cache(self) -> Iterable[Metric]:
+        cache, counts = self._cache, self._cache.counts
+        yield gauge(
+            "blockstore_cache_used_bytes",
+            "What cached chunks take on disk.",
+            (),
+            [((), cache.bytes_used())],
+        )
+        yield total(
+            "blockstore_cache_chunks",
+            "Chunks of remote stores that queries asked for: found in the cache, or fetched.",
+            ("result",),
+            [(("hit",), counts.hits), (("miss",), counts.misses)],
+        )
+        yield total(
+            "blockstore_cache_bytes",
+            "Bytes of the chunks that queries asked for, and those of them that were fetched.",
+            ("what",),
+            [(("asked",), counts.bytes_served), (("fetched",), counts.bytes_fetched)],
+        )
+        yield total(
+            "blockstore_cache_evicted",
+            "Chunks that made room for others.",
+            (),
+            [((), counts.evicted)],
+        )

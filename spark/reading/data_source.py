@@ -1,0 +1,98 @@
+"""The data source's read side: chunks that can match, divided among Spark's tasks and read by
+pyarrow.
+
+- Chunks are pruned on the driver. A task receives its own chunks, or its part of a large one, and
+  no others.
+- Every value is unchanged: conditions are applied exactly, and a value that Spark's types cannot
+  store is an error.
+- Spark pickles the reader before it calls ``partitions``. So the plan is made in the constructor,
+  and again when Spark offers filters. What only the driver needs does not travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from blockstore.bucket import open_bucket
+from blockstore.predicate.nodes import FALSE
+from blockstore.predicate.parse import Predicate, parse
+from blockstore.scan.execute import read_part, read_plan
+from blockstore.scan.plan import ScanPlan
+from blockstore.scan.view import TableSnapshot
+from blockstore.spark.reading.batches import conform
+from blockstore.spark.reading.filters import from_spark
+from blockstore.spark.reading.options import ReadOptions
+from blockstore.spark.reading.shares import Share, shares
+from blockstore.spark.types import batch_schema
+from blockstore.spark.worker import task_world
+
+
+class SharesPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, run: tuple[Share, ...]) -> None:
+        super().__init__(None)
+        self.run = run
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads one version of a table with the schema that Spark passes: its columns, in its order."""
+
+    def __init__(self, snapshot: TableSnapshot, options: ReadOptions, schema: StructType) -> None:
+        self._url = snapshot.bucket.url
+        self._schema = schema
+        self._partition_bytes = options.partition_bytes
+        self._snapshot = snapshot
+        offered = snapshot.scan(where=Predicate(node=FALSE)).plan.columns
+        self._where = parse(options.where, offered.all)
+        self._plan_with(Predicate())
+
+    @property
+    def schema(self) -> StructType:
+        """The schema of the rows."""
+        return self._schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_snapshot": None, "_chunks": ()}
+
+    def partitions(self) -> list[InputPartition]:
+        return [SharesPartition(run) for run in shares(self._chunks, self._partition_bytes)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SharesPartition)
+        world = task_world()
+        bucket = open_bucket(self._url, world)
+        wanted = batch_schema(self._schema)
+        mine = replace(self._plan, chunks=tuple(share.chunk for share in partition.run))
+        if len(partition.run) == 1 and partition.run[0].parts > 1:
+            (share,) = partition.run
+            batches: Iterable[pa.RecordBatch] = read_part(
+                bucket, mine, part=share.part, parts=share.parts
+            )
+        else:
+            batches = read_plan(bucket, mine, world)
+        for batch in batches:
+            yield conform(batch, wanted)
+
+    def _plan_with(self, certain: Predicate) -> None:
+        plan = self._snapshot.scan(columns=self._schema.names, where=self._where.also(certain)).plan
+        self._chunks = plan.chunks
+        self._plan: ScanPlan = replace(plan, chunks=())
+
+
+class FilteringReader(SnapshotReader):
+    """A reader that also prunes by the filters of the query.
+
+    Spark refuses such a reader unless ``spark.sql.python.filterPushdown.enabled`` is true, so it is
+    used on request only.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        self._plan_with(from_spark(filters, self._plan.columns.visible))
+        return filters

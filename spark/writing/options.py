@@ -1,0 +1,136 @@
+"""The options of a write, checked when they are parsed.
+
+``app`` and ``batch`` are given together or not at all. An unknown option is an error: a misspelt
+``app`` would otherwise lose the exactly-once promise without notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blockstore.errors import Invalid
+from blockstore.format.block import Job
+from blockstore.format.chunk_size import check_chunk_size
+from blockstore.spark.options import (
+    flag,
+    integer,
+    known,
+    labels,
+    names,
+    size,
+    table_url,
+)
+
+_WRITE = (
+    "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size",
+    "chunk_size",
+    "if_exists", "where", "isolation", "read_version", "cluster",
+)  # fmt: skip
+
+DEFAULT_BUFFER_BYTES = 256 * 2**20
+DEFAULT_CHUNK_BYTES = 256 * 2**20
+
+
+class IfExists(StrEnum):
+    """What a write does if the table already contains a write. A table that was only created does
+    not contain one."""
+
+    APPEND = "append"
+    ERROR = "error"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How a DataFrame is written.
+
+    The time column, the sort key and the labels define the table on its first write.
+    """
+
+    url: str
+    job: Job | None = None
+    any_order: bool = False
+    """Whether the job's batches may be committed in any order: a backfill."""
+    time_column: str | None = None
+    sort_by: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES
+    """The bytes of rows that a task buffers before it sorts and writes a chunk."""
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES
+    if_exists: IfExists = IfExists.APPEND
+    overwrite: bool = False
+    where: str | None = None
+    """The rows that an overwrite replaces; None: all."""
+    isolation: str | None = None
+    read_version: int | None = None
+    """The version from which an overwrite's rows were computed."""
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        check_chunk_size(self.chunk_bytes, "chunk_size (chunk_bytes)")
+        if self.any_order and self.job is None:
+            raise Invalid(
+                "any_order is for the batches of a job, and no job is named: also give app and "
+                "batch"
+            )
+        if self.overwrite and self.if_exists is not IfExists.APPEND:
+            raise Invalid(
+                f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: remove one"
+            )
+        about = (self.where, self.isolation, self.read_version)
+        if not self.overwrite and any(one is not None for one in about):
+            raise Invalid(
+                "where, isolation and read_version are options of an overwrite, and this is an "
+                "append: use mode('overwrite'), or filter the DataFrame"
+            )
+
+
+def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
+    """Parse the options of ``df.write``. Raises Invalid with the name of the wrong one."""
+    given = known(options, _WRITE, "write")
+    if flag(given, "cluster"):
+        raise Invalid(
+            "option cluster='true': a data source cannot exchange rows between tasks; use "
+            "blockstore.spark.append(df, url, cluster=True), or call df.repartitionByRange('a', "
+            "'b') with the sort key before the write."
+        )
+    read = given.get("read_version")
+    return WriteOptions(
+        url=table_url(given, "save"),
+        job=_job(given),
+        any_order=flag(given, "any_order"),
+        time_column=given.get("time_column") or None,
+        sort_by=names(given.get("sort_by", ""), "sort_by"),
+        labels=labels(given.get("labels", "")),
+        buffer_bytes=size(given, "buffer_size", DEFAULT_BUFFER_BYTES),
+        chunk_bytes=size(given, "chunk_size", DEFAULT_CHUNK_BYTES),
+        if_exists=if_exists_of(given.get("if_exists", "append")),
+        overwrite=overwrite,
+        where=given.get("where"),
+        isolation=given.get("isolation"),
+        read_version=None if read is None else integer(read, "read_version", least=1),
+    )
+
+
+def if_exists_of(text: str) -> IfExists:
+    """Parse ``if_exists``. Raises Invalid."""
+    try:
+        return IfExists(text)
+    except ValueError:
+        raise Invalid(
+            f"if_exists={text!r}: expected one of {', '.join(repr(str(one)) for one in IfExists)}."
+        ) from None
+
+
+def _job(given: Mapping[str, str]) -> Job | None:
+    app, batch = given.get("app"), given.get("batch")
+    if app is None and batch is None:
+        return None
+    if not app or batch is None:
+        raise Invalid(
+            f"a job needs both options: found app={app!r} and batch={batch!r}; give each batch a "
+            "number of its own."
+        )
+    return Job(app=app, batch=integer(batch, "batch", least=0))

@@ -1,0 +1,47 @@
+"""What a Spark job writes: one value, made on the driver, sent to every task and to the commit.
+
+Every task's process imports this module and ``task``, so they import nothing of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from blockstore.format import Definition, Job
+from blockstore.spark.writing.options import IfExists
+
+if TYPE_CHECKING:
+    from blockstore.operations.distributed_overwrite import Begun
+    from blockstore.spark.writing.result import Written
+
+
+PRODUCER = "spark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """One job's write: to which table, as which block, with which definition."""
+
+    url: str
+    ulid: str
+    definition: Definition
+    creates: bool
+    """Whether the commit creates the table with this definition."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    job: Job | None = None
+    any_order: bool = False
+    """Whether the job's batches may be committed in any order."""
+    if_exists: IfExists = IfExists.APPEND
+    begun: Begun | None = None
+    """The overwrite; None for an append."""
+    message: str = ""
+    buffer_bytes: int
+    chunk_bytes: int
+    done: Written | None = None
+    """The result if nothing is written: the job was committed before, or the table is left as it
+    is."""
+    plan_s: float = 0.0
+    planned_ms: int = 0
+    """When the plan was ready, by the clock of the driver's machine."""

@@ -1,0 +1,81 @@
+"""A late block that a person lets in: wherever that ends, no row is lost, and whoever shipped it
+learns of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.wrapper import Wrapper
+from blockstore.care.ship.build import build_block
+from blockstore.care.ship.shipper import Shipper
+from blockstore.compactor.clean.cleaner import Cleaner
+from blockstore.errors import Unavailable
+from blockstore.index.epochs import COMPACTOR, claim
+from blockstore.lifecycle.mark import withdraw_deletion
+from tests.blockstore.care.repair.test_repair import ALL, late, repair
+from tests.blockstore.care.scene import rows, rows_of, worn
+
+
+class Down(Wrapper):
+    """A store that answers no more once a block is marked."""
+
+    down = False
+
+    def put_if_absent(self, key: str, data: bytes) -> str:
+        self._answer()
+        answer = self.inner.put_if_absent(key, data)
+        self.down = key.endswith("-mark.json")
+        return answer
+
+    def put(self, key: str, data: bytes) -> str:
+        self._answer()
+        return self.inner.put(key, data)
+
+    def _answer(self) -> None:
+        if self.down:
+            raise Unavailable("the store does not answer")
+
+
+def test_an_adoption_that_ended_midway_costs_no_row() -> None:
+    made = worn()
+    ulid = late(made)
+    with pytest.raises(Unavailable):
+        repair(made, Down(made.bucket), adopt=(ulid,))
+    for _ in range(10):
+        made.world.clock.sleep(12 * 3600)
+        table = made.open()
+        Cleaner(table, claim(table.log, made.world, COMPACTOR)).run()
+    repair(made, adopt=(ulid,))
+    assert made.found() == ALL + rows_of("late")
+
+
+def test_an_adoption_that_was_reverted_can_be_made_anew() -> None:
+    made = worn()
+    ulid = late(made)
+    (done,) = repair(made, adopt=(ulid,))
+    assert not done.failed
+    (adopted,) = (
+        block
+        for block in made.open().log.state.blocks
+        if block.meta.rows == len(rows_of("late"))
+        and block.version == made.open().log.state.version
+    )
+    made.open().revert(adopted.ulid)
+    assert made.found() == ALL
+    withdraw_deletion(made.bucket, made.world, ulid)
+    repair(made, adopt=(ulid,))
+    assert made.found() == ALL + rows_of("late")
+
+
+def test_a_block_that_a_person_adopted_is_reported_no_more_and_taken_from_the_folder() -> None:
+    made = worn()
+    folder = MemoryBucket(made.world.clock, "memory://device")
+    meta = build_block(folder, made.world, made.open().log.state.definition, rows("shipped"))
+    assert meta is not None
+    late(made)
+    (first,) = Shipper(folder, made.bucket, made.world).once().refused
+    assert first.late
+    repair(made, adopt=(meta.ulid,))
+    report = Shipper(folder, made.bucket, made.world, remove_shipped=True).once()
+    assert (report.refused, report.removed) == ((), (meta.ulid,))

@@ -1,0 +1,73 @@
+"""What a shipper remembers: whole or not at all, and never believed when damaged."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.care.ship.state import Sent, ShipperState, load, save
+from blockstore.clock import ManualClock
+from blockstore.errors import NewerFormat
+from blockstore.names import SHIPPER_STATE
+from tests.support.index_data import ulid
+
+STATE = (
+    ShipperState()
+    .with_sent("s3://lake/a", ulid(1), Sent(stored_ulid=ulid(1)))
+    .with_sent("s3://lake/a", ulid(2), Sent(stored_ulid=ulid(7), late=True))
+    .with_sent("memory://b", ulid(1), Sent(stored_ulid=ulid(1)))
+)
+
+
+@pytest.fixture
+def folder() -> MemoryBucket:
+    return MemoryBucket(ManualClock(), "memory://device")
+
+
+def test_it_is_read_as_it_was_written_by_table(folder: MemoryBucket) -> None:
+    assert load(folder) is None
+    save(folder, STATE)
+    assert load(folder) == STATE
+    found = load(folder)
+    assert found is not None
+    assert found.sent_to("s3://lake/a")[ulid(2)] == Sent(stored_ulid=ulid(7), late=True)
+    assert found.sent_to("elsewhere") == {}
+
+
+def test_blocks_that_left_the_folder_are_forgotten() -> None:
+    kept = STATE.only({ulid(2)})
+    assert kept.tables == {"s3://lake/a": {ulid(2): Sent(stored_ulid=ulid(7), late=True)}}
+
+
+def test_a_damaged_one_is_none_and_is_told(
+    folder: MemoryBucket, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(folder, STATE)
+    whole = folder.get(SHIPPER_STATE).data
+    damaged = [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        whole[:-3],
+        whole.replace(ulid(7).encode(), ulid(8).encode()),
+        whole.replace(b'"late": true', b'"late": 1'),
+        whole.replace(ulid(1).encode(), b"../../etc/passwd"),
+        whole.replace(b'"tables"', b'"stables"'),
+        b'{"version": 1, "tables": {}, "sha256": "0"}',
+    ]
+    for data in damaged:
+        assert data != whole
+        folder.put(SHIPPER_STATE, data)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert load(folder) is None
+        assert SHIPPER_STATE in caplog.text
+
+
+def test_a_newer_one_is_not_overwritten(folder: MemoryBucket) -> None:
+    folder.put(SHIPPER_STATE, b'{"version": 2}')
+    with pytest.raises(NewerFormat):
+        load(folder)

@@ -1,0 +1,78 @@
+"""The documentation site: it builds without a warning, holds what the program has, and loads
+nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import blockstore
+from blockstore.cli import rooms
+from blockstore.cli.verbs import VERBS
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A strict build: a broken link or anchor, or a page without a place, is an error."""
+    built = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [ROOT / "scripts" / "docs", "--site-dir", built],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Documentation built" in done.stderr, "a quiet build counts no warning"
+    return built
+
+
+class Loaded(HTMLParser):
+    """What a page makes a browser load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in ("script", "img", "iframe", "source"):
+            self.urls.append(values.get("src") or "")
+        if tag == "link" and values.get("rel") != "canonical":
+            self.urls.append(values.get("href") or "")
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    page = (site / "reference" / "python.html").read_text()
+    named = set(re.findall(r'id="blockstore\.(?:[a-z_]+\.)*(\w+)"', page))
+    assert sorted(set(blockstore.__all__) - named) == []
+
+
+def test_every_verb_and_route_is_in_the_reference(site: Path) -> None:
+    commands = (site / "reference" / "cli.html").read_text()
+    assert [verb for verb in (*VERBS, *rooms.VERBS) if f'<h2 id="{verb}">' not in commands] == []
+    assert "blockstore create --schema" in re.sub(r"<[^>]*>", "", commands)
+    routes = (site / "reference" / "http.html").read_text()
+    for route in ("POST /v1/query", "POST /v1/jobs", "GET /v1/tables"):
+        assert f"<code>{route}</code>" in routes
+
+
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 40
+    foreign = {}
+    for page in pages:
+        loaded = Loaded()
+        loaded.feed(page.read_text())
+        foreign[page.name] = [url for url in loaded.urls if "//" in url]
+    assert {name: urls for name, urls in foreign.items() if urls} == {}
+    styles = "".join(path.read_text() for path in (site / "assets").rglob("*.css"))
+    assert re.findall(r"(?:url\(|@import )['\"]?(?:https?:)?//", styles) == []
