@@ -1,6 +1,6 @@
 """Blockstore: tables on object storage without any coordination.
 
-``create`` and ``open`` answer a ``Table``; ``build`` makes a finished block in a folder, to be
+``create`` and ``open`` return a ``Table``; ``build`` makes a finished block in a folder, to be
 shipped later; ``Job`` names a write that must happen once; the errors are those of
 ``blockstore.errors``, grouped by what the caller does next.
 

@@ -61,7 +61,7 @@ _logger = logging.getLogger(__name__)
 A = TypeVar("A")
 
 _NOT_APPLIED = (Throttled, Contended, NoSpace)
-"""Answers that say for certain that this one request changed nothing."""
+"""Errors after which it is certain that this one request changed nothing."""
 
 _MANY = 4
 """Entries whose reading gives others the time to write the next."""

@@ -159,7 +159,7 @@ class Log:
         if known is not None and not self.replaced:
             try:
                 loaded = self.reader.advance(known)
-                # Asked after the poll: what that read is of this table, and taken, only if it is
+                # Checked after the poll: what that read is of this table, and taken, only if it is
                 # still there.
                 if self.is_same(known):
                     self._take(loaded)
@@ -234,7 +234,7 @@ class Log:
                 f"there is already a table at {bucket.url}: open it, or choose another URL"
             )
         write_first(bucket, self._world, self._patience_s)
-        # No entry was listed: the empty state is checked. Whoever was faster is met at entry 1.
+        # No entry was listed: the empty state is checked. A faster process is met at entry 1.
         self._adopt(State.EMPTY)
         self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
 

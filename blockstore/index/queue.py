@@ -58,7 +58,7 @@ class Waiting:
         """The result, returned or raised."""
         if isinstance(self.answer, BlockstoreError):
             raise self.answer
-        assert self.answer is not None, "a leader answers everyone it took"
+        assert self.answer is not None, "a leader sets the result of every operation that it took"
         return self.answer
 
 

@@ -179,9 +179,9 @@ class Catalog:
         read = self._world.pool.map(
             lambda turn: [look_at(self.bucket, one, before.get(one.ulid)) for one in turn], turns
         )
-        answers = {one[0].directory.ulid: one for answer in read for one in answer}
+        looked = {one[0].directory.ulid: one for answer in read for one in answer}
         return [
-            answers.get(directory.ulid)
+            looked.get(directory.ulid)
             or look_at(self.bucket, directory, before.get(directory.ulid))
             for directory in wanted
         ]

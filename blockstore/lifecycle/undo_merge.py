@@ -10,8 +10,8 @@ Rules (``specs/listpath.pml``):
 - The DELETE is sent within ``LASTS_S`` of that look, and within ``sync_delay``, or not at all:
   later the merge may be all that is left of its inputs, or may be hidden itself by a process that
   has looked for the last time.
-- What is left is an aborted upload, and goes as one (R4). Whoever merged it meanwhile finds it gone
-  at its own last look.
+- What is left is an aborted upload, and goes as one (R4). A process that merged it meanwhile finds
+  it gone at its own last look.
 """
 
 from __future__ import annotations

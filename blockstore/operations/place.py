@@ -40,7 +40,7 @@ def is_table(bucket: ReadBucket) -> bool:
 
 
 def may_be_table(bucket: ReadBucket) -> bool:
-    """Whether a table lies here, or it is not known what is here."""
+    """Whether there is a table here, or it is not known what is here."""
     try:
         return is_table(bucket)
     except (AccessDenied, Corrupt):

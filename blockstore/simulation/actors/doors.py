@@ -60,7 +60,7 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
         log = held.log
 
         def follow() -> Log | None:
-            # Told that the boundary fell, a person has started it again meanwhile.
+            # The boundary fell; a person has started the process again meanwhile.
             return log.follow() if process.shared.get(discovery) is held else None
 
         followed = until_answered(process, follow, disturbed=True)
