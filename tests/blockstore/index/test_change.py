@@ -241,7 +241,7 @@ def test_a_tag_is_set_once_and_taken_away_once() -> None:
     tagged = follow(STATE, tag)
     assert tagged.tags == {"q3": 2}
     assert decide(tagged, Tag(commit=ulid(3), name="q3", version=2)) == Done()
-    with pytest.raises(Conflict, match="'q3' stands for version 2"):
+    with pytest.raises(Conflict, match="'q3' names version 2"):
         decide(tagged, Tag(commit=ulid(3), name="q3", version=1))
     assert decide(tagged, Untag(commit=ulid(3), name="q3", version=1)) == Done(), (
         "it stands for another"

@@ -293,7 +293,7 @@ def test_an_entry_under_another_name_stops_the_reader(
 ) -> None:
     grow(log, 2)
     bucket.put(entry_key(4), bucket.get(entry_key(3)).data)
-    with pytest.raises(Corrupt, match=r"index entry 4 .*its id is 3"):
+    with pytest.raises(Corrupt, match=r"index entry 4 .*has the id 3"):
         Log(bucket, world).poll()
 
 

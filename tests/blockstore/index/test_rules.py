@@ -192,7 +192,7 @@ def test_a_source_to_account_for_must_be_unknown() -> None:
 def test_a_tag_stands_for_one_version_until_it_is_taken_away() -> None:
     tagged = follow(STATE, planned(Operation.TAG, tags={"a": 1}))
     move = Planned(operation=Operation.TAG, commit=ulid(2), plan=Draft(tags={"a": 2}))
-    with pytest.raises(Conflict, match="'a' stands for version 1"):
+    with pytest.raises(Conflict, match="'a' names version 1"):
         decide(tagged, move)
     free = follow(
         tagged, Planned(operation=Operation.UNTAG, commit=ulid(3), plan=Draft(tags={"a": None}))

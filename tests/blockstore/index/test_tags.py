@@ -130,7 +130,7 @@ def test_a_message_that_is_too_long_is_invalid(world: World, grown: Log) -> None
 
 def test_a_tag_never_moves_and_a_name_is_free_after_untag(world: World, grown: Log) -> None:
     tag(grown, world, "q3", 5)
-    with pytest.raises(Conflict, match=r"'q3' stands for version 5, not for 6: untag it first"):
+    with pytest.raises(Conflict, match=r"'q3' names version 5, not 6: untag it first"):
         tag(grown, world, "q3", 6)
     untag(grown, world, "q3")
     assert tag(grown, world, "q3", 6) == 6
@@ -295,7 +295,7 @@ def test_a_tag_whose_boundary_cannot_be_read_is_indeterminate_and_found_out_by_t
                 raise Unavailable("no answer")
 
     faulty.before.append(lose)
-    with pytest.raises(Indeterminate, match=r"'q3' stands for version 5, .* tag it again") as info:
+    with pytest.raises(Indeterminate, match=r"'q3' was set on version 5, .* tag it again") as info:
         tag(late, world, "q3", 5)
     assert info.value.entry == 12
     faulty.before.clear()
@@ -321,7 +321,7 @@ def test_a_tag_that_cannot_be_taken_away_says_so(
     faulty.before.append(overtake)
     late = Log(faulty, world, patience_s=1)
     with pytest.raises(
-        Indeterminate, match=r"'q3' stands for version 5, which was collected, .* untag it"
+        Indeterminate, match=r"'q3' is set on version 5, which was collected, .* untag it"
     ):
         tag(late, world, "q3", 5)
     assert Log(bucket, world).state.tags == {"q3": 5}
