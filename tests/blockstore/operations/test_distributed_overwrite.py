@@ -231,7 +231,7 @@ class TestWhatCameInBetween:
         for number in range(versions - 1):
             lake.append(("n", number, None))
         before = lake.plain()
-        with pytest.raises(bs.Conflict, match="made anew"):
+        with pytest.raises(bs.Conflict, match="created again"):
             finish(lake, begun, written)
         assert lake.plain() == before
 

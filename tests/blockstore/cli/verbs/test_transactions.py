@@ -156,7 +156,7 @@ class TestRevertAndRestore:
         assert rows(blockstore, flights) == 0
 
     def test_by_a_tag_and_by_a_time(self, blockstore: Command, flights: str) -> None:
-        assert "stands for version 2" in blockstore("tag", flights, "first", "--version", "2").out
+        assert "keeps version 2" in blockstore("tag", flights, "first", "--version", "2").out
         assert blockstore("tag", flights, "last", "--json").json == {"tag": "last", "version": 5}
         blockstore("restore", flights, "--tag", "first")
         assert rows(blockstore, flights) == 6
