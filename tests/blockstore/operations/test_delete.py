@@ -453,7 +453,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("act", "says"),
         [
-            (lambda table: table.delete(None), "no condition"),
+            (lambda table: table.delete(None), "needs a condition"),
             (lambda table: table.delete("nowhere = 1"), "nowhere"),
             (lambda table: table.delete("number = 'x'"), "number"),
             (lambda table: table.delete("number ="), "cannot read the condition"),

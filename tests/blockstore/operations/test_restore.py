@@ -176,7 +176,7 @@ class TestHowTheVersionIsNamed:
             (lambda table: table.restore(version="2"), bs.Invalid, "version is '2'"),
             (lambda table: table.restore(version=99), bs.NotFound, "no version 99"),
             (lambda table: table.restore(tag="nobody"), bs.NotFound, "no tag 'nobody'"),
-            (lambda table: table.restore(as_of="1999-01-01"), bs.NotFound, "younger"),
+            (lambda table: table.restore(as_of="1999-01-01"), bs.NotFound, "newer"),
             (lambda table: table.restore(as_of="soon"), bs.Invalid, "ISO 8601"),
         ],
     )
