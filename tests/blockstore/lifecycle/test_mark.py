@@ -144,7 +144,7 @@ def test_what_is_no_ulid_is_refused(bucket: MemoryBucket, world: World, name: st
         lambda: withdraw_deletion(bucket, world, name),
         lambda: withdraw_no_compact(bucket, world, name),
     ):
-        with pytest.raises(Invalid, match="no ULID"):
+        with pytest.raises(Invalid, match="not a ULID"):
             act()
 
 

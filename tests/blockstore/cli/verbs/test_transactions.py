@@ -171,7 +171,7 @@ class TestRevertAndRestore:
         ("words", "code", "says"),
         [
             (["revert"], 1, "needs at least one write"),
-            (["revert", "x"], 1, "no ULID"),
+            (["revert", "x"], 1, "not a ULID"),
             (["revert", "01HF7YAT00TTTTTTTTTTTTTTTT"], 1, "has no write"),
             (["restore"], 1, "exactly one"),
             (["restore", "--version", "9"], 1, "no version 9"),
