@@ -1,10 +1,28 @@
 """Blockstore: tables on object storage without any coordination.
 
-``create`` and ``open`` return a ``Table``; ``build`` makes a finished block in a folder, to be
-shipped later; ``Job`` names a write that must happen once; the errors are those of
-``blockstore.errors``, grouped by what the caller does next.
+The problem: many processes on many machines write to one table in a bucket and read it, without a
+server or a lock between them.
 
-What needs Arrow is loaded at its first use, so that ``blockstore --help`` responds at once.
+The mental model: a table is a prefix of a bucket. A write uploads a **block**, a directory of
+immutable Parquet chunks with a ``meta.json``; then it commits an **index** entry, a small object
+with the next number that exactly one process can create. A **version** of the table is the state
+after an entry; a **snapshot** is the set of blocks of one version, which never changes. Compactors
+merge blocks and remove what no version needs.
+
+- ``create`` and ``open`` return a ``Table``, which appends, overwrites, deletes, reverts, tags.
+- ``Table.snapshot`` returns a ``TableSnapshot``; its ``scan`` returns rows for Arrow, pandas,
+  polars or DuckDB.
+- ``Client`` speaks to a gateway over HTTP; ``build`` makes a finished block in a folder, to be
+  shipped later; ``Job`` names a write that must happen once.
+- Errors are those of ``blockstore.errors``, grouped by what the caller does next.
+
+Example::
+
+    table = blockstore.open("s3://lake/flights")
+    table.append(rows)
+    late = table.snapshot().scan(where="dep_delay > 60").to_table()
+
+Names that need Arrow are imported at their first use, so that ``blockstore --help`` is fast.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Time, handed in.
+"""Clocks: the only code that reads the machine's time.
 
-Owns the only reads of the machine's clock. Everything else takes a ``Clock``, so that tests and the
-simulation decide what time it is and a decision about life and death never reads the clock by
-itself.
+Everything else takes a ``Clock``, so that tests and the simulation decide what time it is, and no
+decision about removing data reads the machine's clock by itself.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the code may know about time."""
+    """The time, as the code may use it."""
 
     def now_ms(self) -> int:
-        """UTC now, in whole milliseconds since the epoch."""
+        """Return UTC now, in integer milliseconds since the epoch."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds that never go back, for deadlines and durations."""
+        """Return seconds that never go back, for deadlines and durations."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -41,7 +40,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told: ``advance`` and ``sleep`` move it."""
+    """A clock that only ``advance`` and ``sleep`` move."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = float(now_ms)

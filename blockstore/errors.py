@@ -1,18 +1,18 @@
 """Every error of Blockstore, in one tree, grouped by what the caller does next.
 
     BlockstoreError
-    ├── Unavailable              try again later: the store or the network did not answer
-    │   ├── Throttled              the store asks for fewer requests
+    ├── Unavailable              try again later: no response from the store or the network
+    │   ├── Throttled              the store limits the rate of requests
     │   ├── Unanswered             a write was sent and may or may not have been applied
     │   ├── Contended              two conditional writes at once (HTTP 409): send the same again
     │   └── NoSpace                the disk or the quota is full
     ├── Conflict                 read again, decide again
     │   ├── Fenced                 another process holds this role now: stop
-    │   ├── BlockCondemned         the block lies at or below the horizon: upload again
+    │   ├── BlockCondemned         the block is at or below the horizon: upload again
     │   ├── HistoryReplaced        the table was put back, or made again: open it again
     │   ├── AlreadyExists          a create-if-absent lost
     │   └── PreconditionFailed     a compare-and-set lost
-    ├── Indeterminate            nobody can know yet whether the operation was applied
+    ├── Indeterminate            it is not known yet whether the operation was applied
     ├── NotFound                 no such table, version, tag, block or object
     │   ├── ObjectMissing          the bucket has no such key (HTTP 404)
     │   └── VersionExpired         the version existed and was collected
@@ -20,11 +20,11 @@
     │   ├── AccessDenied           the credentials do not allow it
     │   ├── NoMemory               it needs more memory or disk than it may use
     │   └── MissingExtra           an optional package is not installed
-    └── Corrupt                  stop and tell a human: stored bytes contradict the format
+    └── Corrupt                  stop, a person must look: stored bytes contradict the format
         ├── NewerFormat            written by a newer release: upgrade
         └── BoundaryLost           index entries without a boundary, or a boundary that fell
 
-A message is one sentence that names the thing, what was found, what was expected and what to do.
+A message is one sentence: what is affected, what was found, what was expected and what to do.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ class BlockstoreError(Exception):
 
 
 class Unavailable(BlockstoreError):
-    """The store did not answer; nothing is known to be wrong. Try again later."""
+    """The store did not respond. Nothing is known to be wrong: try again later."""
 
 
 class Throttled(Unavailable):
-    """The store asks for fewer requests (503 SlowDown); the request was not applied."""
+    """The store limits the rate of requests (503 SlowDown); the request was not applied."""
 
 
 class Unanswered(Unavailable):
-    """A request was sent and its answer was lost: a write may or may not have been applied."""
+    """A request was sent and its response was lost: a write may or may not have been applied."""
 
 
 class Contended(Unavailable):
-    """Two conditional writes met (409 ConditionalRequestConflict); this one was not applied, send
-    it again."""
+    """Two conditional writes at once (409 ConditionalRequestConflict). This one was not applied:
+    send it again."""
 
 
 class NoSpace(Unavailable):
@@ -84,7 +84,7 @@ class NoSpace(Unavailable):
 class Conflict(BlockstoreError):
     """What the operation relied on has changed: read again and decide again.
 
-    ``block`` is the ULID of the block that was changed or is gone, where it is one.
+    ``block`` is the ULID of the block that was changed or is gone, if there is one.
     """
 
     def __init__(self, message: str, *, block: str | None = None) -> None:
@@ -97,7 +97,7 @@ class Fenced(Conflict):
 
 
 class BlockCondemned(Conflict):
-    """The block lies at or below the horizon and may be removed at any time: upload its rows
+    """The block is at or below the horizon and may be removed at any time: upload its rows
     again."""
 
 
@@ -105,7 +105,8 @@ class HistoryReplaced(Conflict):
     """The table's history is not the one that this handle has read: a copy was put back, or the
     table was made again.
 
-    Nothing of the operation was acknowledged. The handle is over: open the table again.
+    Nothing of the operation was acknowledged. The handle cannot be used any more: open the table
+    again.
     """
 
 
@@ -118,11 +119,11 @@ class PreconditionFailed(Conflict):
 
 
 class Indeterminate(BlockstoreError):
-    """Nobody can know yet whether the operation was applied.
+    """It is not known yet whether the operation was applied.
 
-    ``commit`` is the operation's commit id, ``entry`` the index id at which its fate lies, ``ulid``
-    the block that an append can resume (``append(data, resume=ulid)``); each None where it does not
-    apply.
+    ``commit`` is the operation's commit id, ``entry`` the number of the index entry that will
+    decide, ``ulid`` the block that an append can resume (``append(data, resume=ulid)``); each None
+    where it does not apply.
     """
 
     def __init__(
@@ -152,8 +153,10 @@ class VersionExpired(NotFound):
 
 
 class Invalid(BlockstoreError):
-    """The call is wrong and changes nothing; the message says what to change. Where one of the rows
-    that were given is what is wrong, ``row`` is its number, from 0 over the whole write."""
+    """The call is wrong and changed nothing; the message says what to fix.
+
+    If one of the rows is wrong, ``row`` is its number, from 0 over the complete write.
+    """
 
     def __init__(self, *args: object, row: int | None = None) -> None:
         super().__init__(*args)
@@ -165,21 +168,20 @@ class AccessDenied(Invalid):
 
 
 class NoMemory(Invalid):
-    """It needs more memory, or temporary disk, than it may use: ask for less, or raise the limit
-    that the message names."""
+    """The call needs more memory, or temporary disk, than it may use: request less, or raise the
+    limit that the message names."""
 
 
 class MissingExtra(Invalid):
-    """An optional package is needed; the message holds the pip command that brings it."""
+    """An optional package is needed; the message has the pip command that installs it."""
 
 
 class Corrupt(BlockstoreError):
-    """Stored bytes contradict the format. Nothing was changed; a human must look."""
+    """Stored bytes contradict the format. Nothing was changed; a person must look."""
 
 
 class NewerFormat(Corrupt):
-    """The object was written by a newer release; the message names the version found and what to
-    upgrade."""
+    """A newer release wrote the object; the message names the version found and what to upgrade."""
 
 
 class BoundaryLost(Corrupt):

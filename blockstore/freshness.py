@@ -1,7 +1,7 @@
-"""How long what was read may be acted on, by both clocks of this machine.
+"""How long a process may act on what it has read, by both clocks of this machine.
 
-The monotonic clock stands still while a machine sleeps, and the other one may be set back;
-whichever says more is believed.
+The monotonic clock stops while a machine sleeps, and the other one may be set back; the longer of
+the two durations counts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from blockstore.clock import Clock
 
 
 class Freshness:
-    """Made before that is asked for on which a decision rests; ``lasts_s`` seconds later it is
-    over.
+    """Starts before the request for the data of a decision, and is over ``lasts_s`` seconds later.
 
-    Until ``lasts_s`` is said, nothing may be acted on.
+    Until ``lasts_s`` is set, the data may not be acted on.
     """
 
     def __init__(self, clock: Clock, lasts_s: float = 0.0) -> None:
@@ -24,10 +23,10 @@ class Freshness:
 
     @property
     def passed_s(self) -> float:
-        """Seconds since then, by the clock that nobody sets."""
+        """Seconds since the start, by the monotonic clock."""
         return self._clock.monotonic_s() - self._from_s
 
     @property
     def is_over(self) -> bool:
-        """Whether it was read too long ago by now."""
+        """Whether the data is too old to act on."""
         return max(self.passed_s, (self._clock.now_ms() - self._from_ms) / 1000) >= self.lasts_s

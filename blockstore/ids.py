@@ -1,6 +1,6 @@
-"""Identifiers and randomness, handed in.
+"""Identifiers: the only code that draws random numbers.
 
-Owns the only draws of randomness. A ULID is 48 bits of milliseconds and 80 random bits in
+A ULID is 48 bits of milliseconds and 80 random bits in
 Crockford's base 32 (https://github.com/ulid/spec); its text order is its time order.
 """
 
@@ -17,9 +17,9 @@ _AS_DIGITS = dict.fromkeys(range(128), "!") | {
     ord(letter): "0123456789abcdefghijklmnopqrstuv"[value]
     for value, letter in enumerate(_CROCKFORD)
 }
-"""Letters of a ULID as Python's digits of base 32; every other character as none.
+"""Letters of a ULID as Python's digits of base 32; every other character as an invalid one.
 
-A look at a table asks every block.
+A table is used because listing a table parses the ULID of every block.
 """
 
 MIN_ULID = "0" * 26
@@ -37,28 +37,28 @@ class Ids:
 
     @classmethod
     def seeded(cls, clock: Clock, seed: int) -> Ids:
-        """The same draws for the same seed: for tests and the simulation."""
+        """Return ``Ids`` with the same draws for the same seed, for tests and the simulation."""
         return cls(clock, random.Random(seed))
 
     def ulid(self) -> str:
-        """A fresh ULID of now."""
+        """Return a new ULID of now."""
         with self._lock:
             entropy = self._random.getrandbits(80)
         return _text(self._clock.now_ms(), entropy)
 
     def token(self) -> str:
-        """Sixteen random hexadecimal digits, for names that must not meet another attempt's."""
+        """Return 16 random hexadecimal digits, for names that differ from every other attempt's."""
         with self._lock:
             return f"{self._random.getrandbits(64):016x}"
 
     def uniform(self, low: float, high: float) -> float:
-        """A float between ``low`` and ``high``, for jitter."""
+        """Return a float between ``low`` and ``high``, for jitter."""
         with self._lock:
             return self._random.uniform(low, high)
 
 
 def ulid_time_ms(ulid: str) -> int:
-    """The creation time that a ULID carries, in milliseconds since the epoch.
+    """Return the creation time in a ULID, in milliseconds since the epoch.
 
     Raises ValueError for another text.
     """
@@ -66,12 +66,12 @@ def ulid_time_ms(ulid: str) -> int:
 
 
 def ulid_at(time_ms: int) -> str:
-    """The least ULID of a millisecond: every ULID drawn earlier sorts below it."""
+    """Return the least ULID of a millisecond: every ULID drawn earlier sorts below it."""
     return _text(time_ms, 0)
 
 
 def _text(time_ms: int, entropy: int) -> str:
-    """The 128 bits of a ULID as its 26 letters, five bits each.
+    """Return the 128 bits of a ULID as its 26 letters, five bits each.
 
     Raises OverflowError for a time without a ULID.
     """

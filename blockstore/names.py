@@ -1,8 +1,7 @@
-"""Every object name of a table, formatted and parsed here and nowhere else (format, "on the
-bucket").
+"""The name of every object of a table, formatted and parsed only here (format, "on the bucket").
 
-Names are relative to the table's prefix. Parsing is strict: what does not match is unknown, is
-ignored and reported by whoever listed it, and is never guessed.
+Names are relative to the table's prefix. Parsing is strict: a name that does not match is unknown;
+the code that listed it ignores and reports it, and never guesses.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _CHUNK = re.compile(r"chunks/[0-9A-Za-z][0-9A-Za-z_-]{0,99}\.parquet")
 
 
 def is_ulid(text: str) -> bool:
-    """Whether ``text`` is a ULID in canonical upper case."""
+    """Return whether ``text`` is a ULID in canonical upper case."""
     return _ULID.fullmatch(text) is not None
 
 
@@ -44,7 +43,7 @@ def entry_key(entry: int) -> str:
 
 
 def parse_entry(key: str) -> int | None:
-    """The id of an index entry's key, or None if it is no such key."""
+    """The id of an index entry's key, or None for another key."""
     match = _ENTRY.fullmatch(key)
     return int(match[1]) if match else None
 
@@ -55,7 +54,7 @@ def checkpoint_key(version: int) -> str:
 
 
 def parse_checkpoint(key: str) -> int | None:
-    """The version of a checkpoint's key, or None if it is no such key."""
+    """The version of a checkpoint's key, or None for another key."""
     match = _CHECKPOINT.fullmatch(key)
     return int(match[1]) if match else None
 
@@ -68,7 +67,7 @@ def chunk_path(number: int, token: str = "") -> str:
 
 
 def is_chunk_path(path: str) -> bool:
-    """Whether ``path`` is a chunk's path inside a block; never absolute, never with ``..``."""
+    """Return whether ``path`` is a chunk's path in a block; never absolute, never with ``..``."""
     return _CHUNK.fullmatch(path) is not None
 
 
@@ -98,7 +97,7 @@ def no_compact_mark_key(ulid: str) -> str:
 
 
 def split_block_key(key: str) -> tuple[str, str] | None:
-    """``(ulid, path inside the block)`` of a key in a block's directory, or None if it is no such
+    """``(ulid, path inside the block)`` of a key in a block's directory, or None for another
     key."""
     head, slash, path = key.partition("/")
     return (head, path) if slash and path and is_ulid(head) else None
@@ -110,13 +109,13 @@ def job_prefix(job: str) -> str:
 
 
 def job_request_key(job: str) -> str:
-    """What was asked for: written last of what the asker writes, and never changed."""
+    """The request: the last object that the requester writes, and never changed."""
     return f"{job_prefix(job)}request.json"
 
 
 def job_input_key(job: str, ulid: str) -> str:
-    """The file that an upload brought, under a ULID of the attempt to bring it; earlier releases
-    drew 16 digits instead."""
+    """The uploaded file, under a ULID of the upload's attempt; earlier releases used 16 random
+    digits."""
     return f"{job_prefix(job)}input-{ulid}"
 
 
@@ -126,13 +125,13 @@ def job_claim_key(job: str, attempt: int) -> str:
 
 
 def parse_job_claim(path: str) -> int | None:
-    """The attempt of a claim's path inside its job, or None if it is no such path."""
+    """The attempt of a claim's path inside its job, or None for another path."""
     match = _CLAIM.fullmatch(path)
     return int(match[1]) if match else None
 
 
 def job_cancel_key(job: str) -> str:
-    """The wish that the job should end."""
+    """The request to cancel the job."""
     return f"{job_prefix(job)}cancel.json"
 
 
@@ -147,6 +146,6 @@ def job_result_key(job: str, attempt: int) -> str:
 
 
 def split_job_key(key: str) -> tuple[str, str] | None:
-    """``(job, path inside the job)`` of a key below ``jobs/``, or None if it is no such key."""
+    """``(job, path inside the job)`` of a key below ``jobs/``, or None for another key."""
     head, slash, path = key.removeprefix(JOBS).partition("/")
     return (head, path) if key.startswith(JOBS) and slash and path and is_ulid(head) else None

@@ -1,12 +1,12 @@
-"""Folders for what outgrows memory, and those that dead processes left behind.
+"""Folders for data that outgrows memory, and the removal of those of dead processes.
 
 Rules:
-- Beside a folder lies a lock file, its name with ``.lock``, which processes hold while they live:
-  those that open it, and those that inherit the descriptor. It is made before the folder and
-  removed after it, so a folder with a lock that nobody holds is a dead process's.
-- Those go at the next start of whoever makes folders with such names, and nothing else does: a
-  folder that has another name, or no lock, is somebody else's, and the disk is often everybody's.
-  Another user's go only where who made them is all the same.
+- Each folder has a lock file next to it, named like it with ``.lock``. Processes hold the lock
+  while they live: the one that opened it, and those that inherit the descriptor. It is made before
+  the folder and removed after it, so a folder whose lock is not held belongs to a dead process.
+- Processes that make folders with such names remove those of dead processes when they start, and
+  nothing else: a folder with another name, or without a lock, is not theirs, and the disk may be
+  shared. The folders of another user are removed only with ``any_user``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from contextlib import suppress
 from pathlib import Path
 
 LOCK = ".lock"
-"""What the name of a lock file ends with, after the name of its folder."""
+"""The suffix of a lock file's name, after the name of its folder."""
 
 
 class HeldFolder:
-    """A folder that this process holds from its making to its removal.
+    """A folder that this process holds until it removes it.
 
-    Raises OSError where it cannot be made.
+    Raises OSError if it cannot be made.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,21 +40,23 @@ class HeldFolder:
             raise
 
     def remove(self) -> None:
-        """Remove it with all that is in it; once.
+        """Remove the folder and its content; call it once.
 
-        What a failing disk keeps goes at the next start.
+        What a failing disk keeps is removed at the next start.
         """
         _remove(self.path, self._lock, self.held)
 
 
-def clear_abandoned(parent: Path, name: re.Pattern[str], *, whoever: bool) -> int:
-    """Remove what dead processes, of this user or of ``whoever``, left in ``parent`` under such
-    names; answers how many folders that were."""
+def clear_abandoned(parent: Path, name: re.Pattern[str], *, any_user: bool) -> int:
+    """Remove the folders with such names that dead processes left in ``parent``.
+
+    ``any_user`` includes those of other users. Returns how many folders were removed.
+    """
     cleared = 0
     for lock in sorted(parent.glob(f"*{LOCK}")):
         folder = lock.with_name(lock.name.removesuffix(LOCK))
         held = (
-            _taken(lock, whoever)
+            _taken(lock, any_user)
             if name.fullmatch(folder.name) and not folder.is_symlink()
             else None
         )
@@ -72,8 +74,10 @@ def _remove(folder: Path, lock: Path, held: int) -> None:
 
 
 def _locked(lock: Path) -> int:
-    """The lock, held and shared; made again where another process, which took it for a dead one's,
-    removed it in that moment."""
+    """Return the lock's descriptor, held and shared.
+
+    The file is made again if another process removed it in that moment as abandoned.
+    """
     while True:
         held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(held, fcntl.LOCK_SH)
@@ -83,17 +87,16 @@ def _locked(lock: Path) -> int:
         os.close(held)
 
 
-def _taken(lock: Path, whoever: bool) -> int | None:
-    """The lock for ourselves alone, if it is ours to take and nobody holds it;
-
-    None where it is not, or is not there.
+def _taken(lock: Path, any_user: bool) -> int | None:
+    """Return the lock's descriptor, held exclusively; None if another process or user has it, or it
+    does not exist.
     """
     try:
         held = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     with suppress(OSError):
-        if whoever or os.fstat(held).st_uid == os.geteuid():
+        if any_user or os.fstat(held).st_uid == os.geteuid():
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return held
     os.close(held)

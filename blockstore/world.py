@@ -1,8 +1,8 @@
-"""What a process is given from outside: clock, identifiers and threads, in one value.
+"""The surroundings of a process in one value: clock, identifiers and threads.
 
-Owns the only construction of a thread pool. Whoever needs time, randomness, parallel calls or the
-end of another thread's work takes a ``World``; a test hands in a manual clock, seeded ids and a
-pool that runs everything in turn.
+Only this module makes a thread pool. Code that needs time, randomness, parallel calls or the end of
+another thread's work takes a ``World``; a test hands in a manual clock, seeded ids and a pool that
+runs everything in turn.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ B = TypeVar("B")
 
 
 class Pool(Protocol):
-    """Runs calls side by side."""
+    """Runs calls in parallel."""
 
     def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """``[call(item) for item in items]``, in order; the first error is raised after all have
-        ended."""
+        """Return ``[call(item) for item in items]``; raise the first error after all have ended."""
         ...
 
     def wait(self, event: threading.Event) -> None:
@@ -47,8 +46,8 @@ class Serial:
 class Threads:
     """A pool of threads, made at its first use in a process and made again after a fork.
 
-    A call that runs in the pool and maps in it again maps in turn, in its own thread: were it to
-    wait for the pool's threads, all of them could wait for work that none is left to do.
+    A call in the pool that maps again does so in turn, in its own thread: if it waited for the
+    pool's threads, all of them could wait and none would be left to work.
     """
 
     def __init__(self, workers: int) -> None:
@@ -82,11 +81,11 @@ class Threads:
 
 
 def _ended(call: Callable[[A], B], item: A) -> Future[B]:
-    """The call, carried out now; its answer or its error."""
+    """Carry out the call now; return its result or its error as a finished future."""
     future: Future[B] = Future()
     try:
         future.set_result(call(item))
-    except Exception as error:  # noqa: BLE001 - told as any other call's
+    except Exception as error:  # noqa: BLE001 - raised later, as the pool's calls are
         future.set_exception(error)
     return future
 
@@ -101,12 +100,12 @@ class World:
 
     @classmethod
     def real(cls, *, workers: int = 16) -> World:
-        """The machine's clock and randomness, and ``workers`` threads for fan-out."""
+        """Return the machine's clock and randomness, and ``workers`` threads."""
         clock = SystemClock()
         return cls(clock=clock, ids=Ids(clock), pool=Threads(workers))
 
     @classmethod
     def manual(cls, *, seed: int = 0, now_ms: int = 1_700_000_000_000) -> World:
-        """A world that stands still: a manual clock, seeded ids, calls in turn."""
+        """Return a deterministic world: a manual clock, seeded ids, calls in turn."""
         clock = ManualClock(now_ms)
         return cls(clock=clock, ids=Ids.seeded(clock, seed), pool=Serial())

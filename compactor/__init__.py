@@ -22,6 +22,7 @@ configuration (``config``, ``settings``).
 
 Example::
 
+    import blockstore as bs
     from blockstore.compactor.run.once import compact_once
     from blockstore.compactor.settings import Settings
 

@@ -2,8 +2,8 @@
 
 Rules:
 - One file serves the verbs that run once and the process that runs for months.
-- Settings of a table of a lake are those of the process with what ``[tables."name"]`` overrides;
-  they must agree as a whole.
+- The settings of a table of a lake are those of the process with what ``[tables."name"]``
+  overrides; together they must be valid.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LOOPS = Section(
             sets="tables_s",
             default="1m",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often a lake is listed for tables that are new or gone.",
+            sentence="How often a lake is listed for new and removed tables.",
         ),
         Key(
             name="interval",
@@ -69,15 +69,15 @@ LOOPS = Section(
             sets="clean_s",
             default="5m",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often aged blocks are published, and blocks that nobody needs are "
-            "marked and removed.",
+            sentence="How often aged blocks are published, and blocks no longer needed are marked "
+            "and removed.",
         ),
         Key(
             name="retention",
             sets="retention_s",
             default="1h",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often blocks older than their table's retention are taken out of it.",
+            sentence="How often blocks older than their table's retention are expired.",
         ),
         Key(
             name="index",
@@ -113,25 +113,24 @@ LOOPS = Section(
             sets="grace_s",
             default="30s",
             read=kinds.duration_s,
-            sentence="How long a running merge may go on after SIGTERM before it is abandoned, "
-            "which loses its work and "
-            "nothing else. Keep it below the time after which your system sends SIGKILL.",
+            sentence="How long a running merge may continue after SIGTERM before it is abandoned, "
+            "which loses only its work. Keep it below the time after which your system sends "
+            "SIGKILL.",
         ),
         Key(
             name="ready_age",
             sets="ready_age_s",
             default="30m",
             read=kinds.between(kinds.duration_s, 0.1),
-            sentence="The process says that it is not ready once a table has not been merged or "
-            "cleaned with success "
-            "for so long.",
+            sentence="The process reports that it is not ready once a table has not been merged or "
+            "cleaned successfully for this long.",
         ),
         Key(
             name="objects_per_s",
             default=500,
             read=kinds.between(kinds.number, 1),
-            sentence="How many requests a second cleaning may send, and objects it may delete in "
-            "batches.",
+            sentence="How many requests cleaning may send per second, and how many objects it may "
+            "delete in batches.",
         ),
         Key(
             name="history",
@@ -143,25 +142,24 @@ LOOPS = Section(
             name="merge",
             default=True,
             read=kinds.switch,
-            sentence="false where processes with --shard do all the merging, and this one the "
-            "rest.",
+            sentence="false where processes with --shard do all the merging, and this one does "
+            "the rest.",
         ),
         Key(
             name="cache",
             default="",
             read=kinds.path,
-            sentence="A folder in which what was read of the blocks outlives the process; empty "
-            "to read it again after "
-            "each start.",
+            sentence="A folder that keeps what was read of the blocks across restarts; empty to "
+            "read it again after each start.",
         ),
     ),
 )
 
 HTTP = Section(
     name="http",
-    sentence="Where the process answers: its page, /metrics, /-/healthy and /-/ready. It shows "
-    "names, sizes and times of "
-    "blocks, no rows, and changes nothing; who may reach the address is up to your network.",
+    sentence="Where the process serves its page, /metrics, /-/healthy and /-/ready. They show "
+    "names, sizes and times of blocks, no rows, and change nothing; your network decides who can "
+    "reach the address.",
     build=listening,
     keys=http_keys("127.0.0.1:8081"),
 )
@@ -170,14 +168,13 @@ _TEND = Key(
     name="tend",
     default=True,
     read=kinds.switch,
-    sentence="false leaves the table alone altogether, while someone repairs it.",
+    sentence="false leaves the table alone completely, while someone repairs it.",
 )
 
 TABLES = Named(
     name="tables",
     sentence="Tables of a lake that differ: their name below the lake's URL, and any of these "
-    "keys. tend = false leaves a "
-    "table alone altogether, while someone repairs it.",
+    "keys. tend = false leaves a table alone completely, while someone repairs it.",
     keys=(*TABLE_KEYS, _TEND),
     example="sensors",
 )
@@ -199,10 +196,8 @@ def _disagreements(config: Config) -> Iterable[str]:
 FILE = ConfigFile(
     name="compactor.toml",
     about="The compactor's configuration, every key at its default. Any of them may be left out. "
-    "An environment variable "
-    "overrides a key: BLOCKSTORE_COMPACTOR_MEMORY=4GiB. Delays and retention are properties of "
-    "each table, not of a process: "
-    "see `blockstore alter`.",
+    "An environment variable overrides a key: BLOCKSTORE_COMPACTOR_MEMORY=4GiB. Delays and "
+    "retention are properties of each table, not of a process: see `blockstore alter`.",
     sections=(COMPACTION, LOOPS, HTTP, LOG, PRICES),
     named=(TABLES,),
     check=_disagreements,
@@ -211,7 +206,7 @@ FILE = ConfigFile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessConfig:
-    """Everything that the process is told."""
+    """The configuration of the process."""
 
     settings: Settings = field(default_factory=Settings)
     tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -224,17 +219,13 @@ class ProcessConfig:
         """The settings of one table."""
         return overridden(self.settings, _without_tend(self.tables.get(name, {})))
 
-    def tends(self, name: str) -> bool:
-        """Whether the table is looked after at all."""
-        return bool(self.tables.get(name, {}).get(_TEND.field, True))
-
     def unmatched(self, names: Collection[str]) -> tuple[str, ...]:
-        """The tables that the configuration names and that are none of these."""
+        """The tables that the configuration names and that are not among ``names``."""
         return tuple(name for name in sorted(self.tables) if name not in names)
 
     def leaves(self, name: str) -> bool:
-        """Whether it is left alone."""
-        return not self.tends(name)
+        """Whether the process leaves the table alone."""
+        return not self.tables.get(name, {}).get(_TEND.field, True)
 
 
 def load_config(

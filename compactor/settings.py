@@ -1,10 +1,9 @@
-"""What an operator decides about compaction: ``configs/compactor.toml`` and the environment.
+"""The operator's settings for compaction: ``configs/compactor.toml`` and the environment.
 
 Rules:
-- What the table itself promises (delays, retention) is a property of the table and stands in no
-  file.
-- A table of a lake may differ in what ``[tables."name"]`` says; everything else is the process's.
-- Planning and merging take the same defaults from here as by themselves (a test holds it).
+- What the table itself promises (delays, retention) is a property of the table and not in a file.
+- ``[tables."name"]`` overrides settings for a table of a lake; the rest applies to the process.
+- Planning and merging have the same defaults by themselves (a test checks it).
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ _LEAST_MEMORY = 64 * _MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How one table is planned and merged; a field is a key of the file, in units of the
-    program."""
+    """How one table is planned and merged; each field is a key of the file, in program units."""
 
     ranges_ms: tuple[int, ...] = (7_200_000, 28_800_000, 172_800_000, 1_209_600_000)
     tier_blocks: int = 8
@@ -44,7 +42,7 @@ class Settings:
     def __post_init__(self) -> None:
         problems = list(_problems(self))
         if problems:
-            raise Invalid("the compactor's settings do not agree: " + "; ".join(problems))
+            raise Invalid("the compactor's settings are invalid: " + "; ".join(problems))
 
 
 TABLE_KEYS = (
@@ -54,15 +52,14 @@ TABLE_KEYS = (
         default=("2h", "8h", "2d", "14d"),
         read=kinds.items(kinds.duration_ms),
         sentence="Time windows, aligned to the epoch: once a window is closed, its blocks are "
-        "merged into one. "
-        "Ascending, each a multiple of the one before.",
+        "merged into one. Ascending, each a multiple of the one before.",
     ),
     Key(
         name="tier_blocks",
         default=8,
         read=kinds.count,
-        sentence="Blocks that no closed window holds are merged as soon as there are this many of "
-        "about the same size.",
+        sentence="Blocks outside closed windows are merged as soon as there are this many of about "
+        "the same size.",
     ),
     Key(
         name="max_block_size",
@@ -76,9 +73,8 @@ TABLE_KEYS = (
         default=(),
         read=kinds.labels,
         sentence='Streams to leave alone, by label, while someone repairs them: ["cluster=eu1"] '
-        "skips every block with "
-        "this label. Nothing of them is merged, taken out by retention, marked or removed; new "
-        "blocks are published.",
+        "skips every block with this label. None of them is merged, expired, marked or removed; "
+        "new blocks are published.",
     ),
     Key(
         name="chunk_size",
@@ -108,17 +104,15 @@ COMPACTION = Section(
             name="concurrency",
             default="cores",
             read=kinds.cores,
-            sentence="How many threads a merge has, to read, sort and encode; where the store is "
-            "remote, 16 at least: a "
-            'number, or "cores".',
+            sentence="How many threads a merge uses to read, sort and encode: a number, or "
+            '"cores"; at least 16 where the store is remote.',
         ),
         Key(
             name="work_dir",
             default="",
             read=kinds.folder,
             sentence="Where a merge puts what does not fit into memory; empty for the system's "
-            "folder for temporary "
-            "files.",
+            "folder for temporary files.",
         ),
         Key(
             name="engine",
@@ -131,10 +125,7 @@ COMPACTION = Section(
 
 
 def overridden(settings: Settings, fields: Mapping[str, object]) -> Settings:
-    """The settings of a table that differs in these fields.
-
-    Raises Invalid where they do not agree.
-    """
+    """The settings of a table that overrides these fields. Raises Invalid if they conflict."""
     return replace(settings, **fields)  # type: ignore[arg-type]
 
 
@@ -158,8 +149,7 @@ def _problems(settings: Settings) -> list[str]:
     if settings.max_block_bytes < settings.chunk_bytes:
         problems.append(
             f"max_block_size is {format_size(settings.max_block_bytes)}, expected at least the "
-            "chunk_size of "
-            f"{format_size(settings.chunk_bytes)}"
+            f"chunk_size of {format_size(settings.chunk_bytes)}"
         )
     if settings.memory_bytes < _LEAST_MEMORY:
         problems.append(

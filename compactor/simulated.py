@@ -1,6 +1,6 @@
 """The compactor as an actor of the simulation.
 
-Everything is the compactor's own code but the merge engine: the real one reads on threads of its
+Everything is the compactor's own code except the merge engine: the real one reads on threads of its
 own, and a simulated process has none.
 """
 
@@ -65,7 +65,7 @@ class PlainEngine:
 
 
 def _rows(bucket: Bucket, item: MergeInput, number: int, schema: pa.Schema) -> tuple[int, pa.Table]:
-    """How many rows a chunk has, and those that the merge takes over, each with its source."""
+    """The number of rows of a chunk, and the rows that the merge takes, each with its source."""
     file, ulid = item.meta.chunks[number], item.meta.ulid
     try:
         table = read_chunk(bucket, object_key(ulid, file.path), file, verify=True)
@@ -83,8 +83,8 @@ def _rows(bucket: Bucket, item: MergeInput, number: int, schema: pa.Schema) -> t
 
 
 def tend(process: Process, thread: int) -> None:
-    """One life of a compactor: it claims its role, and merges, cleans and collects until another
-    takes over."""
+    """One life of a compactor: it claims its role, then merges, cleans and collects until another
+    process takes over."""
     held: Held | None = None
     cleaner: Cleaner | None = None
     before: Table | None = None
@@ -110,23 +110,25 @@ def tend(process: Process, thread: int) -> None:
 
 
 def _pass(process: Process, table: Table, held: Held | None, cleaner: Cleaner) -> None:
-    """Merge, clean, collect: all of it at the end, else one or two of them."""
+    """Merge, clean, collect: everything at the end of a run, otherwise one or two of them."""
     finishing, draw = process.finishing, process.draw
     if finishing or draw.chance(0.6):
         compact_once(table, _SETTINGS, engine=PlainEngine())
     if finishing or draw.chance(0.8):
         cleaned = cleaner.run()
-        process.stage.note(process.name, f"cleaned: {_said(cleaned)}")
+        process.stage.note(process.name, f"cleaned: {_summary(cleaned)}")
     if draw.chance(0.2):
         retain(table, held)
     if held is not None and (finishing or draw.chance(0.6)):
         collect(table.log, process.world, held=held)
 
 
-def _said(cleaned: CleaningReport) -> str:
-    told = cleaned.to_json()
+def _summary(cleaned: CleaningReport) -> str:
+    fields = cleaned.to_json()
     return ", ".join(
-        f"{name} {value}" for name, value in told.items() if value and name not in ("table", "kept")
+        f"{name} {value}"
+        for name, value in fields.items()
+        if value and name not in ("table", "kept")
     )
 
 

@@ -1,6 +1,6 @@
-"""The compactor's verb ``compact`` on the command line.
+"""The verb ``compact`` on the command line.
 
-This module imports no engine and no table: its help needs none.
+Imports no engine and no table at the top: its help needs none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 _KNOWN = (BlockstoreError, OSError, MemoryError)
-"""What may be told as it is; anything else is a bug."""
+"""Errors whose message is shown as it is; anything else is a bug."""
 
 _PLANNED = (
     Column("time", "time"),
@@ -51,7 +51,7 @@ def compact(
     shard: str | None = None,
     json: Json = False,
 ) -> int:
-    """Merge small blocks into large ones; with --wait look after tables for good.
+    """Merge small blocks into large ones; with --wait manage tables until stopped.
 
     Parameters
     ----------
@@ -75,12 +75,11 @@ def compact(
     """
     if plan + once + wait != 1:
         raise Usage(
-            "compact takes --plan (print what would be merged), --once (merge it) or --wait (go "
-            "on for good), expected one "
-            "of them"
+            "compact needs exactly one of --plan (print what would be merged), --once (merge it) "
+            "and --wait (keep running)"
         )
     if shard is not None and not wait:
-        raise Usage("--shard goes with --wait")
+        raise Usage("--shard needs --wait")
     from blockstore.compactor.config import load_config
 
     found = load_config(config)
@@ -98,7 +97,7 @@ def _wait(url: str, config: ProcessConfig, shard: str | None, *, json: bool) -> 
 
     if json:
         raise Usage(
-            "--wait writes log lines (JSON where standard error is no terminal), and takes no "
+            "--wait writes log lines (JSON where standard error is not a terminal); leave out "
             "--json"
         )
     one = None if shard is None else parse_shard(shard)
@@ -135,7 +134,7 @@ def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
     check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)
     if cleared and not json:
-        say(f"removed {counted(cleared, 'work folder')} of merges that died")
+        say(f"removed {counted(cleared, 'work folder')} of dead merges")
     merging = engine_named(config.settings.engine)
     watch = None if json else _say_result
 
@@ -155,24 +154,28 @@ def _once(url: str, config: ProcessConfig, *, json: bool) -> int:
 
 
 def _failures(done: LakeResults[Any], config: ProcessConfig) -> int:
-    """Say which tables failed, and which only the configuration knows; the others were done. Raises
-    where one met a bug of ours, whose traceback --debug shows."""
+    """Report tables that failed, and tables that only the configuration names.
+
+    Raises if one failed because of a bug of ours: --debug shows the traceback.
+    """
     for name in config.unmatched({*(one.name for one in done.tables), *done.left}):
         remark(
-            f'the configuration has [tables."{name}"], and there is no such table here: check its '
+            f'the configuration has [tables."{name}"], but there is no such table here: check its '
             "name"
         )
     failed = {one.name: one.error for one in done.tables if one.error is not None}
     if not failed:
         return 0
     bug = next((error for error in failed.values() if not isinstance(error, _KNOWN)), None)
-    told = "; ".join(f"{name}: {_told(error)}" for name, error in failed.items())
+    problems = "; ".join(f"{name}: {_problem(error)}" for name, error in failed.items())
     if bug is not None:
-        raise BlockstoreError(f"{told}; run again with --debug and report the traceback") from bug
-    return complain(told)
+        raise BlockstoreError(
+            f"{problems}; run again with --debug and report the traceback"
+        ) from bug
+    return complain(problems)
 
 
-def _told(error: Exception) -> str:
+def _problem(error: Exception) -> str:
     return (
         str(error)
         if isinstance(error, _KNOWN)
@@ -236,5 +239,5 @@ def _show_report(report: Report, *, of: str) -> None:
 
 
 def _visible(version: int | None) -> str:
-    """By what the result is visible."""
+    """How the result becomes visible."""
     return "visible once it has aged" if version is None else f"version {version}"

@@ -37,7 +37,7 @@ cluster addr = 127.0.0.1
 auth cluster required = none
 auth service required = none
 auth client required = none
-# The gateway asks for "secure" otherwise, which needs keys: without this line it would wait for ever.
+# Otherwise the gateway wants "secure", which needs keys, and without this line it waits forever.
 ms mon client mode = crc
 log file = {root}/log/$name.log
 admin socket = {root}/run/$name.asok
@@ -145,7 +145,8 @@ def launch(
     ]
     _run("ceph", *with_conf, text="\n".join(lines) + "\n")
     _run(
-        "radosgw-admin", *with_conf, "user", "create", "--uid=blockstore", "--display-name=blockstore",
+        "radosgw-admin", *with_conf, "user", "create",
+        "--uid=blockstore", "--display-name=blockstore",
         f"--access-key={access_key}", f"--secret-key={secret_key}",
     )  # fmt: skip
     started.append(_start(root, "rgw", "radosgw", *with_conf, "-f", "-n", "client.rgw"))

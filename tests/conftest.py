@@ -17,4 +17,5 @@ pytest_plugins = [
     "tests.support.skips",
     "tests.support.tally",
     "tests.support.tiers",
+    "tests.support.jvm",
 ]

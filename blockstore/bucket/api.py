@@ -1,21 +1,20 @@
-"""The narrow edge to an object store: what Blockstore needs of one, and nothing else.
+"""The interface to an object store: what Blockstore needs of one, and nothing else.
 
-Promises that every bucket keeps (the contract suite in tests/contract holds each of them to it):
+Promises of every bucket, tested by the contract suite in tests/contract:
 - A PUT is atomic: a reader sees the old object, the new one or none, never a part.
 - Read-after-write and list-after-write, unless the table says ``consistency = eventual``.
 - ``put_if_absent`` has exactly one winner among any number of callers.
-- An answer is one of the typed errors of ``blockstore.errors``; the adapter classifies, once. A
-  write whose answer was lost is ``Unanswered``; the adapter never sends it a second time by itself.
+- A failed request raises one of the errors of ``blockstore.errors``; only the adapter classifies. A
+  write whose response was lost is ``Unanswered``; the adapter never sends it a second time.
 - No object is visible before its writer is closed; an abandoned writer leaves nothing that a
   listing shows.
-
-- A writer that raised ``Unavailable`` keeps what it was given: ``write(b"")`` or ``close()`` sends
-  it again.
+- A writer that raised ``Unavailable`` keeps its bytes: ``write(b"")`` or ``close()`` sends them
+  again.
 
 Keys are relative to the bucket's URL, separated by ``/``, never absolute and never with ``..``
 (``keys.py``). Times are integer milliseconds of UTC. An ETag is opaque and unquoted; HEAD and LIST
-give it where it costs nothing, and then it is the one that GET gives. Buckets are safe to share
-between threads.
+return it where that costs nothing, and then it equals GET's. Buckets are safe to share between
+threads.
 """
 
 from __future__ import annotations
@@ -47,31 +46,31 @@ class Object:
 
 
 class NotModified(Exception):
-    """The answer 304 to a GET with ``if_none_match``: an answer, not an error of the tree."""
+    """A GET with ``if_none_match`` found this ETag (304): a result, not a BlockstoreError."""
 
 
 class ReadBucket(ABC):
-    """A bucket for those who never write: readers, and Spark's read side."""
+    """A bucket that cannot write: for readers, and for Spark's read side."""
 
     url: str
 
     @abstractmethod
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        """The whole object.
+        """Return the complete object.
 
         Raises ObjectMissing, or NotModified if its ETag is ``if_none_match``.
         """
 
     @abstractmethod
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """At most ``length`` bytes from byte ``start``: fewer, or none, past the end.
+        """Return at most ``length`` bytes from byte ``start``: fewer, or none, past the end.
 
         Raises ObjectMissing.
         """
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """Size and time of one object, and its ETag where that costs nothing.
+        """Return size and time of one object, and its ETag where that costs nothing.
 
         Raises ObjectMissing.
         """
@@ -80,30 +79,29 @@ class ReadBucket(ABC):
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
     ) -> Iterator[ObjectInfo]:
-        """Every object whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8
+        """Yield the objects whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8
         bytes).
 
         With ``recursive=False`` only those without a further ``/`` after the prefix (S3's
-        delimiter). The order is the store's own: callers that need one sort. An error midway is
-        raised from the iterator: a listing that did not end by itself decides nothing.
+        delimiter). The order is the store's own: callers that need one sort. The iterator raises an
+        error that occurs midway: nothing may be decided by an incomplete listing.
         """
 
     @abstractmethod
     def prefixes(self, prefix: str = "") -> Iterator[str]:
-        """The next path parts below ``prefix`` (S3's common prefixes), each ending in ``/``."""
+        """Yield the next path parts below ``prefix`` (S3's common prefixes), which end in ``/``."""
 
     @abstractmethod
     def now_ms(self) -> int:
-        """The store's own clock: what decides about ages. Costs at most one small request."""
+        """Return the store's own time, by which ages are decided; at most one small request."""
 
     def path_of(self, key: str) -> str | None:
-        """A file path by which any program on this machine can read the object, or None where there
-        is none."""
+        """Return a file path by which any program on this machine can read the object, or None."""
         return None
 
 
 class ObjectWriter(Protocol):
-    """A new object, written piece by piece; visible only once closed."""
+    """A new object, written piece by piece; visible once it is closed."""
 
     def write(self, data: bytes | memoryview, /) -> int: ...
 
@@ -113,70 +111,69 @@ class ObjectWriter(Protocol):
     def abort(self) -> None:
         """Forget everything written; allowed at any time, also after a failed close.
 
-        Raises nothing: it is called where something has failed already, and that is what is told.
+        Raises nothing: the caller is about to raise the failure that made it abort.
         """
 
 
 class Bucket(ReadBucket):
-    """A bucket for those who write."""
+    """A bucket that can write."""
 
     @abstractmethod
     def put(self, key: str, data: bytes) -> str:
-        """Create or replace; answers the new ETag."""
+        """Create or replace the object; return the new ETag."""
 
     @abstractmethod
     def put_if_absent(self, key: str, data: bytes) -> str:
-        """Create; raises AlreadyExists if the key is taken. Answers the new ETag."""
+        """Create the object and return its ETag, or raise AlreadyExists if the key is taken."""
 
     @abstractmethod
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
-        """Replace what has this ETag; raises PreconditionFailed if it has another, or is
-        missing."""
+        """Replace the object if it has this ETag and return the new one.
+
+        Raises PreconditionFailed if it has another ETag, or is missing.
+        """
 
     @abstractmethod
     def writer(self, key: str) -> ObjectWriter:
-        """A writer for an object of any size in bounded memory; closing replaces what was there."""
+        """Return a writer for an object of any size, in bounded memory; closing it replaces."""
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete each key; a missing one is no error. Neither atomic nor in any order: who needs
-        one calls twice.
+        """Delete each key; a missing one is not an error.
 
-        Raises if any key could not be deleted; some, or all, of the others are gone then.
+        Neither atomic nor ordered: a caller that needs an order calls twice. Raises if any key
+        could not be deleted; some, or all, of the others are gone then.
         """
 
     def delete_once(self, key: str) -> None:
-        """Delete one key by one request, which is never sent again by itself: what has that name by
-        then may be another object.
+        """Delete one key by one request that is never repeated: the key may name another object by
+        then.
 
-        Raises Unanswered where nobody knows whether it was applied.
+        Raises Unanswered where it is not known whether the delete was applied.
         """
         self.delete([key])
 
     def refuses_stale_writes(self) -> bool | None:
-        """Whether ``put_if_match`` is refused where the ETag is another;
+        """Return whether ``put_if_match`` is refused for another ETag.
 
-        None where only a measurement tells.
+        None where only a measurement can show it.
         """
         return None
 
     def keeps_versions(self) -> bool | None:
-        """Whether a DELETE leaves the object's versions behind (and their cost);
-
-        None where nobody can say.
-        """
+        """Return whether a DELETE keeps the object's versions (and their cost); None if unknown."""
         return None
 
 
 def writable(bucket: ReadBucket) -> Bucket:
-    """The same bucket, for writing. Raises Invalid if it was opened for reading only."""
+    """Return the same bucket, for writing. Raises Invalid if it was opened for reading only."""
     if not hasattr(bucket, "put_if_absent"):
         raise Invalid(f"{bucket.url} was opened for reading only: open the table for writing")
     return cast(Bucket, bucket)
 
 
 def is_there(bucket: ReadBucket, key: str) -> bool:
-    """Whether there is such an object, by one HEAD: also where a listing does not show it yet."""
+    """Return whether the object exists, by one HEAD: also where a listing does not show it yet."""
     try:
         bucket.head(key)
     except ObjectMissing:

@@ -1,20 +1,20 @@
-"""A bucket through obstore: Google Cloud Storage, Azure Blob Storage, and S3 where it is asked for.
+"""A bucket through obstore: Google Cloud Storage, Azure Blob Storage, and S3 on request.
 
 Rules:
-- Each request is sent once (``cloud_stores.py``); its answer is classified in ``cloud_errors.py``
+- Each request is sent once (``cloud_stores.py``); its response is classified in ``cloud_errors.py``
   and nowhere else.
 - What a compare-and-set compares is the store's own: an ETag on S3 (unquoted: some stores compare
   the quotes too) and Azure (quoted), the object's generation on Google (kept behind its ETag,
   ``etag@generation``; a listing shows none).
-- A create that obstore calls lost without a 412 was perhaps a 409: then the key is looked at. Taken
-  is AlreadyExists; free is Contended.
-- obstore knows prefixes by whole path parts; the rest of a prefix is sifted here. Deletes go one by
-  one, in order (R7).
-- ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute: obstore
-  shows no headers. A refusal tells the time as well as an answer. A store that is handed in has no
+- A create that obstore reports as lost without a 412 may have been a 409. A HEAD then decides: a
+  taken key is AlreadyExists, a free one Contended.
+- obstore lists prefixes of complete path parts; the rest of a prefix is filtered here. Deletes go
+  one by one, in order (R7).
+- ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute, because
+  obstore does not show headers. A refusal has a Date too. A store that is handed in has no
   endpoint: its time is ours.
 
-Several processes may share a value of this class as far as ``cloud_stores.py`` says.
+``cloud_stores.py`` says which processes may share a value of this class.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from obstore.exceptions import NotModifiedError, PreconditionError  # noqa: E402
 
 from blockstore.bucket.cloud_errors import (  # noqa: E402
     FAILURES,
-    answer_of,
     classify,
+    is_complete_object,
     is_past_the_end,
-    is_whole_object,
+    status_and_code,
 )
 from blockstore.bucket.cloud_writer import PART_BYTES, CloudWriter  # noqa: E402
 
@@ -84,11 +84,11 @@ class CloudBucket(Bucket):
             {} if if_none_match is None else {"if_none_match": self._condition(if_none_match)}
         )
         try:
-            answer = obstore.get(self._store(), check_key(key), options=options)
-            etag = self._etag(answer.meta)
+            response = obstore.get(self._store(), check_key(key), options=options)
+            etag = self._etag(response.meta)
             if etag == if_none_match:
                 raise NotModified(key)
-            return Object(data=bytes(answer.bytes()), etag=etag or "")
+            return Object(data=bytes(response.bytes()), etag=etag or "")
         except NotModifiedError:
             raise NotModified(key) from None
         except FAILURES as error:
@@ -105,7 +105,7 @@ class CloudBucket(Bucket):
         except FAILURES as error:
             if is_past_the_end(error):
                 return b""
-            if is_whole_object(error):
+            if is_complete_object(error):
                 return self.get(key).data[start : start + length]
             raise self.error(error, key, write=False) from error
 
@@ -131,8 +131,8 @@ class CloudBucket(Bucket):
         if not self._has_endpoint:
             return self._clock.now_ms()
         if self._date is None or self._date[0].is_over:
-            asked_ms = self._ask_ms()
-            self._date = (Freshness(self._clock, _DATE_LASTS_S), asked_ms)
+            store_ms = self._endpoint_ms()
+            self._date = (Freshness(self._clock, _DATE_LASTS_S), store_ms)
         fresh, store_ms = self._date
         return store_ms + int(fresh.passed_s * 1000)
 
@@ -144,17 +144,17 @@ class CloudBucket(Bucket):
             return self._put(key, data, "create")
         except (Contended, PreconditionFailed) as error:
             if _is_412(error.__cause__) or is_there(self, key):
-                raise AlreadyExists(f"The object {self._at(key)} exists already.") from None
+                raise AlreadyExists(f"the object {self._at(key)} exists already") from None
             raise
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
         try:
             return self._put(key, data, self._version(etag))
         except (ObjectMissing, PreconditionFailed) as error:
-            found = "missing" if isinstance(error, ObjectMissing) else "another"
+            found = "is missing" if isinstance(error, ObjectMissing) else "has changed"
             raise PreconditionFailed(
-                f"The object {self._at(key)} is not replaced: it is {found}, and ETag {etag} was "
-                "expected; read it again."
+                f"the object {self._at(key)} was not replaced: it {found}, expected ETag {etag}; "
+                "read it again"
             ) from None
 
     def writer(self, key: str) -> CloudWriter:
@@ -171,17 +171,17 @@ class CloudBucket(Bucket):
                     raise typed from error
 
     def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError:
-        """The typed error of a failed request for ``key``."""
+        """Return the typed error of a failed request for ``key``."""
         return classify(error, self._at(key), self._name, write=write)
 
     def _put(self, key: str, data: bytes, mode: Any) -> str:
         try:
-            answer = obstore.put(
+            response = obstore.put(
                 self._store(), check_key(key), bytes(data), mode=mode, use_multipart=False
             )
         except FAILURES as error:
             raise self.error(error, key, write=True) from error
-        return self._etag(answer) or ""
+        return self._etag(response) or ""
 
     def _put_parts(self, key: str, file: IO[bytes]) -> None:
         """Create or replace with the content of a file, part by part."""
@@ -204,7 +204,7 @@ class CloudBucket(Bucket):
         elif recursive:
             found = self._below_partly(prefix)
         elif start_after > prefix:
-            # obstore's flat listing cannot skip, and what is skipped here is the index's long past.
+            # obstore's flat listing cannot skip; here it would list all old entries of the index.
             found = self._below(folder, skippable(prefix, start_after))
         else:
             found = iter(self._level(prefix)[0])
@@ -215,8 +215,10 @@ class CloudBucket(Bucket):
                 yield self._info(meta, key)
 
     def _below(self, folder: str, skipped: str) -> Iterator[Any]:
-        """Everything below a folder. obstore drops a slash at the end, and a folder's own name
-        skips too much."""
+        """Yield everything below a folder.
+
+        obstore drops a slash at the end of an offset, and a folder's name would skip too much.
+        """
         offset = skipped if skipped and not skipped.endswith("/") else None
         try:
             pages = obstore.list(
@@ -228,7 +230,7 @@ class CloudBucket(Bucket):
             raise self.error(error, folder, write=False) from error
 
     def _below_partly(self, prefix: str) -> Iterator[Any]:
-        """Everything whose key starts with a prefix that ends within a path part."""
+        """Yield everything whose key starts with a prefix that ends within a path part."""
         objects, folders = self._level(prefix)
         yield from objects
         for folder in folders:
@@ -236,7 +238,7 @@ class CloudBucket(Bucket):
                 yield from self._below(folder, "")
 
     def _level(self, prefix: str) -> tuple[Sequence[Any], Sequence[str]]:
-        """The objects and the folders of the folder in which a prefix ends."""
+        """Return the objects and the folders of the folder in which a prefix ends."""
         folder = prefix[: prefix.rfind("/") + 1]
         try:
             found = obstore.list_with_delimiter(self._store(), folder.rstrip("/") or None)
@@ -254,19 +256,19 @@ class CloudBucket(Bucket):
                 raise self.error(error, "", write=False) from error
         return self._opened[1]
 
-    def _ask_ms(self) -> int:
-        """The Date of whatever the endpoint answers, or our own time where it names none."""
+    def _endpoint_ms(self) -> int:
+        """Return the Date of the endpoint's response, or our own time if it has none."""
         request = urllib.request.Request(endpoint(self._kind), method="HEAD")
         try:
-            with urllib.request.urlopen(request, timeout=_DATE_TIMEOUT_S) as answer:
-                date = answer.headers.get("Date")
+            with urllib.request.urlopen(request, timeout=_DATE_TIMEOUT_S) as response:
+                date = response.headers.get("Date")
         except urllib.error.HTTPError as refusal:
             date = refusal.headers.get("Date")
             refusal.close()
         except (OSError, ValueError) as error:
             raise Unavailable(
-                f"The store of {self.url} does not say its time ({error}): check its endpoint and "
-                "the network."
+                f"the store of {self.url} did not return its time ({error}): check its endpoint "
+                "and the network"
             ) from error
         try:
             return int(parsedate_to_datetime(date or "").timestamp() * 1000)
@@ -274,12 +276,12 @@ class CloudBucket(Bucket):
             return self._clock.now_ms()
 
     def _condition(self, etag: str) -> str:
-        """The header of a condition on an ETag."""
+        """Return the header of a condition on an ETag."""
         plain = etag.rpartition("@")[0] if self._kind is Kind.GS else etag
         return plain if self._kind is Kind.S3 else f'"{plain}"'
 
     def _version(self, etag: str) -> Mapping[str, str]:
-        """What a compare-and-set compares."""
+        """Return what a compare-and-set compares."""
         return {"e_tag": self._condition(etag), "version": etag.rpartition("@")[2]}
 
     def _etag(self, meta: Any) -> str | None:
@@ -303,5 +305,5 @@ class CloudBucket(Bucket):
 
 def _is_412(error: BaseException | None) -> bool:
     return error is not None and (
-        answer_of(error)[0] == 412 or isinstance(error, PreconditionError)
+        status_and_code(error)[0] == 412 or isinstance(error, PreconditionError)
     )

@@ -1,17 +1,15 @@
-"""Opening obstore's stores: one a process, with obstore's own retries off, configured by the
+"""Opening obstore's stores: one for each process, without obstore's retries, configured by the
 environment.
 
 Rules:
-- obstore sends each request once (``max_retries`` 0), so that every answer is seen by us;
+- obstore sends each request once (``max_retries`` 0), so that we see every response;
   ``retrying.py`` decides what is sent again. A conditional write that is resent could lose against
   itself.
-- obstore's threads do not survive a fork: a child of a process that has used it would wait for
-  ever, whatever it opens. Such a child is refused, in one sentence. Who forks first and opens then
-  is well.
+- obstore's threads do not survive a fork: every request in a child of a process that has used it
+  would wait forever. Such a child raises Invalid. A process that forks first may use obstore.
 - Endpoint and credentials come from the environment, as each store's own tools read them. For S3
   that includes boto3's profiles, where boto3 is installed.
-- ``?client=obstore`` is written into the URL only for S3; a URL therefore opens with the same
-  client everywhere.
+- Only S3 URLs may have ``?client=obstore``, so a URL opens with the same client everywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _READ_TIMEOUT = "120s"
 _WHOLE_TIMEOUT = "1h"
 
 _used_in: int | None = None
-"""The process in which obstore was first used: its threads live there and nowhere else."""
+"""The process in which obstore was first used, and which has its threads."""
 
 
 class Kind(StrEnum):
@@ -40,35 +38,32 @@ class Kind(StrEnum):
 
 
 def require_obstore() -> None:
-    """Raises MissingExtra where obstore is not installed."""
+    """Raise MissingExtra if obstore is not installed."""
     if importlib.util.find_spec("obstore") is None:
         raise MissingExtra(
             "gs:// and az:// URLs, and s3:// with ?client=obstore, need obstore, which is not "
-            "installed: run "
-            "pip install 'blocklake[cloud]'."
+            "installed: run pip install 'blocklake[cloud]'"
         )
 
 
 def mark_used() -> None:
-    """Take note that this process uses obstore.
+    """Record that this process uses obstore.
 
-    Raises Invalid in a forked child of one that has.
+    Raises Invalid in a forked child of a process that used it before.
     """
     global _used_in
     pid = os.getpid()
     if _used_in not in (None, pid):
         raise Invalid(
-            f"obstore was used by process {_used_in} before it forked this one, and would wait "
-            "here for ever: open the "
-            "bucket after the fork only, start processes by spawn, or use boto3 (a URL without "
-            "?client=obstore)"
+            f"process {_used_in} used obstore before it forked this one, in which requests would "
+            "wait forever: open the bucket after the fork only, start processes by spawn, or use "
+            "boto3 (a URL without ?client=obstore)"
         )
     _used_in = pid
 
 
 def open_store(kind: Kind, name: str) -> Any:
-    """obstore's store of a bucket (for Azure: a container of the account that the environment
-    names)."""
+    """Return obstore's store of a bucket (for Azure: a container of the environment's account)."""
     from obstore import store
 
     options: dict[str, Any] = {
@@ -91,7 +86,7 @@ def open_store(kind: Kind, name: str) -> Any:
 
 
 def endpoint(kind: Kind) -> str:
-    """The store's address without a bucket: whoever answers there tells the store's time."""
+    """Return the store's address without a bucket: a response from there has the store's time."""
     match kind:
         case Kind.S3:
             named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -105,7 +100,7 @@ def endpoint(kind: Kind) -> str:
 
 
 def _s3_settings() -> dict[str, Any]:
-    """Where the environment alone does not name the credentials: those that boto3 finds."""
+    """Return S3's region, and boto3's credentials unless the environment names some."""
     if os.environ.get("AWS_ACCESS_KEY_ID") or importlib.util.find_spec("boto3") is None:
         return {"region": _region()}
     from boto3.session import Session

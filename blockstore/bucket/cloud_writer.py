@@ -1,12 +1,12 @@
-"""An object of any size through obstore in bounded memory: gathered in a temporary file, sent when
-it is closed.
+"""An object of any size through obstore in bounded memory: gathered in a temporary file, sent at
+``close``.
 
 Rules:
 - Nothing is sent before ``close``, so nothing is visible before it, and an abandoned writer leaves
   nothing behind.
-- Up to ``SMALL_BYTES`` stay in memory and are one PUT; more lie in an unnamed file of the machine's
-  temporary folder and go as a multipart upload. obstore's own streaming writer would forget what a
-  failed request carried; the file does not, so that ``close()`` sends it again, whole.
+- Up to ``SMALL_BYTES`` stay in memory and are one PUT; more go to an unnamed file in the machine's
+  temporary folder, and from there as a multipart upload. obstore's own streaming writer loses the
+  bytes of a failed request; with the file, ``close()`` can send all of them again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CloudWriter:
 
     def abort(self) -> None:
         self._done = True
-        # A close writes what is still held, which a full disk refuses.
+        # Closing writes what is buffered, which a full disk refuses.
         with suppress(OSError):
             self._file.close()
 
@@ -68,6 +68,5 @@ class CloudWriter:
         except OSError as error:
             raise NoSpace(
                 f"{self._url} could not be gathered in {tempfile.gettempdir()} "
-                f"({error.strerror}): free "
-                "space there, or set TMPDIR to a larger folder"
+                f"({error.strerror}): free space there, or set TMPDIR to a larger folder"
             ) from error

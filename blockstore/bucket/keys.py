@@ -1,10 +1,9 @@
-"""Which keys a bucket accepts, and the ETag of content: what every adapter must agree on.
+"""The keys that buckets accept, and the ETag of content: common to all adapters.
 
 Rules:
 - A key is relative, its parts are separated by single ``/``, and no part is empty, ``.`` or ``..``.
 - A key is text that UTF-8 can write, without NUL, of at most 1,024 bytes (S3's limit).
-- A content ETag depends on the bytes alone: the same content always has the same one, on any
-  machine.
+- A content ETag depends on the bytes alone: the same content has the same one on any machine.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ _MAX_KEY_BYTES = 1024
 
 
 def check_key(key: str) -> str:
-    """``key`` itself, or Invalid that says what a key looks like."""
+    """Return ``key``, or raise Invalid, which says what a key looks like."""
     if _KEY.fullmatch(key) is None:
         raise Invalid(
-            f"The object key {key!r} is refused: a key is relative, its parts are separated by "
-            "single '/', "
-            "and no part is empty, '.' or '..'."
+            f"the object key {key!r} is refused: a key is relative, its parts are separated by "
+            "single '/', and no part is empty, '.' or '..'"
         )
     if not key.isascii() or len(key) > _MAX_KEY_BYTES:
         _check_bytes(key)
@@ -32,7 +30,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """``prefix`` itself, if some key could start with it; else Invalid."""
+    """Return ``prefix`` if a key can start with it, else raise Invalid."""
     folder = prefix.rpartition("/")[0]
     if folder:
         check_key(folder)
@@ -42,14 +40,15 @@ def check_prefix(prefix: str) -> str:
 
 
 def content_etag(data: bytes | memoryview) -> str:
-    """The ETag of content: the first 128 bits of its SHA-256, in hexadecimal."""
+    """Return the ETag of content: the first 128 bits of its SHA-256, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def skippable(prefix: str, start_after: str) -> str:
-    """The most that a listing may leave to the store to skip, whether it orders by bytes or by
-    folder: what stands before the first character below ``/``. It is not the name of a folder
-    either: who orders by folder would skip what is in it.
+    """Return how much of ``start_after`` a listing may hand to a store of either order.
+
+    A store orders by bytes or by folder, so this ends before the first character below ``/``. Nor
+    is it a folder's name: a store that orders by folder would skip what is in it.
     """
     if not start_after.startswith(prefix):
         return ""
@@ -65,11 +64,11 @@ def _check_bytes(key: str) -> None:
         size = len(key.encode())
     except UnicodeEncodeError as error:
         raise Invalid(
-            f"The object key {key!r} is refused: character {error.start} has no UTF-8 form; "
-            "use text without lone surrogates."
+            f"the object key {key!r} is refused: character {error.start} has no UTF-8 form; "
+            "use text without lone surrogates"
         ) from None
     if size > _MAX_KEY_BYTES:
         raise Invalid(
-            f"The object key {key[:60]!r}… is refused: it has {size} bytes and a key has at most "
-            f"{_MAX_KEY_BYTES}."
+            f"the object key {key[:60]!r}… is refused: it has {size} bytes, expected at most "
+            f"{_MAX_KEY_BYTES}"
         )

@@ -1,21 +1,20 @@
 """A folder as a bucket: the embedded default, durable unless ``?durable=false``.
 
 Rules:
-- An object appears whole: a file gets its name once it is complete, by an atomic link
+- An object appears complete: a file gets its name once it is complete, by an atomic link
   (``local_files.py``).
 - ``put_if_absent`` is that link: exactly one of any number of processes succeeds.
 - ``put_if_match`` compares content, never times, under the folder's lock, which replacing and
   deleting take as well.
 - Durable means: when a write returns, its data and all names above it are on disk; what was deleted
   in one folder is gone from disk before anything in the next folder is (R7 relies on the order).
-- Folders are no objects: they come with their first object and go with their last.
+- Folders are not objects: they come with their first object and go with their last.
 - No symbolic link is followed below the root.
-
-- An object's time is the later of ``mtime`` and ``ctime``: when its name was given, however long
-  ago the bytes were written. It is renewed by whatever changes the file's attributes (``chmod``, a
-  hard link): whoever waits for an age then waits once more.
-- "Now" is the file system's own time, for it is what those times are compared with: a network file
-  system's server has another clock than this machine.
+- An object's time is the later of ``mtime`` and ``ctime``: when its name was given, however old the
+  bytes are. A change of the file's attributes (``chmod``, a hard link) renews it, so its age starts
+  again.
+- "Now" is the file system's own time, because those times are compared with it: the server of a
+  network file system has another clock than this machine.
 
 In a world whose clock is not the machine's, objects are stamped with that clock, so that ages mean
 the same everywhere.
@@ -50,7 +49,7 @@ class LocalBucket(Bucket):
         if root == "/" or (os.path.exists(root) and not os.path.isdir(root)):
             what = "the root of the file system" if root == "/" else "a file"
             raise Invalid(
-                f"{root} is {what}, expected a folder to keep tables in, which need not exist yet"
+                f"{root} is {what}, expected a folder for tables, which need not exist yet"
             )
         self.url = Path(root).as_uri() + ("" if durable else "?durable=false")
         self._tree = Tree(root, clock, durable=durable)
@@ -72,7 +71,7 @@ class LocalBucket(Bucket):
         except OSError as error:
             raise classify(error, path) from None
         if not stat.S_ISREG(found.st_mode):
-            raise ObjectMissing(f"There is no object {path}.")
+            raise ObjectMissing(f"there is no object {path}")
         return ObjectInfo(key=key, size=found.st_size, modified_ms=self._tree.modified_ms(found))
 
     def list(
@@ -109,7 +108,7 @@ class LocalBucket(Bucket):
         except FileExistsError as error:
             if os.path.isdir(path):
                 raise classify_write(error, path) from None
-            raise AlreadyExists(f"The object {path} exists already.") from None
+            raise AlreadyExists(f"the object {path} exists already") from None
         finally:
             file.close()
         return content_etag(data)
@@ -122,9 +121,8 @@ class LocalBucket(Bucket):
                 found = content_etag(_read(path, name=name, folder_fd=folder_fd))
                 if found != etag:
                     raise PreconditionFailed(
-                        f"The object {path} is not replaced: its ETag is {found}, and {etag} was "
-                        "expected; "
-                        "read it again."
+                        f"the object {path} was not replaced: its ETag is {found}, expected "
+                        f"{etag}; read it again"
                     )
                 file = self._filled(path, data)
                 try:
@@ -133,8 +131,8 @@ class LocalBucket(Bucket):
                     file.close()
         except (FileNotFoundError, NotADirectoryError, ObjectMissing):
             raise PreconditionFailed(
-                f"The object {path} is not replaced: it is missing, and ETag {etag} was expected; "
-                "read it again."
+                f"the object {path} was not replaced: it is missing, expected ETag {etag}; read it "
+                "again"
             ) from None
         except OSError as error:
             raise classify_write(error, path) from error
@@ -153,7 +151,8 @@ class LocalBucket(Bucket):
         return False
 
     def _check_prefix(self, prefix: str) -> None:
-        """Refuses a prefix that no key can have, or whose folder lies behind a symbolic link."""
+        """Raise Invalid for a prefix that no key can have, or whose folder is behind a symbolic
+        link."""
         slash = check_prefix(prefix).rfind("/")
         if slash > 0:
             self._tree.path(f"{prefix[:slash]}/-")
@@ -194,7 +193,7 @@ class LocalWriter:
         try:
             self._flush()
         except BaseException:
-            # The caller's memory is its own again: keep a copy, so that the same can be sent again.
+            # The caller may change its memory: keep a copy, so that the same bytes are sent again.
             self._pieces = [bytes(piece) for piece in self._pieces]
             raise
         return size
@@ -210,7 +209,7 @@ class LocalWriter:
     def abort(self) -> None:
         self._closed = True
         self._pieces.clear()
-        # A file server may tell only now that its disk is full.
+        # A file server may report only now that its disk is full.
         with suppress(OSError):
             self._file.close()
 
@@ -234,7 +233,7 @@ def _read(
     name: str | None = None,
     folder_fd: int | None = None,
 ) -> bytes:
-    """The bytes of a file, or a range of them; by ``name`` in ``folder_fd`` if given."""
+    """Return the bytes of a file, or a range of them; by ``name`` in ``folder_fd`` if given."""
     try:
         fd = os.open(path if name is None else name, _READ, dir_fd=folder_fd)
     except OSError as error:
@@ -242,7 +241,7 @@ def _read(
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise ObjectMissing(f"There is no object {path}.")
+            raise ObjectMissing(f"there is no object {path}")
         left = found.st_size - start
         if length is not None:
             left = min(left, length)

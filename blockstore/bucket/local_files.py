@@ -1,13 +1,13 @@
-"""Files that appear whole: the steps under the local bucket's writes.
+"""Files that appear complete: the steps of the local bucket's writes.
 
 Rules:
 - A new file has no name until it is complete (O_TMPFILE), so a killed writer leaves nothing at all.
   Where the system has no such files, and for the moment in which a name is replaced, it has a name
   that starts with ``HIDDEN``, which no key may have and no listing shows.
 - ``link`` gives the name if it is free, atomically: of any number of callers exactly one succeeds.
-- ``replace`` needs the folder's lock: whoever replaces, deletes or compares takes turns there. The
-  lock is a flock on the folder itself: it leaves no file, ends with its process, and is the same by
-  whatever root the folder is reached.
+- ``replace`` needs the folder's lock, as deleting and comparing do. The lock is a flock on the
+  folder itself: it leaves no file, ends with its process, and is the same for every root through
+  which the folder is reached.
 - Nothing here syncs by itself.
 """
 
@@ -32,7 +32,7 @@ _numbers = count()
 
 
 class NewFile:
-    """A file in ``folder`` that nobody sees yet.
+    """A file in ``folder`` that is not visible yet.
 
     Raises FileNotFoundError if the folder is missing.
     """
@@ -125,15 +125,14 @@ def locked_folder(folder: str) -> Iterator[int]:
         try:
             yield fd
         finally:
-            # Said, not left to close: a child forked meanwhile holds a copy of the descriptor.
+            # Closing is not enough: a child forked meanwhile holds a copy of the descriptor.
             fcntl.flock(fd, fcntl.LOCK_UN)
     finally:
         os.close(fd)
 
 
 def sync_folder(folder: str) -> tuple[int, int]:
-    """Put the folder's names on disk; answers its device and inode, which tell it from another of
-    its name."""
+    """Put the folder's names on disk; return its device and inode, which identify the folder."""
     fd = os.open(folder, _FOLDER)
     try:
         os.fsync(fd)

@@ -4,12 +4,11 @@ they yield.
 Rules:
 - Only regular files with names that UTF-8 can write are objects: links, pipes and hidden names are
   not shown.
-- Times are told by the caller's ``modified`` (``local_tree.py``).
+- Times come from the caller's ``modified`` (``local_tree.py``).
 - A listing starts at the deepest folder that its prefix names and enters no folder that cannot hold
   a hit.
-- What vanishes while it is listed is not shown; any other refusal of the system ends the listing
-  with its error.
-- Of folders alone: one that may not be looked into is shown. Its neighbours must not go with it.
+- What is removed while it is listed is not shown; any other error of the system ends the listing.
+- A listing of folders shows one that may not be read: its neighbours must be listed too.
 
 Python orders text by code points, which is the order of its UTF-8 bytes.
 """
@@ -37,8 +36,8 @@ def list_deep(root: str, prefix: str, start_after: str, modified: Modified) -> I
 
 
 def list_flat(root: str, prefix: str, start_after: str, modified: Modified) -> Iterator[ObjectInfo]:
-    """The objects without a further ``/`` after ``prefix``: names are sifted first, then only hits
-    are looked at."""
+    """Yield the objects without a further ``/`` after ``prefix``: names are filtered before files
+    are read."""
     folder, stem, head = _split(root, prefix)
     if start_after.startswith(stem):
         start_after = start_after[len(stem) :]

@@ -1,16 +1,15 @@
-"""The folders under a local bucket: made for the first object, durable when asked, removed with the
-last.
+"""The folders of a local bucket: made for the first object, removed with the last, and durable on
+request.
 
 Rules:
-- Every path comes from ``path``, which refuses what leads out: ``..``, symbolic links, hidden
-  names.
+- Every path comes from ``path``, which refuses ``..``, symbolic links and hidden names.
 - A folder may go at any moment (another process deleted its last object): making and naming start
   again then.
-- ``put`` and ``add`` answer once the data, the name and, when durable, all names above it are on
+- ``put`` and ``add`` return once the data, the name and, when durable, all names above it are on
   disk.
-- The time of the file system is that of a file made just now. Whoever may not write there, or finds
-  no folder or no space, gets the machine's: no block is removed by one who cannot write.
-- A hidden name that a killed process left goes with its folder, once it is a day old.
+- The time of the file system is that of a file made just now. A process that may not write there,
+  or finds no folder or no space, uses the machine's time: it cannot remove a block anyway.
+- A hidden name that a killed process left is removed with its folder, once it is a day old.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ class Tree:
         self._on_disk: dict[str, tuple[int, int]] = {}
 
     def path(self, key: str) -> str:
-        """Where the object of ``key`` lies;
+        """Return the path of the object ``key``.
 
-        Invalid if the key, or a link on the way, leads elsewhere.
+        Raises Invalid if the key, or a link on the way, leaves the bucket.
         """
         check_key(key)
         if HIDDEN in key and any(part.startswith(HIDDEN) for part in key.split("/")):
             raise Invalid(
-                f"The object key {key!r} is refused: names that start with {HIDDEN!r} are the "
-                "bucket's own."
+                f"the object key {key!r} is refused: names that start with {HIDDEN!r} are reserved "
+                "for the bucket"
             )
         slash = key.find("/")
         while slash >= 0:
@@ -64,7 +63,7 @@ class Tree:
             try:
                 mode = os.lstat(folder).st_mode
             except OSError:
-                # nothing lies below it, or the request itself will say why it cannot go there
+                # Nothing is below it, or the request itself will raise.
                 break
             if stat.S_ISLNK(mode):
                 raise symlink_refused(folder)
@@ -72,13 +71,12 @@ class Tree:
         return f"{self.root}/{key}"
 
     def modified_ms(self, found: os.stat_result) -> int:
-        """When a file got its name, as far as the system tells: its bytes may have been written
-        long before."""
+        """Return when a file got its name, as far as the system knows: its bytes may be older."""
         ns = found.st_mtime_ns if self._stamps else max(found.st_mtime_ns, found.st_ctime_ns)
         return ns // 1_000_000
 
     def now_ms(self) -> int:
-        """The time by which files get theirs; costs the making of a file that nobody sees."""
+        """Return the file system's time, by making a file that is not visible."""
         if self._stamps:
             return self._clock.now_ms()
         try:
@@ -94,7 +92,7 @@ class Tree:
             file.close()
 
     def new_file(self, path: str) -> NewFile:
-        """An empty file beside ``path``, not yet visible."""
+        """Return an empty file in the folder of ``path``, not yet visible."""
         folder = _folder_of(path)
         try:
             return self._in_folder(folder, lambda: NewFile(folder))
@@ -136,7 +134,7 @@ class Tree:
         self._sync_names(folder, path)
 
     def replace_locked(self, file: NewFile, path: str, folder_fd: int) -> None:
-        """Name the file ``path`` in place of what has that name, by a caller who holds the folder's
+        """Name the file ``path``, in place of what has that name; the caller holds the folder's
         lock."""
         with classified_write(path):
             self._complete(file)
@@ -163,7 +161,7 @@ class Tree:
             os.fsync(file.fd)
 
     def _in_folder(self, folder: str, step: Callable[[], A]) -> A:
-        """What ``step`` answers, with ``folder`` made whenever it turns out to be missing."""
+        """Return the result of ``step``, making ``folder`` whenever it is missing."""
         made = False
         for _ in range(_ATTEMPTS):
             try:
@@ -171,20 +169,19 @@ class Tree:
             except FileNotFoundError:
                 made = self._make(folder) or made
         if not made:
-            # A file system such as that of the processes says "no such file" of what it will not
-            # have.
-            raise PermissionError(errno.EPERM, "no folder can be made there")
+            # /proc, for example, reports "no such file" for a folder that it refuses to make.
+            raise PermissionError(errno.EPERM, "a folder cannot be made there")
         return step()
 
     def _make(self, folder: str) -> bool:
-        """Whether it was there for a moment."""
+        """Make the folder; return whether it existed at some moment."""
         made = True
         try:
             os.mkdir(folder)
         except FileNotFoundError:
             made = self._make(_folder_of(folder)) and _made(folder)
         except FileExistsError:
-            if _is_no_folder(folder):
+            if _is_not_folder(folder):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         if made and self._durable and len(folder) <= len(self.root):
             # The root's own name, and names above it: below the root every write syncs them itself.
@@ -205,11 +202,11 @@ class Tree:
                 synced[folder] = identity
                 folder = _folder_of(folder)
         except FileNotFoundError:
-            return  # deleted meanwhile, by someone who saw the object
+            return  # deleted meanwhile, by a process that saw the object
         except OSError as error:
             raise Unanswered(
                 f"{path} was written, but the disk did not confirm it ({error.strerror}): read it "
-                "again."
+                "again"
             ) from error
         if len(self._on_disk) > _REMEMBERED_FOLDERS:
             self._on_disk.clear()
@@ -232,12 +229,12 @@ class Tree:
             for name in names:
                 if _is_link(name, folder_fd):
                     raise symlink_refused(f"{folder}/{name}")
-                # A folder of that name is no object: there is nothing to delete.
+                # A folder of that name is not an object: there is nothing to delete.
                 with suppress(FileNotFoundError, IsADirectoryError):
                     os.unlink(name, dir_fd=folder_fd)
 
     def _prune(self, folder: str) -> str:
-        """Remove ``folder`` and those above it, as far as they are empty; answers the first one
+        """Remove ``folder`` and those above it, as far as they are empty; return the first one
         left."""
         while folder != self.root:
             try:
@@ -252,11 +249,11 @@ class Tree:
         return folder
 
     def _swept(self, folder: str) -> bool:
-        """Whether only abandoned hidden names were in ``folder``, and are gone now."""
+        """Remove abandoned hidden names; return whether ``folder`` had nothing else."""
         oldest_ns = (self.now_ms() - _ABANDONED_MS) * 1_000_000
         with suppress(FileNotFoundError):
             if os.stat(folder).st_size > _SMALL_FOLDER_BYTES:
-                return False  # looking through a large one costs more than a hidden name in it
+                return False  # listing a large folder costs more than a hidden name in it
             names = os.listdir(folder)
             if not all(name.startswith(HIDDEN) for name in names):
                 return False
@@ -268,7 +265,7 @@ class Tree:
 
 
 def _made(folder: str) -> bool:
-    """Make it below a folder that was there just now; False if that is gone again."""
+    """Make the folder below one that existed just now; return False if that is gone again."""
     try:
         os.mkdir(folder)
     except FileExistsError:
@@ -278,8 +275,11 @@ def _made(folder: str) -> bool:
     return True
 
 
-def _is_no_folder(path: str) -> bool:
-    """Whether something else than a folder lies there, by one look: between two it may go."""
+def _is_not_folder(path: str) -> bool:
+    """Return whether the path is something other than a folder.
+
+    By one call of the system: between two, the path could be removed.
+    """
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:

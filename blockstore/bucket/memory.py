@@ -97,7 +97,7 @@ class MemoryBucket(Bucket):
         check_key(key)
         with self._contents.lock:
             if key in self._contents.objects:
-                raise AlreadyExists(f"The object {key} exists already in {self.url}.")
+                raise AlreadyExists(f"the object {key} exists already in {self.url}")
             return self._store(key, data)
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
@@ -107,9 +107,8 @@ class MemoryBucket(Bucket):
             if stored is None or stored.etag != etag:
                 found = "it is missing" if stored is None else f"its ETag is {stored.etag}"
                 raise PreconditionFailed(
-                    f"The object {key} in {self.url} is not replaced: {found}, and {etag} was "
-                    "expected; "
-                    "read it again."
+                    f"the object {key} in {self.url} was not replaced: {found}, expected {etag}; "
+                    "read it again"
                 )
             return self._store(key, data)
 
@@ -129,7 +128,7 @@ class MemoryBucket(Bucket):
     def _stored(self, key: str) -> Stored:
         stored = self._contents.objects.get(check_key(key))
         if stored is None:
-            raise ObjectMissing(f"There is no object {key} in {self.url}.")
+            raise ObjectMissing(f"there is no object {key} in {self.url}")
         return stored
 
     def _store(self, key: str, data: bytes) -> str:

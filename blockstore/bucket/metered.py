@@ -1,9 +1,8 @@
-"""Counts what goes through a bucket: requests and bytes by method. Request budgets are tested with
-it.
+"""A bucket that counts requests and bytes by method, for metrics and for tests of request budgets.
 
-One call is one request, except ``list`` and ``prefixes`` (a page a thousand objects on S3),
-``delete`` (one a key) and ``writer`` (one a part). ``delete`` counts its keys; a writer counts when
-it is opened.
+One call is one request, except ``list`` and ``prefixes`` (one for each thousand objects on S3),
+``delete`` (one for each key) and ``writer`` (one for each part). ``delete`` counts its keys; a
+writer counts when it is opened.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A part of a bucket as a bucket: every key gets one prefix, and listings lose it again.
+"""A folder of a bucket as a bucket: every key gets a prefix, which listings strip.
 
 Serves ``s3://bucket/prefix`` and ``memory://name/prefix``, and a table as a part of its lake.
 """

@@ -1,7 +1,7 @@
-"""What a store really does, measured: each promise of ``api.py`` that the protocols rest on (3.8).
+"""Measures which promises of ``api.py`` a store keeps: those that the protocols need (3.8).
 
-Servers that ignore If-None-Match and overwrite are common, so nothing is believed. The probe writes
-only below ``_probe-<ulid>/`` and removes what it wrote, also when it fails midway.
+Servers that ignore If-None-Match and overwrite are common, so every promise is tested. The probe
+writes only below ``_probe-<ulid>/`` and removes what it wrote, also when it fails midway.
 """
 
 from __future__ import annotations
@@ -38,19 +38,18 @@ _CLOCK_SLACK_MS = 5 * 60 * 1000
 
 
 class Result(StrEnum):
-    """What was found about one promise."""
+    """The verdict on one promise."""
 
     OK = "ok"
     WARNING = "warning"
-    """Not kept, and everything works all the same: it costs something."""
+    """Not kept; everything still works, at some cost."""
     FAILED = "failed"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One promise: its name, whether the store keeps it, what was seen, and what follows from
-    that."""
+    """One promise: its name, whether the store keeps it, what was measured, and what follows."""
 
     name: str
     result: Result
@@ -65,10 +64,9 @@ class _Seen:
 
 
 def probe(bucket: Bucket, world: World, *, only: str | None = None) -> tuple[Finding, ...]:
-    """Everything that a table needs of ``bucket``, or one promise ``only``, in one Finding a
-    promise.
+    """Return a Finding for each promise that a table needs, or for the promise ``only``.
 
-    Raises what forbids to write at all.
+    Raises the error of the first write if nothing can be written.
     """
     under = f"_probe-{world.ids.ulid()}"
     wanted = [promise for promise in _PROMISES if only in (None, promise.name)]
@@ -80,7 +78,7 @@ def probe(bucket: Bucket, world: World, *, only: str | None = None) -> tuple[Fin
 
 
 def verdict(findings: Sequence[Finding]) -> str:
-    """What kind of table works on a store that was found so, as a sentence."""
+    """Return, as a sentence, which kinds of tables work on a store with these findings."""
     broken = {one.name for one in findings if one.result is Result.FAILED}
     unknown = {one.name for one in findings if one.result is Result.UNKNOWN}
     if broken & {CREATE_IF_ABSENT, READ_AFTER_WRITE}:
@@ -92,8 +90,8 @@ def verdict(findings: Sequence[Finding]) -> str:
         return "It could not be measured whether tables with an index work here: measure again."
     if IF_MATCH in broken:
         return (
-            "Tables with an index work here, in degraded mode: what the index dropped is never "
-            "removed, nor are its entries."
+            "Tables with an index work here, in degraded mode: dropped blocks and old index "
+            "entries are never removed."
         )
     if broken:
         return "Tables with an index work here, with the restrictions named above."
@@ -122,7 +120,7 @@ def _look(promise: _Promise, bucket: Bucket, world: World, under: str) -> Findin
     if seen.kept is None:
         result, consequence = (
             Result.UNKNOWN,
-            f"Measure again; until then count on the worse: {promise.broken}",
+            f"Measure again; until then assume the worse: {promise.broken}",
         )
     elif seen.kept:
         result, consequence = Result.OK, promise.kept
@@ -138,7 +136,7 @@ def _read_after_write(bucket: Bucket, world: World, under: str) -> _Seen:
         data = b"%d" % number
         bucket.put(key, data)
         stale += bucket.get(key).data != data
-    return _Seen(kept=stale == 0, detail=f"{stale} of 10 reads answered an older object")
+    return _Seen(kept=stale == 0, detail=f"{stale} of 10 reads returned an older object")
 
 
 def _list_after_write(bucket: Bucket, world: World, under: str) -> _Seen:
@@ -157,7 +155,7 @@ def _list_after_write(bucket: Bucket, world: World, under: str) -> _Seen:
 
 
 def _create_if_absent(bucket: Bucket, world: World, under: str) -> _Seen:
-    """16 clients create one key at once, in several rounds: each time exactly one may succeed."""
+    """Let 16 clients create one key at once, in rounds: each time exactly one may succeed."""
     winners = []
     for round_ in range(_ROUNDS):
         key = f"{under}/race/{round_}"
@@ -165,11 +163,11 @@ def _create_if_absent(bucket: Bucket, world: World, under: str) -> _Seen:
         def create(client: int, key: str = key) -> bool | None:
             return _won(lambda: bucket.put_if_absent(key, b"%d" % client))
 
-        answers = world.pool.map(create, range(_CLIENTS))
-        if None in answers:
-            return _Seen(kept=None, detail="a client got no answer, so winners cannot be counted")
-        winners.append(answers.count(True))
-        if winners[-1] == 1 and bucket.get(key).data != b"%d" % answers.index(True):
+        results = world.pool.map(create, range(_CLIENTS))
+        if None in results:
+            return _Seen(kept=None, detail="a client got no response, so winners cannot be counted")
+        winners.append(results.count(True))
+        if winners[-1] == 1 and bucket.get(key).data != b"%d" % results.index(True):
             return _Seen(
                 kept=False, detail="a client that was refused had overwritten the winner's object"
             )
@@ -181,7 +179,7 @@ def _create_if_absent(bucket: Bucket, world: World, under: str) -> _Seen:
 
 
 def _won(write: Callable[[], str]) -> bool | None:
-    """Whether a conditional write was applied; None where nobody knows."""
+    """Return whether a conditional write was applied; None where that is not known."""
     for _ in range(10):
         try:
             write()
@@ -213,16 +211,18 @@ def _compare_and_set(bucket: Bucket, world: World, under: str) -> _Seen:
 
 
 def _raced_compare_and_set(bucket: Bucket, world: World, key: str, etag: str) -> _Seen:
-    """16 clients replace one object at once: exactly one may succeed; a lost answer counts by what
-    is there."""
+    """Let 16 clients replace one object at once: exactly one may succeed.
+
+    A write whose response was lost counts as the winner if the object holds it.
+    """
 
     def replace(client: int) -> bool | None:
         return _won(lambda: bucket.put_if_match(key, b"client %d" % client, etag))
 
-    answers = world.pool.map(replace, range(_CLIENTS))
+    results = world.pool.map(replace, range(_CLIENTS))
     there = bucket.get(key).data
-    won = [client for client, answer in enumerate(answers) if answer]
-    open_ = [client for client, answer in enumerate(answers) if answer is None]
+    won = [client for client, result in enumerate(results) if result]
+    open_ = [client for client, result in enumerate(results) if result is None]
     right = len(won) <= 1 and there in {b"client %d" % client for client in (won or open_)}
     lost = f", {len(open_)} unanswered" if open_ else ""
     return _Seen(
@@ -237,8 +237,8 @@ def _not_modified(bucket: Bucket, world: World, under: str) -> _Seen:
     try:
         bucket.get(key, if_none_match=etag)
     except NotModified:
-        return _Seen(kept=True, detail="a GET of the known ETag is answered 304")
-    return _Seen(kept=False, detail="a GET of the known ETag is answered with the whole object")
+        return _Seen(kept=True, detail="a GET of the known ETag returns 304")
+    return _Seen(kept=False, detail="a GET of the known ETag returns the complete object")
 
 
 def _modified_times(bucket: Bucket, world: World, under: str) -> _Seen:
@@ -283,7 +283,7 @@ _PROMISES = (
     _Promise(
         name=READ_AFTER_WRITE,
         look=_read_after_write,
-        kept="Readers see what was acknowledged.",
+        kept="Readers see every acknowledged write.",
         broken="The index is unsafe here: use tables without one, with consistency = eventual.",
     ),
     _Promise(
@@ -305,7 +305,7 @@ _PROMISES = (
         look=_compare_and_set,
         kept="The boundary can advance, so old index entries and dropped blocks are removed.",
         broken="The boundary cannot advance: index entries, and blocks that the index dropped, "
-        "are kept for ever.",
+        "are kept forever.",
     ),
     _Promise(
         name="if-none-match GET",
@@ -324,16 +324,15 @@ _PROMISES = (
         name="ordered listings",
         look=_ordered_listings,
         kept="Listings come sorted.",
-        broken="Nothing is lost: whoever needs an order sorts.",
+        broken="Nothing is lost: callers that need an order sort.",
         broken_is=Result.WARNING,
     ),
     _Promise(
         name="unversioned bucket",
         look=_plain_deletes,
-        kept="What is removed is no longer paid for.",
-        broken="Removed blocks stay and are paid for as versions, and each merge adds the size of "
-        "what it replaced: add a "
-        "lifecycle rule that expires noncurrent versions.",
+        kept="Removed objects no longer cost anything.",
+        broken="Removed blocks stay as versions, which cost space, and each merge adds the size of "
+        "what it replaced: add a lifecycle rule that expires noncurrent versions.",
         broken_is=Result.WARNING,
     ),
 )

@@ -1,13 +1,13 @@
 """A stored object as a file: seekable, read-only, one ranged GET a read. For pyarrow, without
 fsspec.
 
-pyarrow reads a Parquet file's footer and then each column chunk once, whole. Who knows which says
-so (``expect``), and neighbors are fetched together; nothing is kept that was read. The object is
-immutable (R1), so ranges read at different times belong together.
+pyarrow reads a Parquet file's footer and then each column chunk once, completely. A caller that
+knows which names them (``expect``); neighbors are then fetched together. Bytes that were read are
+not kept. The object is immutable (R1), so ranges read at different times belong together.
 
-Give it to pyarrow without ``pre_buffer`` and without threads: with either, Arrow reads in threads
-of its own, and one of them may drop the last bytes that Python owns when the interpreter is already
-ending, which aborts the process.
+Use it with pyarrow without ``pre_buffer`` and without threads: with either, Arrow reads in threads
+of its own, and one of them may release bytes that Python owns while the interpreter ends, which
+aborts the process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Invalid
 
 _GAP = 64 * 1024
-"""So many bytes that nobody wants cost less than a request."""
+"""Reading this many unwanted bytes costs less than a request."""
 _MOST = 16 * 1024 * 1024
-"""A piece is held until all of it was read."""
+"""A piece is at most this large: it is held until all of it was read."""
 
 
 @dataclass(slots=True)
@@ -34,13 +34,12 @@ class _Piece:
     start: int
     end: int
     left: int = 0
-    """How many of the bytes that are wanted were not read yet."""
+    """The wanted bytes that were not read yet."""
     data: bytes | None = None
 
 
 class RangeFile(io.RawIOBase):
-    """Bytes ``0`` to ``size`` of the object ``key``; a read past the end answers fewer bytes, or
-    none."""
+    """Bytes ``0`` to ``size`` of the object ``key``; a read past the end returns fewer, or none."""
 
     def __init__(self, bucket: ReadBucket, key: str, size: int) -> None:
         super().__init__()
@@ -52,8 +51,10 @@ class RangeFile(io.RawIOBase):
         self._pieces: list[_Piece] = []
 
     def expect(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """These ranges (start, length) will be read, each once and whole: fetch neighbors by one
-        GET, at the first read."""
+        """Fetch neighbors among these ranges (start, length) by one GET, at the first read.
+
+        Each range must then be read once, in one call.
+        """
         self._pieces = []
         for start, length in sorted(ranges):
             last = self._pieces[-1] if self._pieces else None
@@ -64,7 +65,7 @@ class RangeFile(io.RawIOBase):
             last.left += length
 
     def size(self) -> int:
-        """The object's size in bytes (pyarrow asks for it)."""
+        """Return the object's size in bytes (pyarrow calls this)."""
         return self._size
 
     def readable(self) -> bool:
@@ -80,15 +81,13 @@ class RangeFile(io.RawIOBase):
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
         position = bases[whence] + offset
         if position < 0:
-            raise Invalid(
-                f"Byte {position} of {self.name} does not exist: seek to byte 0 or later."
-            )
+            raise Invalid(f"byte {position} of {self.name} does not exist: seek to byte 0 or later")
         self._position = position
         return position
 
     def read(self, size: int | None = -1, /) -> bytes:
         if self.closed:
-            raise ValueError(f"read of the closed file {self.name}")
+            raise ValueError(f"{self.name} is closed and cannot be read")
         left = max(0, self._size - self._position)
         length = left if size is None or size < 0 else min(size, left)
         if length == 0:
@@ -121,6 +120,8 @@ class RangeFile(io.RawIOBase):
 
 
 def read_file(bucket: ReadBucket, key: str, size: int | None = None) -> BinaryIO:
-    """A seekable read-only file over ranged GETs, for pyarrow: one HEAD if ``size`` is not
-    given."""
+    """Return a seekable read-only file over ranged GETs, for pyarrow.
+
+    Costs one HEAD if ``size`` is not given.
+    """
     return RangeFile(bucket, key, bucket.head(key).size if size is None else size)  # type: ignore[return-value]

@@ -1,17 +1,16 @@
-"""Sends again what may be sent again, when the store did not answer.
+"""A bucket that repeats requests that got no response, where that is safe.
 
 Rules:
-- Only requests that are the same whether done once or twice: reads, plain puts, writers' parts,
-  deletes.
-- Never a conditional write: its answer decides, and a second one could lose against the first (3.3
-  step 4). Nor ``delete_once``: what has the key by then may be another's.
-- Never after NoSpace: a full disk is a matter for people.
-- A write of which one attempt was not answered ends as Unanswered, whatever the last one was told:
-  it may be there.
-- Full jitter: each pause is drawn between nothing and a bound that doubles; all of them end before
+- Only idempotent requests are repeated: reads, plain puts, writers' parts, deletes.
+- Never a conditional write: its response decides, and a second one could lose against the first
+  (3.3 step 4). Nor ``delete_once``: the key may name another object by then.
+- Never after NoSpace: only a person can free a full disk.
+- A write with one Unanswered attempt ends as Unanswered, whatever the last attempt raised: it may
+  have been applied.
+- Full jitter: each pause is random, between zero and a bound that doubles; all of them end before
   the deadline.
-- A listing is handed out once it is whole, so that a failure midway starts it again and none is
-  seen twice.
+- A listing is returned once it is complete, so that a failure midway restarts it and no key is
+  yielded twice.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ _DELETE_BATCH = 1_000
 
 
 class Retrying(Wrapper):
-    """``bucket``, asked up to ``attempts`` times within ``deadline_s`` where a second request does
-    no harm."""
+    """``bucket``, with up to ``attempts`` attempts within ``deadline_s`` where that is safe."""
 
     def __init__(
         self,
@@ -90,8 +88,10 @@ class Retrying(Wrapper):
         return self.retry(self.inner.keeps_versions)
 
     def retry(self, request: Callable[[], A]) -> A:
-        """What ``request`` answers, at the first attempt that is answered; else its last error, or
-        Unanswered if a write among them was."""
+        """Return the result of ``request`` from its first successful attempt.
+
+        Else raise its last error, or Unanswered if any attempt of a write was.
+        """
         clock = self._world.clock
         deadline = clock.monotonic_s() + self._deadline_s
         unanswered = False
@@ -105,19 +105,14 @@ class Retrying(Wrapper):
                 over = attempt == self._attempts or clock.monotonic_s() + pause >= deadline
                 if isinstance(error, NoSpace) or over:
                     if unanswered and not isinstance(error, Unanswered):
-                        raise Unanswered(
-                            f"{error} (an earlier attempt was not answered)"
-                        ) from error
+                        raise Unanswered(f"{error} (an earlier attempt got no response)") from error
                     raise
             clock.sleep(pause)
-        raise AssertionError("the last attempt is answered or raises")
+        raise AssertionError("the last attempt returns or raises")
 
 
 class _RetryingWriter:
-    """A writer whose unsent bytes are sent again:
-
-    ``write(b"")`` after ``write``, ``close`` after ``close``.
-    """
+    """A writer that sends unsent bytes again: by ``write(b"")`` or by ``close``."""
 
     def __init__(self, retrying: Retrying, inner: ObjectWriter) -> None:
         self._retrying = retrying
@@ -128,7 +123,7 @@ class _RetryingWriter:
         unsent = [data]
 
         def send() -> None:
-            # The inner writer keeps what it was given, also when it raises: give it only once.
+            # The inner writer keeps the data, also when it raises: pass it only once.
             self._inner.write(unsent.pop() if unsent else b"")
 
         self._retrying.retry(send)

@@ -1,14 +1,14 @@
 """An S3 bucket through boto3, the reference adapter.
 
 Rules:
-- Each request is sent once (``s3_client.py``); its answer is classified in ``s3_errors.py`` and
+- Each request is sent once (``s3_client.py``); its response is classified in ``s3_errors.py`` and
   nowhere else.
 - ETags travel unquoted: some stores compare the quotes too.
 - Deletes go a thousand at a time (``s3_delete.py``).
-- A listing is right on stores that order by folder (``a/b`` before ``a-b``) as well: what the store
-  is asked to skip is skipped in both orders, the rest is sifted here. Keys that end in ``/``
-  (folder markers of consoles) are no objects.
-- ``now_ms`` is never ahead of the store's clock: the Date of an answer not older than a minute,
+- Listings are also right on stores that order by folder (``a/b`` before ``a-b``): the store skips
+  only keys that both orders skip, the rest is filtered here. Keys that end in ``/`` (folder markers
+  of consoles) are not objects.
+- ``now_ms`` is never ahead of the store's clock: the Date of a response not older than a minute,
   plus our time since.
 
 Several processes may share a value of this class: clients are made after the fork
@@ -38,17 +38,14 @@ from blockstore.freshness import Freshness
 require_boto3()
 
 from blockstore.bucket.s3_delete import S3Deletes  # noqa: E402
-from blockstore.bucket.s3_errors import FAILURES, answer_of, classify  # noqa: E402
+from blockstore.bucket.s3_errors import FAILURES, classify, status_and_code  # noqa: E402
 from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
 
 _DATE_LASTS_S = 60.0
 
 
 class S3Bucket(Bucket):
-    """The bucket ``name``;
-
-    ``connections`` is the most that are kept open, one a thread that uses it.
-    """
+    """The bucket ``name``; at most ``connections`` are kept open, one for each thread."""
 
     def __init__(self, name: str, clock: Clock, *, connections: int = 16) -> None:
         self.url = f"s3://{name}"
@@ -63,39 +60,39 @@ class S3Bucket(Bucket):
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         condition = {} if if_none_match is None else {"IfNoneMatch": if_none_match}
         try:
-            answer = self.send("get_object", key, **condition)
-            data = answer["Body"].read()
+            response = self.send("get_object", key, **condition)
+            data = response["Body"].read()
         except FAILURES as error:
-            if answer_of(error)[0] == 304:
+            if status_and_code(error)[0] == 304:
                 raise NotModified(key) from None
             raise self.error(error, key, write=False) from error
-        return Object(data=data, etag=_etag(answer))
+        return Object(data=data, etag=_etag(response))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         if length <= 0:
             self.head(key)
             return b""
         try:
-            answer = self.send("get_object", key, Range=f"bytes={start}-{start + length - 1}")
-            data: bytes = answer["Body"].read()
+            response = self.send("get_object", key, Range=f"bytes={start}-{start + length - 1}")
+            data: bytes = response["Body"].read()
         except FAILURES as error:
-            if answer_of(error)[0] == 416:
+            if status_and_code(error)[0] == 416:
                 return b""
             raise self.error(error, key, write=False) from error
-        # A store that does not know ranges answers the whole object, with 200 in place of 206.
-        partial = answer["ResponseMetadata"]["HTTPStatusCode"] == 206
+        # A store without ranges responds with the complete object, with 200 in place of 206.
+        partial = response["ResponseMetadata"]["HTTPStatusCode"] == 206
         return data if partial else data[start : start + length]
 
     def head(self, key: str) -> ObjectInfo:
         try:
-            answer = self.send("head_object", key)
+            response = self.send("head_object", key)
         except FAILURES as error:
             raise self.error(error, key, write=False) from error
         return ObjectInfo(
             key=key,
-            size=answer["ContentLength"],
-            modified_ms=_ms(answer["LastModified"]),
-            etag=_etag(answer),
+            size=response["ContentLength"],
+            modified_ms=_ms(response["LastModified"]),
+            etag=_etag(response),
         )
 
     def list(
@@ -117,8 +114,8 @@ class S3Bucket(Bucket):
             try:
                 self.send("head_bucket")
             except FAILURES as error:
-                # A refusal carries the Date as well as an answer does.
-                if answer_of(error)[0] == 0:
+                # A refusal has a Date too.
+                if status_and_code(error)[0] == 0:
                     raise self.error(error, "", write=False) from error
         if self._date is None:
             return self._clock.now_ms()
@@ -135,8 +132,8 @@ class S3Bucket(Bucket):
         try:
             return _etag(self.send("put_object", key, Body=data, IfNoneMatch="*"))
         except FAILURES as error:
-            if answer_of(error)[0] == 412:
-                raise AlreadyExists(f"The object {self.url}/{key} exists already.") from None
+            if status_and_code(error)[0] == 412:
+                raise AlreadyExists(f"the object {self.url}/{key} exists already") from None
             raise self.error(error, key, write=True) from error
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
@@ -146,9 +143,8 @@ class S3Bucket(Bucket):
             typed = self.error(error, key, write=True)
             if isinstance(typed, ObjectMissing):
                 raise PreconditionFailed(
-                    f"The object {self.url}/{key} is not replaced: it is missing, and ETag {etag} "
-                    "was expected; "
-                    "read it again."
+                    f"the object {self.url}/{key} was not replaced: it is missing, expected ETag "
+                    f"{etag}; read it again"
                 ) from None
             raise typed from error
 
@@ -165,27 +161,27 @@ class S3Bucket(Bucket):
             typed = self.error(error, "", write=False)
             if isinstance(typed, NotFound):
                 raise typed from error
-            return None  # the store, or our rights, do not let us know
+            return None  # unknown: the store, or our rights, do not allow the question
         return status == "Enabled"
 
     def send(self, operation: str, key: str | None = None, **parameters: Any) -> Any:
-        """One request, as boto3 answers it; its Date sets our idea of the store's clock."""
+        """Send one request by boto3; its Date sets our idea of the store's clock."""
         if self._pid != os.getpid():
             self._client = shared_client(self._connections)
             self._pid = os.getpid()
         if key is not None:
             parameters["Key"] = check_key(key)
         try:
-            answer = getattr(self._client, operation)(Bucket=self._name, **parameters)
+            response = getattr(self._client, operation)(Bucket=self._name, **parameters)
         except FAILURES as error:
-            if answer_of(error)[0]:
+            if status_and_code(error)[0]:
                 self._note_date(getattr(error, "response", None))
             raise
-        self._note_date(answer)
-        return answer
+        self._note_date(response)
+        return response
 
     def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError:
-        """The typed error of a failed request for ``key``."""
+        """Return the typed error of a failed request for ``key``."""
         return classify(error, f"{self.url}/{key}".rstrip("/"), self._name, write=write)
 
     def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
@@ -217,18 +213,18 @@ class S3Bucket(Bucket):
                 return
             parameters["ContinuationToken"] = page["NextContinuationToken"]
 
-    def _note_date(self, answer: Any) -> None:
-        date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    def _note_date(self, response: Any) -> None:
+        date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
         if date:
             try:
                 store_ms = int(parsedate_to_datetime(date).timestamp() * 1000)
             except ValueError:
-                return  # no date that we understand: as if there were none
+                return  # not a date: as if there were none
             self._date = (Freshness(self._clock, _DATE_LASTS_S), store_ms)
 
 
-def _etag(answer: Any) -> str:
-    etag: str = answer["ETag"]
+def _etag(response: Any) -> str:
+    etag: str = response["ETag"]
     return etag.strip('"')
 
 

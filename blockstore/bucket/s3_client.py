@@ -1,12 +1,12 @@
-"""boto3 clients: made at first use, one a process and environment, with botocore's own retries off.
+"""boto3 clients: made at first use, one for each process and environment, without botocore's
+retries.
 
 Rules:
 - A client never crosses a fork: each process makes its own (sockets must not be shared).
-- Endpoint, region, credentials and profile come from where boto3 looks for them; nothing is
-  configured here.
-- botocore sends each request once, so that every answer is seen by us; ``retrying.py`` decides what
-  is sent again. One exception: a request that was refused because the bucket lies in another region
-  goes to that region.
+- boto3 finds endpoint, region, credentials and profile; nothing is configured here.
+- botocore sends each request once, so that we see every response; ``retrying.py`` decides what is
+  sent again. One exception: a request that was refused because the bucket is in another region goes
+  to that region.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class S3Requests(Protocol):
 
 
 def require_boto3() -> None:
-    """Raises MissingExtra where boto3 is not installed."""
+    """Raise MissingExtra if boto3 is not installed."""
     if importlib.util.find_spec("boto3") is None:
         raise MissingExtra(
-            "s3:// URLs need boto3, which is not installed: run pip install 'blocklake[s3]'."
+            "s3:// URLs need boto3, which is not installed: run pip install 'blocklake[s3]'"
         )
 
 
 def shared_client(connections: int) -> Any:
-    """This process's S3 client for the environment as it is now, with up to ``connections`` kept
-    connections."""
+    """Return this process's S3 client for the present environment; it keeps up to ``connections``
+    open."""
     settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
     wanted = (os.getpid(), connections, settings)
     with _lock:
@@ -66,13 +66,13 @@ def _make_client(connections: int) -> Any:
     from botocore.session import get_session
 
     session = get_session()
-    # A listing's thousand times a page are most of its cost with botocore's own parser.
+    # Parsing the thousand times of a page is most of a listing's cost with botocore's own parser.
     session.get_component("response_parser_factory").set_parser_defaults(
         timestamp_parser=parse_time
     )
     client = boto3.session.Session(botocore_session=session).client(
         "s3",
-        # Any region serves a store that has none; a client cannot be made without one.
+        # A store without regions accepts any; a client needs one.
         region_name=session.get_config_variable("region") or "us-east-1",
         config=Config(
             connect_timeout=_CONNECT_TIMEOUT_S,
@@ -92,13 +92,13 @@ def _make_client(connections: int) -> Any:
 
 
 def _ask_the_region_once(context: dict[str, Any], **_: object) -> None:
-    """botocore asks HeadBucket where a bucket lies, and would ask again, without end, if that is
+    """botocore requests a bucket's region by HeadBucket, and would repeat that without end if it is
     redirected too."""
     context["s3_redirect"]["redirected"] = True
 
 
 def parse_time(text: str) -> datetime:
-    """The time of a header or of a listing; ISO 8601, which listings use, by the fast way."""
+    """Return the time of a header or of a listing; quickly for ISO 8601, which listings use."""
     from botocore.utils import parse_timestamp
 
     try:
@@ -108,7 +108,7 @@ def parse_time(text: str) -> datetime:
 
 
 def _forget_lock() -> None:
-    """In a forked child: another thread may have held the lock, and it is not there to let go."""
+    """In a forked child: a thread that held the lock does not exist there to release it."""
     global _lock
     _lock = threading.Lock()
 

@@ -1,13 +1,12 @@
-"""Deleting many S3 objects: up to a thousand a request, each key's own answer looked at.
+"""Deleting many S3 objects: up to a thousand in one request, with a result for each key.
 
 Rules:
-- A batch has no order; whoever needs one (R7) asks twice. One key alone goes as a plain DELETE.
-- A key counts as deleted only if the answer names it. One that the answer does not mention is
-  deleted by itself, so a server that does not know batches and says 200 all the same deletes
-  nothing in silence.
-- A store that refuses batches is asked key by key from then on.
-- Of several failures the one that can be tried again is raised first: what is left then fails for
-  good, by name.
+- A batch has no order; a caller that needs one (R7) calls twice. A single key is a plain DELETE.
+- A key counts as deleted only if the response names it. Any other is deleted alone, so that a key
+  is not lost on a server that does not know batches and still responds 200.
+- A store that refuses batches gets one DELETE for each key from then on.
+- Of several failures, one that can be retried is raised first; a retry then raises the permanent
+  ones, by name.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _STATUS = {
     "SlowDown": 503,
     "NoSuchKey": 404,
 }
-"""What a key's error code would have been as an answer of its own."""
+"""The HTTP status of a key's error code, if the key had been deleted alone."""
 
 
 class S3Deletes:
@@ -44,34 +43,36 @@ class S3Deletes:
         self._batches = True
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete each key; raises the error of one that could not be, after all were tried."""
+        """Delete each key; after trying all, raise the error of one that failed."""
         remaining = iter(keys)
         while batch := [check_key(key) for key in islice(remaining, BATCH)]:
             for key in self._together(batch) if len(batch) > 1 and self._batches else batch:
                 self._alone(key)
 
     def _together(self, keys: list[str]) -> list[str]:
-        """One request for all; answers the keys that are still to be deleted by themselves."""
+        """Delete by one request; return the keys that are still to be deleted alone."""
         wanted = [{"Key": key} for key in keys]
         try:
-            answer = self._bucket.send("delete_objects", Delete={"Objects": wanted, "Quiet": False})
+            response = self._bucket.send(
+                "delete_objects", Delete={"Objects": wanted, "Quiet": False}
+            )
         except FAILURES as error:
             typed = self._bucket.error(error, "", write=True)
             if type(typed) not in {Invalid, ObjectMissing}:
                 raise typed from error
             self._batches = False
             return keys
-        errors = [self._error(one) for one in answer.get("Errors", ())]
+        errors = [self._error(one) for one in response.get("Errors", ())]
         failed = [error for error in errors if not isinstance(error, ObjectMissing)]
         if failed:
             raise min(failed, key=lambda error: not isinstance(error, Unavailable))
-        told = {one.get("Key") for part in ("Deleted", "Errors") for one in answer.get(part, ())}
-        return [key for key in keys if key not in told]
+        named = {one.get("Key") for part in ("Deleted", "Errors") for one in response.get(part, ())}
+        return [key for key in keys if key not in named]
 
     def _error(self, one: Any) -> BlockstoreError:
         code, key = one.get("Code", ""), one.get("Key", "")
-        answer = {"Error": one, "ResponseMetadata": {"HTTPStatusCode": _STATUS.get(code, 400)}}
-        return self._bucket.error(ClientError(answer, "DeleteObjects"), key, write=True)
+        response = {"Error": one, "ResponseMetadata": {"HTTPStatusCode": _STATUS.get(code, 400)}}
+        return self._bucket.error(ClientError(response, "DeleteObjects"), key, write=True)
 
     def _alone(self, key: str) -> None:
         try:

@@ -1,12 +1,12 @@
 """An S3 object of any size in bounded memory: one PUT while it is small, else a multipart upload.
 
 Rules:
-- Parts have ``PART_BYTES``, except the last; at most one part and what one ``write`` brings is held
-  in memory.
-- Nothing is visible before the upload is completed; an aborted upload's parts are given back.
-- What a failed request carried is kept, so that ``write(b"")`` or ``close()`` sends it again. A
-  completion whose answer was lost is asked again; the store then forgets the upload, and the
-  object's own ETag says whether it was ours.
+- Parts have ``PART_BYTES``, except the last; at most one part and the data of one ``write`` are
+  held in memory.
+- Nothing is visible before the upload is completed; the parts of an aborted upload are freed.
+- The bytes of a failed request are kept, so that ``write(b"")`` or ``close()`` sends them again. A
+  completion whose response was lost is sent again; if the store has forgotten the upload by then,
+  the object's own ETag shows whether it was ours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hashlib
 from typing import Any
 
 from blockstore.bucket.s3_client import S3Requests
-from blockstore.bucket.s3_errors import FAILURES, NO_SUCH_UPLOAD, answer_of
+from blockstore.bucket.s3_errors import FAILURES, NO_SUCH_UPLOAD, status_and_code
 from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unanswered
 
 PART_BYTES = 16 * 1024 * 1024
@@ -63,8 +63,7 @@ class S3Writer:
         try:
             self._bucket.send("abort_multipart_upload", self._key, UploadId=upload)
         except FAILURES:
-            # Forgotten by us either way; a lifecycle rule for incomplete uploads frees what the
-            # store still holds.
+            # A lifecycle rule for incomplete uploads frees what the store still holds.
             return
 
     def _send_part(self, size: int) -> None:
@@ -73,14 +72,13 @@ class S3Writer:
         number = len(self._etags) + 1
         if number > _MAX_PARTS:
             raise Invalid(
-                f"The object {self._bucket.url}/{self._key} has more than {_MAX_PARTS} parts of "
-                f"{PART_BYTES} bytes, "
-                "which S3 refuses: write several smaller ones."
+                f"the object {self._bucket.url}/{self._key} has more than {_MAX_PARTS} parts of "
+                f"{PART_BYTES} bytes, which S3 refuses: write several smaller objects"
             )
-        with memoryview(self._buffer) as whole:
-            body = bytes(whole[:size])
-        answer = self._request("upload_part", UploadId=self._upload, PartNumber=number, Body=body)
-        self._etags.append(answer["ETag"])
+        with memoryview(self._buffer) as view:
+            body = bytes(view[:size])
+        response = self._request("upload_part", UploadId=self._upload, PartNumber=number, Body=body)
+        self._etags.append(response["ETag"])
         del self._buffer[:size]
 
     def _complete(self, upload: str) -> None:
@@ -95,22 +93,21 @@ class S3Writer:
                 MultipartUpload={"Parts": parts},
             )
         except FAILURES as error:
-            if answer_of(error)[1] == NO_SUCH_UPLOAD:
+            if status_and_code(error)[1] == NO_SUCH_UPLOAD:
                 self._check_completed()
                 return
             raise self._bucket.error(error, self._key, write=True) from error
 
     def _check_completed(self) -> None:
-        """After the store forgot the upload: was it completed by our earlier request?"""
+        """Raise Unanswered unless an earlier request completed the upload that the store forgot."""
         try:
             found = self._bucket.head(self._key).etag
         except ObjectMissing:
             found = None
         if found != _multipart_etag(self._etags):
             raise Unanswered(
-                f"The upload of {self._bucket.url}/{self._key} is gone and the object there is "
-                "another's, or none: "
-                "write it again."
+                f"the upload of {self._bucket.url}/{self._key} is gone, and the object there is "
+                "missing or another writer's: write it again"
             )
 
     def _request(self, operation: str, **parameters: Any) -> Any:
@@ -122,7 +119,7 @@ class S3Writer:
 
 
 def _multipart_etag(etags: list[str]) -> str | None:
-    """The ETag that S3 gives an object of these parts: the MD5 of their MD5s, and their number."""
+    """Return S3's ETag of an object of these parts: the MD5 of their MD5s, and their number."""
     try:
         digests = b"".join(bytes.fromhex(etag.strip('"')) for etag in etags)
     except ValueError:

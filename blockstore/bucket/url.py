@@ -1,10 +1,17 @@
-"""From a URL to a bucket: the one place that knows the schemes.
+"""The bucket of a URL: the one place that knows the schemes.
 
 ``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``,
 ``s3://bucket/prefix`` (through boto3, or obstore with ``?client=obstore``), ``gs://bucket/prefix``,
-``az://container/prefix``. What Spark and Hadoop write for the same places is understood too
-(``aliases.py``). ``bucket.url`` is the canonical form: absolute, without a slash at the end.
-Opening sends no request.
+``az://container/prefix``. ``bucket.url`` is the canonical form: absolute, without a slash at the
+end. Opening sends no request.
+
+The spellings of Spark and Hadoop for the same places are accepted too:
+- ``file:/x`` is ``file:///x``: Spark hands out folders like that.
+- ``s3a://`` and ``s3n://`` are ``s3://``.
+- ``abfs://``, ``abfss://``, ``wasb://`` and ``wasbs://`` are ``az://`` where they name the account
+  of the environment, or none; the endpoint decides whether the connection is encrypted.
+- Any other text that begins with a scheme and one slash is refused: as a folder, the table would be
+  where no user looks for it.
 """
 
 from __future__ import annotations
@@ -29,7 +36,7 @@ _FORMS = (
 _SCHEMES = ("memory", "s3", "gs", "az")
 _CLIENTS = ("boto3", "obstore")
 
-# A scheme has two letters at least: C:/ is none.
+# A scheme has two letters at least: C:/ is a drive.
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
 _HADOOP_S3 = re.compile(r"s3[an]://", re.IGNORECASE)
 _HADOOP_AZURE = re.compile(r"(?:abfss?|wasbs?)://([^/?]+)(.*)", re.IGNORECASE | re.DOTALL)
@@ -37,10 +44,7 @@ _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
 
 
 def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
-    """The bucket behind ``url``.
-
-    One behind a network sends again what may be sent again (``retrying.py``).
-    """
+    """Return the bucket at ``url``; one in a network repeats what is safe to repeat."""
     url = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(url, str):
         raise Invalid(f"the URL is {url!r}, expected text: {_FORMS}")
@@ -53,16 +57,16 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     if scheme == "file":
         path, _, query = rest.partition("?")
         if not path.startswith("/"):
-            raise Invalid(f"{url!r} names a host: a file URL has three slashes, file:///dir.")
+            raise Invalid(f"{url!r} names a host; a file URL has three slashes: file:///dir")
         return _local(url, unquote(path), query, world)
     if scheme not in _SCHEMES:
-        raise Invalid(f"The scheme of {url!r} is unknown: use {_FORMS}.")
+        raise Invalid(f"the scheme of {url!r} is unknown: use {_FORMS}")
     place, question, query = rest.partition("?")
     if scheme == "s3":
         _check_endpoint()
     name, _, prefix = place.rstrip("/").partition("/")
     if not name or (question and scheme != "s3"):
-        raise Invalid(f"{url!r} is no bucket URL: write {scheme}://name/prefix, without options.")
+        raise Invalid(f"{url!r} is not a bucket URL: write {scheme}://name/prefix, without options")
     if scheme == "memory":
         from blockstore.bucket.memory import memory_bucket
 
@@ -75,7 +79,7 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
 
 
 def last_part(url: str) -> str:
-    """The last part of a bucket's URL, as people write it: a table's name."""
+    """Return the last part of a bucket's URL, unquoted: a table's name."""
     last = url.partition("?")[0].rstrip("/").rpartition("/")[2]
     return unquote(last) if url.startswith("file:") else last
 
@@ -109,9 +113,9 @@ def _container(url: str, place: str) -> str:
     known = os.environ.get(_ACCOUNT, "")
     if at and account != known:
         raise Invalid(
-            f"{url!r} names the account {account!r}, and {_ACCOUNT} is {known!r}: set it to "
-            f"{account}, with the key that belongs "
-            f"to it, or write az://{container}/prefix for the account that it names"
+            f"{url!r} names the account {account!r}, but {_ACCOUNT} is {known!r}: set it to "
+            f"{account}, with that account's key, or write az://{container}/prefix to use the "
+            f"account {known!r}"
         )
     return container
 
@@ -130,22 +134,18 @@ def _client(url: str, query: str) -> str:
     options = dict(parse_qsl(query, keep_blank_values=True))
     client = options.pop("client", _CLIENTS[0])
     if options or client not in _CLIENTS:
-        raise Invalid(
-            f"The options of {url!r} are not understood: s3:// takes ?client=boto3 or "
-            "?client=obstore."
-        )
+        raise Invalid(f"{url!r} has unknown options: s3:// takes ?client=boto3 or ?client=obstore")
     return client
 
 
 def _local(url: str, path: str, query: str, world: World) -> LocalBucket:
     if not path or "\0" in path:
-        raise Invalid(f"{url!r} names no folder: use {_FORMS}.")
+        raise Invalid(f"{url!r} does not name a folder: use {_FORMS}")
     options = dict(parse_qsl(query, keep_blank_values=True))
     durable = options.pop("durable", "true")
     if options or durable not in {"true", "false"}:
         raise Invalid(
-            f"The options of {url!r} are not understood: a folder takes ?durable=true or "
-            "?durable=false."
+            f"{url!r} has unknown options: a folder takes ?durable=true or ?durable=false"
         )
     return LocalBucket(path, world.clock, durable=durable == "true")
 

@@ -1,7 +1,4 @@
-"""A bucket around a bucket: passes every request on.
-
-What the wrappers of this package, and tests, derive from.
-"""
+"""Buckets around a bucket that pass on every request: base classes of wrappers, also in tests."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter, Read
 
 
 class ReadOnly(ReadBucket):
-    """The reading half of a bucket: what readers hold, so that they cannot write by type nor at run
-    time."""
+    """The reading half of a bucket, for readers: it cannot write by type, nor at run time."""
 
     def __init__(self, bucket: ReadBucket) -> None:
         self._bucket = bucket
@@ -43,7 +39,7 @@ class ReadOnly(ReadBucket):
 
 
 class Wrapper(Bucket):
-    """Every request to ``inner``, unchanged; a subclass overrides what it is about."""
+    """Every request to ``inner``, unchanged; a subclass overrides some."""
 
     def __init__(self, inner: Bucket) -> None:
         self.inner = inner

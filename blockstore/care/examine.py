@@ -1,9 +1,8 @@
-"""One block's directory, with each of its small objects read by itself, so that a damaged one hides
-no other.
+"""Read one block's directory, each small object by itself, so that a damaged one hides no other.
 
 Rules:
-- An object that the listing shows and that is gone by now is looked for again in a listing of the
-  directory alone: a block may be uploaded, marked or removed while the look is taken.
+- If a listed object is gone when it is read, the directory is listed again: a block may be
+  uploaded, marked or removed meanwhile.
 - Nothing is judged here.
 """
 
@@ -38,7 +37,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What lies in a block's directory. A problem is what keeps an object from being read."""
+    """The content of a block's directory. A problem is the reason why an object cannot be read."""
 
     directory: Directory
     meta: BlockMeta | None = None
@@ -60,7 +59,7 @@ class Examined:
 
     @property
     def found(self) -> Found:
-        """The same as the list path sees it: what ``classify`` takes."""
+        """The same as the list path sees it, for ``classify``."""
         damage = self.meta_problem or (
             None if self.meta is None else self.directory.difference(self.meta)
         )
@@ -68,14 +67,13 @@ class Examined:
         return Found(directory=self.directory, meta=self.meta, damage=damage, mark=mark)
 
     def debris(self, files: Iterable[str]) -> tuple[str, ...]:
-        """Paths in the directory that are neither among ``files`` nor the format's own."""
+        """Return the paths in the directory that are not in ``files`` and not the format's own."""
         known = {META, DELETION_MARK, NO_COMPACT_MARK, *files}
         return tuple(sorted(path for path in self.directory.objects if path not in known))
 
 
 def examine(bucket: ReadBucket, directory: Directory) -> Examined:
-    """Read what a directory of a listing holds; looks again where the listing and the objects
-    disagree."""
+    """Read the objects of a listed directory; list it again if they do not match the listing."""
     found = _read(bucket, directory)
     if found.is_complete or (META not in directory.objects and found.mark is None):
         return found
@@ -83,7 +81,7 @@ def examine(bucket: ReadBucket, directory: Directory) -> Examined:
 
 
 def list_directory(bucket: ReadBucket, ulid: str) -> Directory:
-    """A fresh listing of one directory; empty where it is gone."""
+    """List one directory; empty if it is gone."""
     prefix = object_key(ulid, "")
     return Directory(
         ulid=ulid, objects={info.key.removeprefix(prefix): info for info in bucket.list(prefix)}

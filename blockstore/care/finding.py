@@ -1,11 +1,11 @@
-"""What a look at a table has found: frozen values for people and for machines, each with the
-command that mends it.
+"""The result of a check: frozen values for people and programs, each with the command that fixes
+it.
 
 Rules:
 - A finding names one object, what was found there and what was expected, and what to do next.
 - ``error``: rows cannot be read, or the index contradicts itself. ``warning``: a person should
   decide something. ``note``: nothing is wrong for readers; something is left over.
-- A healthy table gives no finding.
+- A healthy table has no findings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -24,12 +24,12 @@ class Severity(StrEnum):
 
 
 class Check(StrEnum):
-    """What was looked at: the kind of a finding, by which ``repair`` knows what to do."""
+    """The kind of a finding; ``repair`` chooses its step by it."""
 
     BOUNDARY = "boundary"
     ENTRY = "entry"
     CHAIN = "chain"
-    """The history does not lead through a version that somebody has noted."""
+    """The history does not contain a version that a person has noted."""
     CHECKPOINT = "checkpoint"
     TAG = "tag"
     """A tag's checkpoint, or a block that the tag names, is missing or damaged."""
@@ -40,7 +40,7 @@ class Check(StrEnum):
     FILE = "file"
     """A file that a block lists is missing or has another size."""
     META = "meta"
-    """meta.json says something else than the index."""
+    """meta.json differs from the index."""
     MARK = "mark"
     SHARED_SOURCE = "shared source"
     PARTIAL = "partial upload"
@@ -48,8 +48,8 @@ class Check(StrEnum):
     DUPLICATE = "duplicate"
     CLOCK = "clock"
     QUARANTINE = "quarantine"
-    """A complete block that nobody will publish: at or below the floor, with some sources that the
-    index holds already, or with a schema that the definition does not know."""
+    """A complete block that will never be published: it is at or below the floor, or the index has
+    some of its sources already, or the definition does not know its schema."""
     NAME = "name"
     HASH = "hash"
     CHUNK = "chunk"
@@ -60,12 +60,12 @@ class Check(StrEnum):
     TIME = "time"
     SOURCE = "source"
     TEXT = "text"
-    """A value of a text column that is no UTF-8: what was written, so no other copy mends it."""
+    """A text value that is not UTF-8: it was written so, and no other copy fixes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """One problem."""
 
     severity: Severity
     check: Check
@@ -74,12 +74,12 @@ class Finding:
     what: str
     """One clause: what was found, what was expected."""
     fix: str
-    """The command, or the step, that mends it."""
+    """The command, or the step, that fixes it."""
     block: str | None = None
-    """The block that it concerns, where it is one."""
+    """The block with the problem, if it is one."""
 
     def to_json(self) -> dict[str, str | None]:
-        """The finding for machines."""
+        """Return the finding as JSON."""
         return {
             "severity": str(self.severity),
             "check": str(self.check),
@@ -92,23 +92,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole look at one table. ``findings`` are sorted, the worst first."""
+    """The result of checking one table. ``findings`` are sorted, the worst first."""
 
     url: str
     version: int | None
-    """The version that was looked at; None without an index, or where none could be read."""
+    """The version that was checked; None without an index, or if none could be read."""
     chain: str | None
     """The digest of all entries up to that version; None where they are of a release before 0.2."""
     deep: bool
     blocks: int
     files: int
     bytes: int
-    """What was looked at: complete blocks, their files, the bytes of these."""
+    """What was checked: complete blocks, their files, and the bytes of these."""
     findings: tuple[Finding, ...] = ()
 
     @classmethod
     def of(cls, findings: Iterable[Finding], **counted: object) -> Report:
-        """The report of these findings, sorted."""
+        """Return a report with these findings, sorted."""
         return cls(findings=tuple(sorted(findings, key=_order)), **counted)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Finding]:
@@ -116,11 +116,11 @@ class Report:
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings for which ``verify`` answers 1."""
+        """The findings for which ``blockstore verify`` exits with 1."""
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     def to_json(self) -> dict[str, object]:
-        """The report for machines."""
+        """Return the report as JSON."""
         return {
             "url": self.url,
             "version": self.version,

@@ -1,15 +1,14 @@
-"""What can be read of an index, past whatever is damaged: the ground on which ``verify``,
-``repair`` and rebuilding stand.
+"""Read as much of an index as is possible, past damaged objects: the basis of ``verify``,
+``repair`` and ``rebuild``.
 
-A reader stops at the first damaged object, as it must (protocol 3.5); this look goes on, and tells.
-Rules:
-- Nothing at or below a readable boundary is looked at: what lies there is void.
-- The fold begins at the oldest checkpoint that is left and follows every entry; behind a gap it
-  goes on from the next checkpoint, because that one equals the fold. ``state`` is as far as it
-  comes; ``later`` are the readable entries above it, which no reader can follow.
+A reader stops at the first damaged object, as it must (protocol 3.5). A survey continues, and
+reports the damage. Rules:
+- Objects at or below a readable boundary are not read: they are void.
+- The fold begins at the oldest checkpoint that is left and follows every entry. After a gap it
+  continues from the next checkpoint, because a checkpoint equals the fold. ``state`` is the last
+  state reached; ``later`` are the readable entries above it, which no reader can follow.
 - Without a boundary only the newest readable checkpoint counts: entries before it may be void.
-- Everything is read under the double look: if the boundary moved meanwhile, the look is taken
-  again.
+- The boundary is read before and after (the double look): if it moved, the survey is repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _PAGE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """A block that the fold saw go."""
+    """A block that an entry removed during the fold."""
 
     block: LiveBlock
     """Without statistics."""
@@ -50,42 +49,42 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What one look at an index has found."""
+    """The result of reading an index."""
 
     indexed: bool
-    """Whether there is anything of an index."""
+    """Whether any part of an index exists."""
     boundary: int | None
-    """None where it cannot be read."""
+    """None if it cannot be read."""
     lost: str | None
-    """Why the boundary cannot be read; None where it can."""
+    """Why the boundary cannot be read; None if it can."""
     entries: tuple[int, ...]
-    """The entries listed above the boundary; all of them where it is lost."""
+    """The entries listed above the boundary; all of them if it is lost."""
     missing: tuple[tuple[int, int], ...]
-    """Holes among them, first and last."""
+    """The gaps among them, first and last."""
     damaged: Mapping[int, str]
-    """Entries that cannot be read, or cannot follow on the state before them."""
+    """Entries that cannot be read, or do not follow from the state before them."""
     checkpoints: tuple[int, ...]
     """The checkpoints listed at or above the boundary."""
     bad_checkpoints: Mapping[int, str]
-    """Those among them that were looked at, and that cannot be read or do not equal the fold."""
+    """Those among them that were compared, and cannot be read or do not equal the fold."""
     folded: Mapping[int, State]
-    """For each bad checkpoint that the fold reached: what it should hold."""
+    """For each bad checkpoint that the fold reached: the state that it should contain."""
     base: int
-    """The version of the last checkpoint from which the fold went on; 0 where it began with entry
+    """The version of the last checkpoint from which the fold continued; 0 if it began with entry
     1."""
     state: State | None
     """The state as far as the entries can be followed."""
     later: tuple[Entry, ...]
     """Readable entries above ``state``, oldest first."""
     void: tuple[Entry, ...] = ()
-    """Void entries: written on top of another history, and passed over by every reader."""
+    """Void entries: written on top of another history, and skipped by every reader."""
     removed: Mapping[str, Removed] = field(default_factory=dict)
     """Blocks that a version above the boundary names and a later one does not, by their last
     removal."""
 
     @property
     def added_later(self) -> Mapping[str, AddedBlock]:
-        """Blocks that a later entry adds and none after it removes: live for all that is known."""
+        """Blocks that a later entry adds and none after it removes: live as far as is known."""
         added: dict[str, AddedBlock] = {}
         for entry in self.later:
             for ulid in entry.remove:
@@ -105,15 +104,17 @@ class Survey:
 
     @property
     def is_complete(self) -> bool:
-        """Whether ``state`` is the newest version for certain: the latest entry is never deleted,
-        so where it is there and was reached nothing came after it."""
+        """Whether ``state`` is certainly the newest version.
+
+        The latest entry is never deleted, so if it exists and was reached, nothing came after it.
+        """
         newest = self.entries[-1] if self.entries else None
         return self.state is not None and self.state.version == newest == self.highest
 
 
 @dataclass(slots=True)
 class _Look:
-    """The look while it is taken."""
+    """The survey while it runs."""
 
     damaged: dict[int, str] = field(default_factory=dict)
     bad_checkpoints: dict[int, str] = field(default_factory=dict)
@@ -125,9 +126,9 @@ class _Look:
     void: dict[int, Entry] = field(default_factory=dict)
     removed: dict[str, Removed] = field(default_factory=dict)
     named_from: int | None = None
-    """Blocks that an entry from here on removes are named by the version before it (R8);
+    """Blocks that an entry from here on removes are named by the version before it (R8).
 
-    None: that is not known.
+    None if that is not known.
     """
 
 
@@ -138,21 +139,26 @@ def survey(
     every_checkpoint: bool = False,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Survey:
-    """Look at a whole index. ``every_checkpoint`` compares each with the fold, else only the
-    newest; ``advance`` is told of the entries read."""
+    """Read a complete index.
+
+    ``every_checkpoint`` compares each checkpoint with the fold, otherwise only the newest.
+    ``advance`` is called with the number of entries read.
+    """
     for _ in range(_RESTARTS):
         found = _survey(bucket, world, every_checkpoint, advance)
         if _boundary(bucket, world)[0] == found.boundary:
             return found
     raise Unavailable(
-        f"the boundary of {bucket.url} moved during each of {_RESTARTS} looks at its index; try "
-        "again"
+        f"the boundary of {bucket.url} moved each of the {_RESTARTS} times that its index was "
+        "read: try again"
     )
 
 
 def state_at(bucket: ReadBucket, world: World, found: Survey, version: int) -> State | None:
-    """The state of a version above the boundary, folded from the checkpoint before it; None where
-    something on the way is missing or damaged."""
+    """Fold the state of a version above the boundary from the checkpoint before it.
+
+    None if an entry between them is missing or damaged.
+    """
     if found.boundary is None:
         return None
     before = [
@@ -175,15 +181,12 @@ def state_at(bucket: ReadBucket, world: World, found: Survey, version: int) -> S
 
 
 def slim(meta: BlockMeta) -> BlockMeta:
-    """The same without statistics, of which thousands would fill the memory."""
+    """Return the meta without statistics, which would fill the memory for thousands of blocks."""
     return replace(meta, files=tuple(replace(file, columns={}) for file in meta.files))
 
 
 def read_checkpoint(bucket: ReadBucket, version: int) -> State:
-    """The state that a checkpoint holds, all of it decoded.
-
-    Raises Corrupt, also where it is missing.
-    """
+    """Read and decode a complete checkpoint. Raises Corrupt, also if it is missing."""
     try:
         state = decode_checkpoint(bucket.get(checkpoint_key(version)).data, version=version)
     except ObjectMissing:
@@ -247,7 +250,7 @@ def _boundary(bucket: ReadBucket, world: World) -> tuple[int | None, str | None]
 
 
 def _newest(bucket: ReadBucket, checkpoints: list[int], look: _Look) -> State | None:
-    """The newest checkpoint that can be read."""
+    """Read the newest checkpoint that can be read."""
     for version in reversed(checkpoints):
         try:
             return read_checkpoint(bucket, version)
@@ -265,14 +268,14 @@ def _follow(
     look: _Look,
     advance: Callable[[float], None],
 ) -> None:
-    """Fold the entries one after the other, and compare the checkpoints on the way."""
+    """Fold the entries one after the other, and compare the checkpoints."""
     bases = list(checkpoints)
     for start in range(0, len(entries), _PAGE):
         page = entries[start : start + _PAGE]
         for entry, data in zip(page, reader.get_all(page), strict=True):
             _rebase(bucket, bases, entry, look)
             if data is None:
-                look.damaged[entry] = f"{entry_key(entry)} was listed, and is gone"
+                look.damaged[entry] = f"{entry_key(entry)} was listed, but is gone"
             else:
                 _step(reader, entry, data, look)
             if look.state is not None and look.state.version in compared:
@@ -283,12 +286,11 @@ def _follow(
 
 
 def _rebase(bucket: ReadBucket, bases: list[int], entry: int, look: _Look) -> None:
-    """Before ``entry``: where the fold stands elsewhere, go on from a checkpoint right before it,
-    if there is one."""
+    """If the fold has not reached ``entry``, continue it from a checkpoint directly before."""
     while bases and bases[0] < entry:
         version = bases.pop(0)
-        standing = 0 if look.state is None else look.state.version
-        if version <= standing or version in look.bad_checkpoints:
+        reached = 0 if look.state is None else look.state.version
+        if version <= reached or version in look.bad_checkpoints:
             continue
         try:
             look.state = look.reached = read_checkpoint(bucket, version)
@@ -331,7 +333,7 @@ def _removed(before: State, entry: Entry) -> Iterator[tuple[str, Removed]]:
 
 
 def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:
-    """Whether the checkpoint of this version says what the fold says."""
+    """Compare the checkpoint of this version with the fold."""
     key = checkpoint_key(state.version)
     problem = None
     try:
@@ -340,7 +342,7 @@ def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:
             data != encode_checkpoint(state)
             and decode_checkpoint(data, version=state.version) != state
         ):
-            problem = f"{key} holds another state than the entries up to {state.version} add up to"
+            problem = f"{key} differs from the state that the entries up to {state.version} produce"
     except ObjectMissing:
         return
     except Corrupt as error:

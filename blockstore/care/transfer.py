@@ -6,8 +6,8 @@ Rules:
 - A file that the target has with the right size is read back and hashed before it is trusted; then
   it is not sent again.
 - Files are sent in pieces of some megabytes: memory does not grow with a file.
-- A file that does not match its meta.json raises ``Corrupt`` with the block's name. All other errors
-  of a bucket are passed on.
+- A file that does not match its meta.json raises ``Corrupt`` with the block's name. All other
+  errors of a bucket are passed on.
 """
 
 from __future__ import annotations
@@ -117,6 +117,6 @@ def _checked(source: ReadBucket, ulid: str, file: ChunkFile) -> Iterator[bytes]:
         )
     if digest.hexdigest() != file.sha256:
         raise Corrupt(
-            f"block {ulid}: {file.path} is corrupt: its SHA-256 is not the one in meta.json; restore "
-            "it from a copy"
+            f"block {ulid}: {file.path} is corrupt: its SHA-256 is not the one in meta.json; "
+            "restore it from a copy"
         )

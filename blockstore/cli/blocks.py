@@ -1,8 +1,6 @@
-"""Blocks as the command line shows them: every directory of a table with its state, and those of a
-snapshot alone.
+"""Blocks as the command line shows them: all directories of a table, or those of a snapshot.
 
-One JSON shape a block, the same in every verb. A block's state is told by ``lifecycle.states``,
-never guessed here.
+A block has the same JSON form in every verb. Its state comes from ``lifecycle.states``.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from blockstore.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A block, or what is left of one, and what is known of it."""
+    """A block, or what is left of one."""
 
     ulid: str
     meta: BlockMeta | None
@@ -35,7 +33,7 @@ class Shown:
     bytes: int = 0
 
     def json(self) -> dict[str, Cell]:
-        """The block for machines."""
+        """Return the block as JSON."""
         value: dict[str, Cell] = {
             "ulid": self.ulid,
             "state": str(self.state),
@@ -49,20 +47,22 @@ class Shown:
 
     @property
     def source(self) -> str | None:
-        """The one write that the block holds, where it is one."""
+        """The block's only source; None if it has several."""
         return (
             self.meta.sources[0] if self.meta is not None and len(self.meta.sources) == 1 else None
         )
 
 
 def live(snapshot: TableSnapshot) -> list[Shown]:
-    """The blocks of a snapshot, by metadata alone."""
+    """Return the blocks of a snapshot, from metadata only."""
     return [_live(block) for block in snapshot.blocks]
 
 
 def examine(table: Table) -> list[Shown]:
-    """Every directory of the table and every block that the index names, by one listing and the
-    metas it shows."""
+    """Return every directory of the table and every block that the index names.
+
+    Reads one listing, the index and the metas that neither has.
+    """
     listing = table.catalog.listing()
     state = table.log.poll() if table.indexed else None
     known = {} if state is None else {block.ulid: block for block in state.blocks}
@@ -121,13 +121,13 @@ def _directory(one: Found, verdict: Verdict, known: Mapping[str, LiveBlock]) -> 
 
 
 def _gone(block: LiveBlock, listing: Listing) -> Shown:
-    """A block that the index names and the listing lacks: committed since, or lost."""
+    """Return a block that the index names and the listing lacks: committed since, or lost."""
     return Shown(
         ulid=block.ulid,
         meta=block.meta,
         state=BlockState.MALFORMED,
-        reason=f"an index entry names it, but the listing of {iso(listing.now_ms)} shows no such "
-        "directory",
+        reason=f"an index entry names it, but the listing of {iso(listing.now_ms)} does not have "
+        "its directory",
         version=block.version,
         first_row_id=block.first_row_id,
         excepted=tuple(sorted(block.excepted)),
@@ -137,7 +137,7 @@ def _gone(block: LiveBlock, listing: Listing) -> Shown:
 
 
 def meta_json(meta: BlockMeta) -> dict[str, Cell]:
-    """What meta.json says, for machines; times are ISO texts."""
+    """Return the content of meta.json as JSON; times are ISO texts."""
     return {
         "ulid": meta.ulid,
         "min_time": iso(meta.min_time),
@@ -184,7 +184,7 @@ WIDE = (
 
 
 def cells(block: Shown) -> dict[str, str]:
-    """The block for people: every column that a table may show."""
+    """Return the block as text: every column that a table may show."""
     meta = block.meta
     row = {
         "ulid": block.ulid,

@@ -1,4 +1,4 @@
-"""How the verbs that change rows tell what they did, or would do."""
+"""The output of the verbs that change rows: what they did, or would do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING_CHANGED = "nothing was changed"
 
 
 def changed_json(changed: Changed) -> Mapping[str, object]:
-    """All that the answer says."""
+    """Return the result as JSON."""
     return {
         "operation": changed.operation,
         "version": changed.version,
@@ -29,12 +29,12 @@ def changed_json(changed: Changed) -> Mapping[str, object]:
 
 
 def summary(changed: Changed, url: str) -> str:
-    """One sentence for people."""
+    """Return the result as one sentence."""
     if changed.already:
         at = "" if changed.version is None else f", in version {changed.version}"
         return f"this batch was written to {url} before{at}: {NOTHING_CHANGED}"
     if changed.nothing and changed.version is None and not changed.rows_added:
-        return f"no row of {url} is concerned: {NOTHING_CHANGED}"
+        return f"no row of {url} matches: {NOTHING_CHANGED}"
     end = f"{NOTHING_CHANGED} yet" if changed.dry_run else f"version {changed.version}"
     return f"{_rows(changed)} {url}: {_blocks(changed)}; {end}"
 
@@ -45,9 +45,7 @@ def _rows(changed: Changed) -> str:
         return f"would delete {gone} of" if changed.dry_run else f"deleted {gone} of"
     new = counted(changed.rows_added, "new row")
     return (
-        f"would put {new} in the place of {gone} of"
-        if changed.dry_run
-        else f"put {new} in the place of {gone} of"
+        f"would replace {gone} by {new} in" if changed.dry_run else f"replaced {gone} by {new} in"
     )
 
 
@@ -60,5 +58,7 @@ def _blocks(changed: Changed) -> str:
     if changed.added:
         parts.append(f"block {changed.added[0]} added")
     if changed.accounted:
-        parts.append(f"{counted(len(changed.accounted), 'unpublished write')} will never be seen")
+        parts.append(
+            f"{counted(len(changed.accounted), 'unpublished write')} will never be visible"
+        )
     return ", ".join(parts)

@@ -15,7 +15,7 @@ from blockstore.format.fields import required
 
 
 def definition_json(definition: Definition) -> dict[str, Cell]:
-    """The definition for machines."""
+    """Return the definition as JSON."""
     not_null = set(required(definition.schema))
     return {
         "columns": [
@@ -35,7 +35,7 @@ def definition_json(definition: Definition) -> dict[str, Cell]:
 
 
 def described(definition: Definition) -> str:
-    """The definition in a line for people."""
+    """Return the definition as one line of text."""
     columns = len(definition.schema)
     parts = [f"{columns} column{'s' if columns != 1 else ''}"]
     if definition.time_column:
@@ -46,10 +46,10 @@ def described(definition: Definition) -> str:
 
 
 def read_schema(text: str) -> pa.Schema:
-    """The schema that ``--schema`` names: that of a file, or ``name:type,…``."""
+    """Return the schema that ``--schema`` gives: that of a file, or ``name:type,…``."""
     if os.path.exists(text):
         with sources((text,), None) as (source,):
             return schema_of(source)
     if ":" not in text:
-        raise Usage(f"--schema is {text!r}, expected name:type,… or a file that exists")
+        raise Usage(f"--schema is {text!r}, expected name:type,… or an existing file")
     return parse_schema(text)

@@ -1,7 +1,7 @@
-"""Errors as the command line tells them: one sentence on standard error, and the exit code.
+"""Errors of the command line: one sentence on standard error, and the exit code.
 
-A sentence of ours is printed as it is. What the machine says (no such file, no space) is put in our
-words. Anything else is a bug of ours, is called one, and still ends with a sentence.
+Blockstore's own errors are printed as they are. Errors of the operating system (no such file, no
+space) are reworded. Anything else is a bug, and is reported as one, also in one sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from blockstore.errors import BlockstoreError
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-"""What a shell answers for a command that SIGINT has ended."""
+"""The exit code of a shell for a command that SIGINT has ended."""
 
 
 class Usage(Exception):
@@ -25,22 +25,22 @@ class Usage(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Interrupted, by a verb that knows what that left: its text says so."""
+    """Interrupted; the text says what the verb has done by then."""
 
 
 def complain(sentence: str) -> int:
-    """Say on standard error what the answer above comes to; answers the exit code of a failure."""
+    """Print an error about the output above, and return the exit code of a failure."""
     sys.stderr.write(f"error: {printable(sentence)}\n")
     return FAILED
 
 
 def remark(sentence: str) -> None:
-    """Say on standard error what a person should know although everything was done."""
+    """Print a note on standard error; the verb itself succeeded."""
     sys.stderr.write(f"note: {printable(sentence)}\n")
 
 
 def report(error: BaseException, *, changes: bool = True) -> int:
-    """Print the error's sentence and answer the exit code;
+    """Print the error's sentence and return the exit code.
 
     ``changes`` says whether the verb may have changed anything.
     """
@@ -56,11 +56,10 @@ def report(error: BaseException, *, changes: bool = True) -> int:
 
 
 def report_lost_output(output: Output, code: int) -> None:
-    """Say that the verb went its way and its answer could not be written; nothing to a pipe that
-    nobody reads."""
+    """Report that the verb ended but its output could not be written; not for a closed pipe."""
     if isinstance(output.failure, BrokenPipeError):
         return
-    done = "done, but the answer" if code == 0 else "besides, the answer"
+    done = "done, but the output" if code == 0 else "also, the output"
     lost = output.lost.decode(errors="replace")
     sys.stderr.write(f"{done} could not be written ({output.reason}): {line(lost)}\n")
 
@@ -71,8 +70,8 @@ def _interruption(error: KeyboardInterrupt, changes: bool) -> str:
     if not changes:
         return "interrupted: nothing was changed; run the command again"
     return (
-        "interrupted: what was committed by then stays, and what was not finished is not visible; "
-        "look with blockstore history before you run the command again"
+        "interrupted: what was committed by then stays, and unfinished work is not visible; check "
+        "with blockstore history before you run the command again"
     )
 
 
@@ -80,17 +79,17 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, BlockstoreError | Usage):
         return str(error)
     if isinstance(error, OutputFailed):
-        return f"{error}: make room, or send it elsewhere, and run the command again"
+        return f"{error}: make room, or write it elsewhere, and run the command again"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f"{error.filename} cannot be written" if error.filename else "a disk is full"
         return (
             f"{where} ({(error.strerror or 'full').lower()}): make room, or set TMPDIR to a "
-            "folder that has more"
+            "folder with more space"
         )
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"
     if isinstance(error, FileNotFoundError) and _folder_is_gone():
-        return "the folder that this was started in is gone: change to one that exists"
+        return "the current folder no longer exists: change to another one"
     return (
         f"internal error, {type(error).__name__}: {error}; run again with --debug and report the "
         "traceback"

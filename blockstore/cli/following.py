@@ -1,5 +1,5 @@
-"""Verbs that go on until they are interrupted: pass after pass, with pauses that differ from one
-process to the next."""
+"""Verbs that run until they are interrupted: one pass after the other, with pauses of varying
+length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blockstore.world import World
 
 
 def interval_s(text: str, option: str) -> float:
-    """A pause such as ``30s``; a usage error for what is none."""
+    """Parse a pause such as ``30s``. Raises Usage."""
     try:
         seconds = parse_duration(text, option)
     except Invalid as error:
@@ -25,8 +25,10 @@ def interval_s(text: str, option: str) -> float:
 
 
 def follow(world: World, pause_s: float, act: Callable[[], object]) -> int:
-    """Act, pause, and act again until interrupted. A store that does not answer is told, and asked
-    again; everything else ends it."""
+    """Run ``act`` with pauses until interrupted, and return the exit code.
+
+    A store that does not respond is reported and tried again; any other error ends the verb.
+    """
     try:
         while True:
             try:

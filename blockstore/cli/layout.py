@@ -1,8 +1,8 @@
-"""How the columns of a table for people share a terminal.
+"""Fit the columns of a table into a terminal.
 
-Rules: no value is ever cut and no column left out. A number, a name or a time keeps its width; the
-gaps give way first, then long texts, which are broken over lines, the widest first. Where even that
-does not fit, there is no layout: the rows are shown one below the other.
+Rules: no value is truncated and no column left out. A number, a name or a time keeps its width. The
+gaps are reduced first, then long texts are broken over lines, the widest first. If even that does
+not fit, there is no layout: each row is shown as a list of its values.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ class Layout:
 
     @property
     def total(self) -> int:
-        """The whole table's width."""
+        """The width of the table."""
         return sum(self.widths) + self.gap * (len(self.widths) - 1)
 
 
 def layout(natural: Sequence[int], least: Sequence[int], room: int | None) -> Layout | None:
-    """Columns between their ``least`` and their ``natural`` widths that fit into ``room`` (None: as
-    wide as they want); None if nothing fits."""
+    """Return a layout that fits into ``room``; None if there is none.
+
+    Widths are between ``least`` and ``natural``; with ``room`` None they are the natural ones.
+    """
     wanted = Layout(tuple(natural))
     if room is None or wanted.total <= room:
         return wanted
     if Layout(tuple(least), _TIGHT).total > room:
         return None
-    # One bound for all, as high as the room allows: so the widest give way first.
+    # One bound for all, as high as the room allows: so the widest are reduced first.
     low, high = 0, max(natural)
     while low < high:
         bound = (low + high + 1) // 2

@@ -1,5 +1,5 @@
-"""The command ``blockstore``: find the verb, load it and no other, run it, and turn errors into exit
-codes.
+"""The command ``blockstore``: find the verb, load it and no other, run it, and turn errors into
+exit codes.
 
 Exit codes: 0 done, 1 failed, 2 the command line is wrong, 130 interrupted. An error is one sentence
 on standard error; a traceback is shown only with ``--debug``. A verb that has changed something

@@ -1,4 +1,4 @@
-"""Opening a table that may have no index, with its delays as the command line gives them."""
+"""Open a table that may have no index, with the delays from the command line."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from blockstore.table import Table, open_any
 from blockstore.table import open as open_table
 
 Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
-"""``--property name=value``: the delays of a table without an index, which stand nowhere else."""
+"""``--property name=value``: the delays of a table without an index, which are not stored."""
 
 
 def open_with(url: str, properties: Many) -> Table:
-    """The table as it is: by its index, or by a listing if it never had one."""
+    """Open a table by its index, or by a listing if it never had one."""
     if not properties:
         return open_any(url)
     return open_table(url, discovery="list", properties=pairs(properties, "--property"))
 
 
 def delays(properties: Many) -> Properties | None:
-    """What ``--property`` says; None where it says nothing."""
+    """Parse ``--property``; None if it was not given."""
     return Properties.parse(pairs(properties, "--property")) if properties else None

@@ -1,10 +1,9 @@
-"""What the command line prints: tables for people, JSON for machines, CSV and TSV for other
-programs.
+"""The output of the command line: tables for people; JSON, CSV and TSV for programs.
 
-Rules: machine output carries whole numbers, ISO times and full names; only tables for people are
-rounded. Times are UTC. A table that is wider than the terminal is shown row by row, so that no
-digit and no column is missing (``layout.py``). People are never shown a character that steers their
-terminal (``printable.py``).
+Rules: output for programs has complete numbers, ISO times and full names; only tables for people
+are rounded. Times are UTC. A table that is wider than the terminal is shown row by row, so that no
+digit and no column is missing (``layout.py``). A character that controls the terminal is never
+printed (``printable.py``).
 """
 
 from __future__ import annotations
@@ -22,38 +21,37 @@ from blockstore.cli.layout import Layout, layout
 from blockstore.cli.printable import printable, printable_cell
 
 Cell = str | int | float | bool | None | Sequence[object] | Mapping[str, object]
-"""A value that machines get as it is; ``Column.text`` says how people see it."""
+"""A value of the output for programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people: its key in the row, its title, and whether its values are
-    numbers."""
+    """A column of a table for people: its key in the row, its title, its alignment."""
 
     key: str
     title: str
     right: bool = False
     fold: bool = False
-    """A text, which may be broken over several lines; anything else keeps its width."""
+    """Whether values may be broken over several lines; otherwise they keep their width."""
     least: int = 16
-    """A text's narrowest width."""
+    """The smallest width of a text."""
 
 
 def say(text: str) -> None:
-    """A sentence on standard output, in a line of its own, at once: what goes on for long says what
-    it has done so far."""
+    """Print a sentence as one line on standard output, and flush: long verbs show progress by
+    it."""
     sys.stdout.write(printable(text) + "\n")
     sys.stdout.flush()
 
 
 def show_json(value: object) -> None:
-    """A value as indented JSON."""
+    """Print a value as indented JSON."""
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode() + "\n")
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str]]) -> None:
-    """Rows of text as a table, or, where the terminal is too narrow for it, one below the other."""
-    # A column that has neither a title nor a value says nothing.
+    """Print rows of text as a table, or as lists if the terminal is too narrow."""
+    # A column with neither a title nor a value is left out.
     columns = [column for column in columns if column.title or any(row[column.key] for row in rows)]
     titles = [printable_cell(column.title) for column in columns]
     cells = [[printable_cell(row[column.key]) for column in columns] for row in rows]
@@ -77,7 +75,7 @@ def show_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str]]) -> 
 
 
 def _width(text: str) -> int:
-    """How many places of a terminal a printable text takes."""
+    """Return the width of a printable text on a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -91,8 +89,10 @@ def _write_grid(
     cells: Sequence[Sequence[str]],
     widths: Sequence[int],
 ) -> None:
-    """What ``_show_grid`` shows where there is room for all. What draws at terminals takes longer
-    to load than a small query takes, so nothing of it is loaded for a pipe."""
+    """Print what ``_show_grid`` prints at full width, without rich.
+
+    Loading rich takes longer than a small query, so it is not loaded for a pipe.
+    """
     if not columns:
         return
     found = Layout(tuple(widths))
@@ -114,7 +114,7 @@ def _show_grid(
     from rich.table import Table
     from rich.text import Text
 
-    # Between two columns the box has one character, and the cells have the rest as their margins.
+    # The box has one character between two columns; the rest of the gap is padding.
     padding = (0, 1, 0, found.gap - 2)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
     for column, title, width in zip(columns, titles, found.widths, strict=True):
@@ -128,8 +128,7 @@ def _show_grid(
 def _show_records(
     keys: Sequence[str], titles: Sequence[str], cells: Sequence[Sequence[str]]
 ) -> None:
-    """A line a value, and an empty one between two rows; a terminal breaks a long line and loses
-    nothing of it."""
+    """Print one line for each value, and an empty line between two rows."""
     from rich.cells import set_cell_size
 
     shown = [title or key for title, key in zip(titles, keys, strict=True)]
@@ -144,7 +143,7 @@ def _show_records(
 def rows_as(
     form: Literal["csv", "tsv"], rows: Sequence[Mapping[str, Cell]], keys: Sequence[str]
 ) -> None:
-    """Rows as CSV or TSV with a header; nested values as JSON."""
+    """Print rows as CSV or TSV with a header; nested values as JSON."""
     writer = csv.writer(
         sys.stdout, dialect="excel" if form == "csv" else "excel-tab", lineterminator="\n"
     )
@@ -164,7 +163,7 @@ def _plain(value: Cell) -> object:
 
 
 def iso(time_ms: int | None) -> str:
-    """A moment as ISO 8601 in UTC, with milliseconds only where there are some."""
+    """Return a time as ISO 8601 in UTC, with milliseconds only if they are not zero."""
     if time_ms is None:
         return ""
     try:
@@ -177,8 +176,7 @@ def iso(time_ms: int | None) -> str:
 
 
 def span(min_ms: int, max_ms: int) -> str:
-    """A half-open range of time for people: to the minute, the second day left out where it is the
-    first one's."""
+    """Return a half-open time range as text, to the minute; the second day only if it differs."""
     low, high = iso(min_ms // 1000 * 1000), iso(max_ms // 1000 * 1000)
     if len(low) != 20 or len(high) != 20:
         return f"{low} … {high}"
@@ -191,17 +189,17 @@ def span(min_ms: int, max_ms: int) -> str:
 
 
 def count(number: int) -> str:
-    """A number for people: 336,776."""
+    """Return a number as text: 336,776."""
     return f"{number:,}"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things for people: 1 block, 2 blocks."""
+    """Return a number of things as text: 1 block, 2 blocks."""
     return f"{number:,} {noun}" if abs(number) == 1 else f"{number:,} {noun}s"
 
 
 def size(number: float) -> str:
-    """Bytes for people: 7.0 MiB."""
+    """Return a number of bytes as text: 7.0 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(number) < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

@@ -1,5 +1,4 @@
-"""What ``blockstore --help`` shows: every verb with its sentence, and nothing loaded that runs
-one."""
+"""The output of ``blockstore --help``: every verb with its sentence, without loading any."""
 
 from __future__ import annotations
 
@@ -18,12 +17,11 @@ EPILOGUE = (
 
 _WIDTH = 80
 _ALIKE = 0.75
-"""How alike a typed word and a verb are at least where one was meant: a letter missing, doubled or
-swapped, and no more."""
+"""How similar a typed word must be to a verb to be suggested: about one wrong letter."""
 
 
 def overview() -> str:
-    """Every verb with its sentence."""
+    """Return the overview: every verb with its sentence."""
     sentences = [*VERBS.items(), *rooms.VERBS.items()]
     indent = max(len(verb) for verb, _ in sentences) + 4
     shown = [
@@ -41,15 +39,14 @@ def overview() -> str:
 
 
 def version() -> str:
-    """The name and the version of what is installed."""
+    """Return the name and the version of the installed program."""
     from importlib import metadata
 
     return f"blockstore {metadata.version('blocklake')}"
 
 
 def unknown(verb: str) -> str:
-    """What to say about a word that is no verb: the verb that was meant, only where one is close;
-    else all of them."""
+    """Return the message for an unknown verb: a similar verb if there is one, else all verbs."""
     known = [*VERBS, *rooms.VERBS]
     near = OTHER_NAMES.get(verb) or next(
         iter(difflib.get_close_matches(verb, known, n=1, cutoff=_ALIKE)), None

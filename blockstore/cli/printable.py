@@ -1,7 +1,7 @@
-"""Values as a terminal may be given them: what would steer it, or hide or turn around text, is
-shown by its number.
+"""Text that is safe for a terminal: characters that control it, or hide or reverse text, are shown
+by their numbers.
 
-Machine output (CSV, JSON, Parquet) does not pass through here: it carries values as they are.
+Output for programs (CSV, JSON, Parquet) is not changed.
 """
 
 from __future__ import annotations
@@ -9,25 +9,24 @@ from __future__ import annotations
 import re
 
 _TURNS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-"""What turns the direction of text around, or breaks a line where a terminal may not."""
+"""Characters that change the direction of text, or that some terminals take as line breaks."""
 _UNSEEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_TURNS}\ud800-\udfff]")
 _UNSEEN_IN_CELL = re.compile(f"[\x00-\x1f\x7f-\x9f{_TURNS}\ud800-\udfff]")
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def printable(text: str) -> str:
-    """The text in lines of its own, with tabs, and without anything else that a terminal acts
-    on."""
+    """Return the text with its line breaks and tabs, and no other control characters."""
     return _UNSEEN.sub(_shown, text)
 
 
 def printable_cell(text: str) -> str:
-    """The text in one line: line ends and tabs are shown as well."""
+    """Return the text as one line: line breaks and tabs are shown too."""
     return _UNSEEN_IN_CELL.sub(_shown, text)
 
 
 def line(text: str) -> str:
-    """A sentence in one line, each run of white space one space."""
+    """Return a sentence as one line, each run of white space as one space."""
     return printable(" ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, only where a person looks at it."""
+"""A progress bar on standard error, only on a terminal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from blockstore.cli.files.opening import Advance
 def progress(
     what: str, total: float | None, *, quiet: bool = False, counted: bool = False
 ) -> Iterator[Advance]:
-    """Give a function that advances the bar by so many of ``total`` bytes, or, if ``counted``,
-    things; does nothing off a terminal."""
+    """Yield a function that advances the bar; it does nothing without a terminal.
+
+    ``total`` is in bytes, or, if ``counted``, in things.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Where a block comes from and who still has it: its marks, the entry that committed it, the
+"""The origin of a block and what still needs it: its marks, the entry that committed it, the
 versions and tags that name it, the rows of each of its sources."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SOURCE = "_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What is known of a block beside its meta."""
+    """What is known of a block, apart from its meta."""
 
     mark: DeletionMark | None = None
     mark_problems: tuple[str, ...] = ()
@@ -33,12 +33,12 @@ class Provenance:
     committed: Entry | None = None
     """The entry that committed it, while it is kept."""
     named_by: str | None = None
-    """Which version that can be asked for, or which tag, has the block; None if none does."""
+    """The kept version or the tag that names the block; None if there is none."""
     debris: tuple[str, ...] = field(default=())
     """Objects in its directory that its meta.json does not list."""
 
     def json(self) -> dict[str, Cell]:
-        """For machines."""
+        """Return it as JSON."""
         mark: Cell = None
         if self.mark is not None:
             mark = {
@@ -66,7 +66,7 @@ class Provenance:
 
 
 def provenance(table: Table, block: Shown) -> Provenance:
-    """Look at the block's directory once more, and at the index."""
+    """Read the block's directory again, and the index."""
     found = examine(table.bucket, list_directory(table.bucket, block.ulid))
     files = () if block.meta is None else tuple(file.path for file in block.meta.files)
     return Provenance(
@@ -80,8 +80,7 @@ def provenance(table: Table, block: Shown) -> Provenance:
 
 
 def rows_by_source(table: Table, meta: BlockMeta) -> dict[str, int]:
-    """How many rows each source has in the block; of a merged one a column of every chunk is
-    read."""
+    """Count the rows of each source in the block; for a merged one this reads every chunk."""
     if meta.level == 1:
         return {meta.sources[0]: meta.rows}
     counted: Counter[str] = Counter(dict.fromkeys(meta.sources, 0))

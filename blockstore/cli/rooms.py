@@ -15,14 +15,13 @@ __all__ = ["MODULES", "READS", "VERBS", "at_once", "extra_of", "load"]
 
 
 VERBS = {
-    "cleanup": "Publish aged blocks, mark what nobody needs, remove what was marked long enough "
-    "ago.",
-    "compact": "Merge small blocks into large ones; with --wait look after tables for good.",
-    "query": "Answer SQL over snapshots of tables.",
-    "retention": "Take blocks out of the table whose rows are all older than its property "
-    "retention.",
+    "cleanup": "Publish aged blocks, mark blocks no longer needed, remove those marked long "
+    "enough ago.",
+    "compact": "Merge small blocks into large ones; with --wait manage tables until stopped.",
+    "query": "Run SQL over snapshots of tables.",
+    "retention": "Expire blocks whose rows are all older than the table's property retention.",
     "serve": "Serve SQL over tables by HTTP, with a page: the reader gateway.",
-    "token": "Make a token for the gateway: shown once, and its hash for the configuration.",
+    "token": "Make a token for the gateway: it is shown once, with its hash for the configuration.",
 }
 
 READS = frozenset({"query", "token"})

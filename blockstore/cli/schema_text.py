@@ -1,8 +1,8 @@
 """The columns of a table as people write them: ``carrier:string, delay:int, at:timestamp[us, UTC]
 not null``.
 
-The grammar: columns separated by commas; a column is ``name:type``, with ``not null`` or ``!``
-after the type; a name with other characters than letters, digits and ``_`` stands in double quotes.
+The grammar: columns are separated by commas; a column is ``name:type``, with ``not null`` or ``!``
+after the type; a name with other characters than letters, digits and ``_`` is in double quotes.
 Types nest: ``list<int>``, ``map<string, double>``, ``struct<lat:double, lon:double>``.
 """
 
@@ -52,7 +52,7 @@ _TOKEN = re.compile(r'\s*(?:("(?:[^"]|"")+")|([A-Za-z0-9_./+-]+)|([:,<>()\[\]!])
 
 
 def parse_schema(text: str) -> pa.Schema:
-    """The schema of ``name:type,…``; a usage error names the place and what may stand there."""
+    """Parse ``name:type,…``. Raises Usage with the position and what was expected."""
     parser = _Parser(text)
     fields = parser.fields(end=None)
     names = [field.name for field in fields]
@@ -63,10 +63,10 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """The type as ``parse_schema`` reads it (its Arrow name where the grammar has no word for
-    it)."""
+    """Return the type as ``parse_schema`` reads it; its Arrow name if the grammar has none."""
     if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{_name(field.name)}:{type_name(field.type)}' for field in kind.fields)}>"
+        fields = ", ".join(f"{_name(field.name)}:{type_name(field.type)}" for field in kind.fields)
+        return f"struct<{fields}>"
     if pa.types.is_map(kind):
         return f"map<{type_name(kind.key_type)}, {type_name(kind.item_type)}>"
     if pa.types.is_list(kind):
@@ -88,7 +88,7 @@ def _name(name: str) -> str:
 
 
 class _Parser:
-    """Reads tokens from left to right; every error says where it stands and what was expected."""
+    """Reads tokens from left to right; every error has its position and what was expected."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,12 +1,11 @@
-"""The standard streams of the command: what standard output refuses is told apart from what the
-verb does.
+"""The standard streams of the command: a failure of the output is not a failure of the verb.
 
 Rules:
-- A stream that is closed is the null device: the verb neither fails for it nor writes into a file
-  that got its number.
-- A verb that only looks stops when its output is refused. One that changes something goes on to its
-  end and its output is dropped: a failure would have it run again, which writes its rows twice.
-- Standard error is never a reason to fail.
+- A closed stream is replaced by the null device: the verb does not fail, and does not write into a
+  file that got the stream's number.
+- A verb that only reads stops when its output fails. One that changes something continues to its
+  end without output: after a failure it would be run again, and write its rows twice.
+- An error on standard error is ignored.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _KEPT_BYTES = 4_000
 
 
 class OutputFailed(Exception):
-    """Standard output takes no more; the verb itself did not fail."""
+    """Standard output cannot be written; the verb itself did not fail."""
 
 
 class Output(io.RawIOBase):
-    """A file descriptor whose refusal is remembered: raised as OutputFailed, or, where ``lasting``,
-    kept for the end.
+    """A file descriptor that remembers its first failure.
 
-    A closed pipe is raised as what it is, BrokenPipeError.
+    The failure is raised as OutputFailed, and for a closed pipe as BrokenPipeError. If ``lasting``,
+    it is not raised, but kept for the end.
     """
 
     def __init__(self, number: int, *, lasting: bool) -> None:
@@ -35,7 +34,7 @@ class Output(io.RawIOBase):
         self.lasting = lasting
         self.failure: OSError | None = None
         self.lost = b""
-        """The first of what could not be written."""
+        """The first bytes that could not be written."""
 
     def writable(self) -> bool:
         return True
@@ -51,8 +50,7 @@ class Output(io.RawIOBase):
             try:
                 return os.write(self._number, data)
             except OSError as error:
-                # A copy, without the frames that led here: they would hold whatever wrote until the
-                # process ends.
+                # A copy without the traceback, which would keep its objects until the process ends.
                 self.failure = OSError(error.errno, error.strerror)
         if not self.lasting:
             if isinstance(self.failure, BrokenPipeError):
@@ -64,29 +62,31 @@ class Output(io.RawIOBase):
 
     @property
     def reason(self) -> str:
-        """Why it took no more, in the machine's words."""
+        """The operating system's reason."""
         return "" if self.failure is None else (self.failure.strerror or str(self.failure)).lower()
 
 
 def prepare(*, lasting: bool) -> Output | None:
-    """Make the process's streams as the rules say; answers standard output, None where it is not
-    the process's own."""
+    """Set up the process's streams by the rules.
+
+    Returns standard output; None if it is not the process's own.
+    """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - as long as the process
-    told, answers = sys.stderr or _null(), sys.stdout or _null()
-    own_told, own_answers = told is sys.__stderr__, answers is sys.__stdout__
-    if own_told:
-        told = _text(Output(told.fileno(), lasting=True), told)
+    errors, out = sys.stderr or _null(), sys.stdout or _null()
+    own_errors, own_out = errors is sys.__stderr__, out is sys.__stdout__
+    if own_errors:
+        errors = _text(Output(errors.fileno(), lasting=True), errors)
     output = None
-    if own_answers:
-        output = Output(answers.fileno(), lasting=lasting)
-        answers = _text(output, answers)
-    sys.stderr, sys.stdout = told, answers
+    if own_out:
+        output = Output(out.fileno(), lasting=lasting)
+        out = _text(output, out)
+    sys.stderr, sys.stdout = errors, out
     return output
 
 
 def output_closed() -> bool:
-    """Whether standard output is a pipe that was closed: a verb that goes on for ever then ends."""
+    """Return whether standard output is a closed pipe: then a verb with --follow ends."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return isinstance(raw, Output) and isinstance(raw.failure, BrokenPipeError)
 
@@ -96,7 +96,7 @@ def _null() -> TextIO:
 
 
 def _text(output: Output, like: TextIO) -> TextIO:
-    """The stream's text, encoded and flushed as Python had set it up."""
+    """Return a text stream with the encoding and flushing that Python had set up."""
     return io.TextIOWrapper(
         io.BufferedWriter(output),
         encoding=like.encoding,

@@ -1,9 +1,29 @@
-"""A block as bytes: its schema, its meta.json, its chunks, its marks.
+"""The format of a block: its schema, its meta.json, its chunks, its marks.
 
-Owns the format of everything inside a block's directory, and the table's definition that they
-share. It knows of no index and decides nothing about visibility.
+The problem: a block is written once, by any release on any machine, and must be readable for years.
+Nothing that a writer accepts may be unreadable later, and damage must never look like other data.
 
-Its parts are loaded when they are used: who reads a meta.json needs nothing that writes Parquet.
+The mental model: a block is a directory. ``chunks/*.parquet`` hold rows, sorted by the table's sort
+key; ``meta.json``, written last, makes the block exist and lists its files with sizes and hashes;
+marks next to it schedule its removal. All blocks of a table share its ``Definition``: schemas with
+field ids, time column, sort key, labels, properties. This package knows nothing about the index and
+decides nothing about visibility.
+
+- ``BlockMeta``, ``ChunkFile`` and ``ColumnStats`` are what meta.json says, checked when built;
+  ``meta.py`` encodes and decodes them, by way of a strict ``Document``.
+- ``BlockWriter`` turns rows into chunks: ``casting.py`` brings them under the schema,
+  ``encoding.py`` picks encodings, ``statistics.py`` defines bounds.
+- ``read_chunk`` and ``read_batches`` read chunks back; ``schema.py`` adapts rows to a newer schema.
+
+Example::
+
+    with BlockWriter(bucket, world, ulid, definition, producer="me") as writer:
+        writer.write(rows)
+        meta = writer.describe(writer.finish())
+    bucket.put(meta_key(ulid), encode(meta))
+    load_meta(bucket, ulid).rows
+
+Names are imported at their first use: reading a meta.json does not load what writes Parquet.
 """
 
 from __future__ import annotations

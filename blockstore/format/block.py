@@ -1,5 +1,4 @@
-"""A block as values: what meta.json says, after it was checked. ``meta.py`` turns it into bytes and
-back.
+"""A block as values: the checked content of a meta.json, which ``meta.py`` encodes and decodes.
 
 Invariants, checked when a value is built:
 - ``sources`` is sorted, without doubles and never empty (a list too long for meta.json is loaded
@@ -9,7 +8,7 @@ Invariants, checked when a value is built:
 - A block of revision 0 lists itself or has level 2 or more.
 - ``min_time`` < ``max_time``: inclusive, exclusive, in milliseconds.
 - Every chunk has a path inside ``chunks/`` (``sources.parquet`` is the one other file), a size,
-  rows and a hash; no path stands twice.
+  rows and a hash; no path occurs twice.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from blockstore.format.texts import check_text
 from blockstore.names import chunk_path, is_chunk_path, sources_path
 
 StatValue = bool | int | float | str
-"""A statistic as JSON holds it; ``statistics.py`` says how each Arrow type is written."""
+"""A statistic as JSON holds it; ``statistics.py`` defines how each Arrow type is written."""
 
 Serialized = bytes
 
@@ -34,7 +33,7 @@ MAX_APP = 1_000
 
 
 class VisibleBy(StrEnum):
-    """The witness by which a block may become visible."""
+    """The evidence by which a block may become visible."""
 
     AGE = "age"
     INDEX = "index"
@@ -57,7 +56,7 @@ class Job:
             or not 0 <= self.batch < 2**63
         ):
             raise Invalid(
-                f"the job's batch is {self.batch!r}, expected a whole number from 0, below 2**63"
+                f"the job's batch is {self.batch!r}, expected an integer from 0, below 2**63"
             )
 
 
@@ -71,12 +70,11 @@ class Parent:
 
 
 class ColumnStats(NamedTuple):
-    """Bounds of one column in one chunk. None where nothing is known: the type has no order, no
-    upper text of 64 characters exists, or every value is null or NaN. ``nans`` counts NaNs, which
-    no bound covers.
+    """Bounds of one column in one chunk.
 
-    A named tuple, since there is one for each column of each chunk, and a plan over a table makes
-    them all.
+    None where nothing is known: the type has no order, no upper text of 64 characters exists, or
+    every value is null or NaN. ``nans`` counts NaNs, which no bound covers. A named tuple, because
+    a plan over a table makes one for each column of each chunk.
     """
 
     min: StatValue | None
@@ -98,7 +96,7 @@ class ChunkFile:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamKey:
-    """What keeps blocks apart: labels (sorted pairs) and resolution.
+    """The identity of a stream: labels (sorted pairs) and resolution.
 
     Cover and merge never mix streams.
     """

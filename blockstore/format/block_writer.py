@@ -1,16 +1,15 @@
 """Writing a block's chunks: rows in, Parquet files out, in one pass and in bounded memory.
 
 Rules:
-- A chunk is sorted by the table's sort key, all of it. Rows are gathered up to ``buffer_bytes``,
+- A complete chunk is sorted by the table's sort key. Rows are gathered up to ``buffer_bytes``,
   sorted and written as one chunk; rows known to be in order (``presorted``: a merge) go out row
   group by row group, and a chunk ends before ``chunk_size``.
-- Statistics and SHA-256 are taken on the way; no byte is read twice.
-- At most ``buffer_bytes`` and one row group are held, whatever comes in (an incoming batch is cut
+- Statistics and SHA-256 are computed during the write; no byte is read twice.
+- At most ``buffer_bytes`` and one row group are held, however large the batches are (a batch is cut
   before it is cast).
-- A row is refused before it is written: types, nulls and names are checked as a batch comes in.
-  After an error nothing that was written is visible; what lies in the bucket is debris that no
-  meta.json names.
-- This module never deletes: ``abort`` forgets, and a later cleaning finds what was left.
+- A row is refused before it is written: ``write`` checks types, nulls and names. After an error
+  nothing that was written is visible; chunks in the bucket are debris that no meta.json names.
+- This module never deletes: after ``abort``, a later cleaning removes the debris.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from blockstore.world import World
 
 MIB = 1024 * 1024
 _SMALL = 16 * MIB
-"""A chunk of fewer bytes in memory is put at once instead of streamed."""
+"""A chunk of fewer bytes in memory is one PUT instead of a stream."""
 
 
 class BlockWriter:
@@ -69,8 +68,8 @@ class BlockWriter:
         coded: Collection[str] = (),
         presorted: bool = False,
     ) -> None:
-        """``coded`` are the columns of text that come as numbers of a dictionary, which go into the
-        file as they are."""
+        """``coded`` are the text columns that come as codes of a dictionary, which are written as
+        they are."""
         check_labels(labels or {})
         self.ulid = ulid
         self.rows = 0
@@ -110,25 +109,22 @@ class BlockWriter:
             self.abort()
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Take in rows.
+        """Write rows.
 
         Raises Invalid, naming the column (and the row, counted from 0 over all writes).
         """
         if self._ended:
             raise Invalid(
-                f"block {self.ulid} is finished, expected no more rows: write them to a new block"
+                f"block {self.ulid} is finished and takes no more rows: write them to a new block"
             )
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             for piece in self._pieces(batch):
                 self._take(piece)
 
     def finish(self) -> WrittenChunks:
-        """Write what is held, and answer what lies in the bucket now; no file where there was no
-        row."""
+        """Write the rows that are held; return the chunks, none if there were no rows."""
         if self._ended:
-            raise Invalid(
-                f"block {self.ulid} is finished already, expected finish to be called once"
-            )
+            raise Invalid(f"block {self.ulid} is finished already: call finish once")
         if self._held.rows:
             self._flush(last=True)
         if self._open is not None:
@@ -150,8 +146,7 @@ class BlockWriter:
         visible_by: VisibleBy = VisibleBy.AGE,
         uploaded_time: int = 0,
     ) -> BlockMeta:
-        """The level-1 block of what ``finish`` answered; other blocks are made with
-        ``block_meta``."""
+        """Return the level-1 block of the chunks of ``finish``; ``block_meta`` makes others."""
         return block_meta(
             written,
             ulid=self.ulid,
@@ -164,7 +159,7 @@ class BlockWriter:
         )
 
     def abort(self) -> None:
-        """Forget everything; allowed at any time.
+        """Give up the block; allowed at any time.
 
         Chunks that were already written stay as debris.
         """
@@ -175,7 +170,7 @@ class BlockWriter:
             self._open = None
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch in slices that are each safe to cast and to hold."""
+        """Yield the batch in slices that are small enough to cast and to hold."""
         rows = batch.num_rows
         if rows == 0:
             cast_batch(batch, self._definition, extra=self._extra, coded=self._coded)
@@ -223,8 +218,7 @@ class BlockWriter:
         self._close_chunk()
 
     def _write_groups(self, table: pa.Table, group_rows: int, *, last: bool) -> int:
-        """Write whole row groups, at the end also one that is not; answers how many rows are
-        left."""
+        """Write complete row groups, and at the end the rest; return how many rows are left."""
         rows = table.num_rows if last else table.num_rows - table.num_rows % group_rows
         for start in range(0, rows, group_rows):
             group = renumbered(table.slice(start, group_rows), self._coded)
@@ -247,7 +241,7 @@ class BlockWriter:
     def _close_chunk(self) -> None:
         chunk = self._open
         assert chunk is not None
-        # A chunk whose close failed must be forgotten by abort, so it stays open until it is not.
+        # If the close fails, abort must still see the chunk.
         file = chunk.close()
         self._open = None
         self._files.append(file)
@@ -257,7 +251,7 @@ class BlockWriter:
             self._times = (min(low, times[0]), max(high, times[1]))
 
     def _time_range(self) -> tuple[int, int]:
-        """Milliseconds, the end exclusive; of a table without a time column, the block's
+        """Return the range in milliseconds, the end exclusive; without a time column, the block's
         creation."""
         column = self._definition.time_column
         if self._times is None or column is None:
@@ -285,14 +279,14 @@ class _OpenChunk:
     def write(
         self, table: pa.Table, order: pa.UInt64Array | None, group_rows: int, *, only: bool
     ) -> None:
-        """Write rows, in ``order`` if given, as row groups of so many."""
+        """Write rows, in ``order`` if given, as row groups of ``group_rows``."""
         self._statistics.add(table, only=only)
         self._rows += table.num_rows
         if order is None:
             self._parquet.write_table(table, row_group_size=group_rows)
             return
         for start in range(0, table.num_rows, group_rows):
-            # Group by group, so that no second copy of the whole is ever held.
+            # Group by group, so that a second copy of all rows is never held.
             self._parquet.write_table(
                 table.take(order.slice(start, group_rows)), row_group_size=group_rows
             )
@@ -311,24 +305,22 @@ class _OpenChunk:
         )
 
     def abort(self) -> None:
-        """Forget the file. The Parquet writer would write its footer when it is collected, loudly
-        if it could not.
+        """Give up the file.
 
-        Raises nothing: what has failed before is told, not that a file that was broken off has no
-        footer.
+        The Parquet writer is closed too, or it would write its footer when it is collected. Raises
+        nothing: the caller is about to raise the failure that made it abort.
         """
         self.sink.abort()
         with suppress(Exception):
             self._parquet.close()
 
     def times(self) -> tuple[int, int] | None:
-        """The exact bounds of the time column, in its own unit, once closed."""
+        """Return the exact bounds of the time column, in its own unit, once closed."""
         return self._statistics.times()
 
 
 def _contiguous(table: pa.Table) -> pa.Table:
-    """Each column in one piece, which rows can be taken from quickly; one column is copied at a
-    time."""
+    """Return the table with each column in one piece, for quick ``take``; copies one at a time."""
     for position, field in enumerate(table.schema):
         if table.column(position).num_chunks > 1:
             table = table.set_column(position, field, table.column(position).combine_chunks())

@@ -1,10 +1,9 @@
-"""The rows that a writer holds before they make a chunk, and what they weigh.
+"""The rows that a writer holds before they make a chunk, and their size.
 
-Rule: ``bytes`` is never less than what the rows take. To weigh a batch exactly costs more than to
-write some columns of a small one, so the buffers that it lies in are counted first, and batches are
-weighed only when that count matters: a slice then stops counting for the whole that it was cut
-from. Texts that come as numbers of a dictionary count as texts, which is what those who read them
-will hold.
+Rule: ``bytes`` is never less than the size of the rows. Measuring a batch exactly costs more than
+writing some columns of a small one, so first the batch's buffers are counted, which for a slice are
+those of the batch that it was cut from; batches are measured exactly only when the count matters.
+Texts that come as codes of a dictionary count as texts, because readers will hold them so.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Held:
     __slots__ = ("_batches", "_coded", "_texts", "_weighed", "_weighed_bytes", "bytes", "rows")
 
     def __init__(self, coded: Collection[str] = ()) -> None:
-        """``coded`` are the columns that come as numbers for texts."""
+        """``coded`` are the columns that come as codes of texts."""
         self._coded = coded
         self._batches: list[pa.RecordBatch] = []
         self._texts = 0
@@ -40,25 +39,25 @@ class Held:
         self.bytes += batch.get_total_buffer_size() + texts
 
     def reaches(self, limit: int) -> bool:
-        """Whether the rows take ``limit`` bytes or more."""
+        """Return whether the rows take ``limit`` bytes or more."""
         return self.bytes >= limit and self.weigh() >= limit
 
     def has_room(self, batch: pa.RecordBatch, limit: int) -> bool:
-        """Whether the rows and those of ``batch`` take ``limit`` bytes at most."""
+        """Return whether the rows and those of ``batch`` take ``limit`` bytes at most."""
         return bool(
             self.bytes + batch.get_total_buffer_size() <= limit
             or self.weigh() + batch.nbytes <= limit
         )
 
     def weigh(self) -> int:
-        """The exact bytes, which ``bytes`` then says too; each batch is weighed once."""
+        """Return the exact size and set ``bytes`` to it; each batch is measured once."""
         self._weighed_bytes += sum(batch.nbytes for batch in self._batches[self._weighed :])
         self._weighed = len(self._batches)
         self.bytes = self._weighed_bytes + self._texts
         return self.bytes
 
     def take(self, schema: pa.Schema) -> pa.Table:
-        """All rows as one table; nothing is held any more."""
+        """Return all rows as one table; nothing is held any more."""
         table = pa.Table.from_batches(self._batches, schema=schema)
         self._batches = []
         self._weighed = self._weighed_bytes = self._texts = self.rows = self.bytes = 0

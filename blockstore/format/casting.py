@@ -1,4 +1,4 @@
-"""Rows that a caller brings, under the schema of their table.
+"""Casts a caller's rows to the schema of their table.
 
 Rules:
 - What is written has the table's own types, by name: encodings, nullability and session time zones
@@ -37,11 +37,17 @@ def cast_batch(
     coded: Collection[str] = (),
     first_row: int = 0,
 ) -> pa.RecordBatch:
-    """The batch under the table's schema, followed by the reserved columns of ``extra``; texts of
-    ``coded`` as numbers of a dictionary.
+    """Return the batch under the table's schema.
 
-    Raises Invalid, naming the column, what was found and what is expected; rows count from
-    ``first_row``.
+    Args:
+        batch: The rows, with the columns of the schema and of ``extra`` in any order.
+        definition: The table's definition.
+        extra: Reserved columns that follow the schema's.
+        coded: Text columns to return as codes of a dictionary.
+        first_row: The number of the batch's first row, for messages.
+
+    Raises:
+        Invalid: A column does not fit; says what was found and what is expected.
     """
     schema = with_codes(with_reserved(definition.schema, extra), coded)
     if not batch.schema.equals(schema):
@@ -64,8 +70,8 @@ def cast_batch(
 
 
 def other_than_text(column: pa.Array, row: int, name: str, first_row: int) -> str:
-    """What a column holds in a row in which text is no UTF-8, as a clause; rows count from
-    ``first_row``."""
+    """Return a clause that says what a column holds in a row whose text is not UTF-8; rows count
+    from ``first_row``."""
     found = "bytes"
     if not pt.is_nested(column.type):
         value = column[row].as_buffer().to_pybytes()
@@ -98,27 +104,25 @@ def _check_columns(found: list[str], expected: list[str]) -> None:
         remedy = other_case(found, expected) or "add what is missing, as nulls if need be"
         raise Invalid(
             f"the data has {_columns(found)} and lacks {_columns(missing)}, expected all of the "
-            f"table's, {named(expected)}: "
-            f"{remedy}"
+            f"table's, {named(expected)}: {remedy}"
         )
     check_names(name for name in found if name not in RESERVED or name not in expected)
     extra = [name for name in found if name not in set(expected)]
     if extra:
         raise Invalid(
             f"the data has {_columns(extra)}, expected only the table's, {named(expected)}: drop "
-            "what is too much, or add "
-            "it to the table with alter"
+            "the others, or add them to the table with alter"
         )
 
 
 def other_case(found: Iterable[str], expected: Collection[str]) -> str:
-    """What to do about names that are those of columns but for their case, as half a sentence;
-    empty where there are none."""
+    """Return what to do about names that differ from columns only in case, as half a sentence;
+    empty if there are none."""
     found = list(found)
     free = {name.casefold(): name for name in expected if name not in found}
     meant = [(name, free.get(name.casefold())) for name in found if name not in expected]
-    told = [f"{name!r} as {column!r}" for name, column in meant if column is not None]
-    return f"case counts, so write {', '.join(told)}" if told else ""
+    renamed = [f"{name!r} as {column!r}" for name, column in meant if column is not None]
+    return f"case counts, so write {', '.join(renamed)}" if renamed else ""
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
@@ -142,8 +146,8 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """The column without an extension wrapper, a dictionary or run-ends, which casts do not look
-    into."""
+    """Return the column without an extension wrapper, a dictionary or run-ends, which casts do not
+    decode."""
     import pyarrow.compute as pc
 
     if isinstance(column, pa.ExtensionArray):
@@ -175,7 +179,7 @@ def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None
 
 
 def _texts(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that hold text."""
+    """Return the columns that hold text."""
     return tuple(field.name for field in schema if holds_text(field.type))
 
 
@@ -184,13 +188,12 @@ def _refuse_other_than_text(column: pa.Array, name: str, first_row: int) -> None
     if row is not None:
         raise Invalid(
             f"{other_than_text(column, row, name, first_row)}: decode it from its own encoding "
-            "(Latin-1, perhaps), or keep "
-            "such bytes in a binary column"
+            "(Latin-1, perhaps), or store such bytes in a binary column"
         )
 
 
 def _limited(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that can hold what cannot be stored."""
+    """Return the columns that can hold values that cannot be stored."""
     return tuple(field.name for field in schema if is_limited(field.type))
 
 
@@ -198,11 +201,11 @@ def _refuse_what_cannot_be_stored(column: pa.Array, name: str) -> None:
     found = not_storable(column)
     if found is not None:
         raise Invalid(
-            f"column {name!r} holds {found}: mend the value, or give the column a type that holds "
-            "it"
+            f"column {name!r} holds {found}: correct the value, or give the column a type that "
+            "can store it"
         )
 
 
 def _columns(names: list[str]) -> str:
-    """One column or several, by name."""
+    """Return "column" or "columns" with the names."""
     return f"column{'s' if len(names) > 1 else ''} {named(names)}"

@@ -1,13 +1,12 @@
-"""Reading a chunk back: whole or in batches, by the shortest way the bucket offers.
+"""Reading a chunk: completely or in batches, by the cheapest way that the bucket offers.
 
 Rules:
-- A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, one that is
-  not there is ObjectMissing, each with its key: never fewer rows (R11).
-- Where the bucket has files, the file is read; a small chunk costs one GET; of a large one only
-  what is needed is fetched, by ranges, in the caller's thread.
-- Rows come as the file holds them: bringing them under a newer schema is ``schema.adapt``.
-- Row groups are left out only by whoever judges them (``may``); of what is left out nothing is
-  fetched.
+- A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, a missing
+  one is ObjectMissing, each with its key: rows are never missing (R11).
+- If the bucket has files, the file is read; a small chunk costs one GET; of a large one only the
+  needed ranges are fetched, in the caller's thread.
+- Rows are returned as the file holds them; ``schema.adapt`` brings them under a newer schema.
+- Only the caller's ``may`` leaves out row groups; nothing of those is fetched.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from blockstore.format.unreadable import UNREADABLE
 _WHOLE = 4 * 1024 * 1024
 
 _MANY_ROWS = 20_000
-"""Of fewer, looking at each column's place in the footer costs more than it spares."""
+"""In a smaller chunk, reading each column's entry in the footer costs more than it saves."""
 
 JudgeGroups = Callable[[pq.ParquetFile], Sequence[bool]]
-"""Of each row group of a file, whether it may hold rows that are wanted."""
+"""Returns for each row group of a file whether it may hold wanted rows."""
 
 
 def read_chunk(
@@ -48,7 +47,7 @@ def read_chunk(
     threads: bool = False,
     verify: bool = False,
 ) -> pa.Table:
-    """The rows of a chunk;
+    """Return the rows of a chunk.
 
     ``columns`` that it does not have are left out. ``verify`` compares its SHA-256 too.
     """
@@ -69,7 +68,7 @@ def read_batches(
     batch_rows: int = 65_536,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a chunk, batch by batch, in the chunk's order; holds one row group at most."""
+    """Yield the rows of a chunk, batch by batch, in its order; holds one row group at most."""
     for _, batch in read_part(bucket, key, file, columns, batch_rows=batch_rows, verify=verify):
         yield batch
 
@@ -86,17 +85,17 @@ def read_part(
     batch_rows: int = 65_536,
     verify: bool = False,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """One of ``parts`` runs of the chunk's row groups, batch by batch, each with the position of
-    its first row.
+    """Yield one of ``parts`` runs of the chunk's row groups: batches with the position of their
+    first row.
 
-    Every row is in exactly one of the runs; where there are more parts than row groups, some are
-    empty. Rows of groups that ``may`` excludes do not come.
+    Every row is in exactly one of the runs; with more parts than row groups, some are empty. Rows
+    of groups that ``may`` excludes are skipped.
     """
     with _opened(bucket, key, file, verify=verify) as opened:
         parquet, ranged = opened.parquet, opened.ranged
         groups = parquet.metadata.num_row_groups
         mine: Sequence[int] = range(part * groups // parts, (part + 1) * groups // parts)
-        # A group that is the whole chunk was judged with it, by its meta.json.
+        # A chunk's only group was judged with the chunk, by its meta.json.
         if may is not None and mine and groups > 1:
             judged = may(parquet)
             mine = [group for group in mine if judged[group]]
@@ -117,14 +116,13 @@ def read_part(
                     position += piece.num_rows
             if position != end:
                 raise Corrupt(
-                    f"chunk {key} holds its rows up to {position:,} only, expected {end:,} as its "
-                    "footer says: restore it "
-                    "from a copy"
+                    f"chunk {key} has rows up to {position:,} only, expected {end:,} as its footer "
+                    "says: restore it from a copy"
                 )
 
 
 def _neighbors(groups: Sequence[int]) -> Iterator[list[int]]:
-    """Ascending numbers in runs without a gap."""
+    """Yield ascending numbers in runs without a gap."""
     for _, run in groupby(enumerate(groups), key=lambda one: one[1] - one[0]):
         yield [group for _, group in run]
 
@@ -136,11 +134,10 @@ class _Opened:
     source: pa.NativeFile
     parquet: pq.ParquetFile
     ranged: RangeFile | None
-    """What fetches it piece by piece, if anything does: then Arrow may read in no thread of its
-    own."""
+    """The file that fetches it by ranges, if any: then Arrow must not read in its own threads."""
 
     def coding(self, names: Sequence[str]) -> pq.ParquetFile:
-        """The same, these columns read as numbers into dictionaries."""
+        """Return the same file with these columns read as codes of dictionaries."""
         return pq.ParquetFile(
             self.source,
             metadata=self.parquet.metadata,
@@ -161,8 +158,7 @@ def _opened(bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool) -> I
             if parquet.metadata.num_rows != file.rows:
                 raise Corrupt(
                     f"chunk {key} has {parquet.metadata.num_rows:,} rows, expected {file.rows:,} "
-                    "as its meta.json "
-                    "says: restore it from a copy"
+                    "as its meta.json says: restore it from a copy"
                 )
             yield _Opened(source=native, parquet=parquet, ranged=ranged)
     except UNREADABLE as error:
@@ -202,8 +198,8 @@ def _source(
 def _ranges(
     metadata: pq.FileMetaData, columns: Sequence[str] | None, groups: Collection[int]
 ) -> Iterator[tuple[int, int]]:
-    """Where the chunks of these columns lie; of nested ones all parts, whose paths begin with the
-    column's name."""
+    """Yield the ranges of these columns in the file, including all parts of nested columns, whose
+    paths begin with the column's name."""
     for group in map(metadata.row_group, groups):
         for part in map(group.column, range(group.num_columns)):
             path = part.path_in_schema
@@ -227,8 +223,8 @@ def _file_size(key: str, path: str) -> int:
         ) from None
     if not stat.S_ISREG(found.st_mode):
         raise Corrupt(
-            f"chunk {key} at {path} is no file of the bucket's own, and links are not followed: "
-            "restore it from a copy"
+            f"chunk {key} at {path} is not a regular file, and links are not followed: restore it "
+            "from a copy"
         )
     return found.st_size
 

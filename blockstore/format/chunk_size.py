@@ -1,4 +1,4 @@
-"""How large a chunk may be: the format's promise to whoever reads or copies one whole."""
+"""The limit of a chunk's size, which the format promises to programs that read one completely."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ LARGEST_CHUNK_BYTES = 512 * _MIB
 
 
 def check_chunk_size(size: int, name: str) -> int:
-    """The size, in bytes, at which the next chunk begins;
+    """Return the size, in bytes, at which the next chunk begins, or raise Invalid.
 
-    ``name`` is what the caller calls it. Raises Invalid.
+    ``name`` is the caller's name of the setting.
     """
     if not 0 < size <= LARGEST_CHUNK_BYTES:
         raise Invalid(
             f"{name} is {size:,} bytes, expected 1 to {LARGEST_CHUNK_BYTES:,} "
-            f"({LARGEST_CHUNK_BYTES // _MIB} MiB), which is what "
-            "the format promises of a chunk at most"
+            f"({LARGEST_CHUNK_BYTES // _MIB} MiB), the format's limit"
         )
     return size

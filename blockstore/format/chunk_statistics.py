@@ -1,11 +1,11 @@
 """The statistics of a chunk, taken from what its Parquet writer has computed already.
 
 Rules:
-- The result is what ``statistics.collect`` would find by looking at every value (a test holds it to
-  that), at a tenth of the cost.
-- Parquet knows no NaN and drops the bounds of texts beyond 4 KiB: both are looked for as the rows
-  go by.
-- Parquet stores seconds as milliseconds and unsigned integers as signed ones: both are turned back.
+- The result is that of ``statistics.collect``, which reads every value (a test compares them), at a
+  tenth of the cost.
+- Parquet ignores NaN and drops the bounds of texts beyond 4 KiB: both are computed from the rows.
+- Parquet stores seconds as milliseconds and unsigned integers as signed ones: both are converted
+  back.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class _Column:
     name: str
     position: int
     leaf: int
-    """Where the column stands among the file's leaves: nested columns before it have several."""
+    """The column's index among the file's leaves: nested columns before it have several."""
     bounds: Callable[[pq.Statistics], tuple[Comparable, Comparable] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsPlan:
-    """What to take for the chunks of one definition."""
+    """The statistics to compute for the chunks of one definition."""
 
     columns: tuple[_Column, ...]
     floats: tuple[_Column, ...]
@@ -48,8 +48,8 @@ class StatisticsPlan:
 
     @classmethod
     def of(cls, definition: Definition) -> StatisticsPlan:
-        """The plan: the columns that have statistics, and the time column, whose range a block
-        always needs."""
+        """Return the plan: the columns that have statistics, and the time column, whose range a
+        block always needs."""
         schema, time_column = definition.schema, definition.time_column
         shown = columns_of(schema, definition.sort_by)
         wanted = {*shown, time_column}
@@ -77,10 +77,7 @@ class StatisticsPlan:
 
 
 class ChunkStatistics:
-    """Gathers the statistics of one chunk:
-
-    ``add`` all of its rows, then ``finish`` with the file's footer.
-    """
+    """Computes the statistics of one chunk: ``add`` its rows, then ``finish`` with its footer."""
 
     __slots__ = ("_plan", "_rows", "_tallies")
 
@@ -90,10 +87,7 @@ class ChunkStatistics:
         self._tallies = {column.name: Tally() for column in plan.columns}
 
     def add(self, rows: pa.Table, *, only: bool) -> None:
-        """See rows as they are written;
-
-        ``only`` if they are all of the chunk, which then costs less.
-        """
+        """Take rows that are written; ``only`` if they are all of the chunk, which costs less."""
         for column in self._plan.floats:
             self._tallies[column.name].nans += count_nans(rows.column(column.position))
         if only:

@@ -1,20 +1,19 @@
-"""Texts that a file holds as numbers into a dictionary: read as such, and decoded a batch at a
-time, or not at all.
+"""Texts that a file holds as codes of a dictionary: read as codes, and decoded a batch at a time,
+or not at all.
 
-Arrow's Parquet reader decodes a page of such a column text by text; a whole batch, decoded by its
-numbers, takes less than half of the time. What comes out is the same. A merge carries the numbers
-on into the file that it writes.
+Arrow's Parquet reader decodes a page of such a column text by text; decoding a complete batch by
+its codes takes less than half of the time, with the same result. A merge copies the codes into the
+file that it writes.
 
 Rules:
-- A number that is none of the dictionary's ends the read (ArrowIndexError): a damaged page must not
-  show memory that is no text.
-- Only files of writers that list no text twice: Arrow lists each once as it reads them, and keeps
-  the numbers as they were.
-- A column whose name has a dot is left alone: for Arrow it could as well be a part of a nested one.
-- Numbers are small and texts may be wide: a batch that would become too large is decoded piece by
-  piece.
-- Whether a writer is handed texts or numbers, the file is the same: such a column is one of texts,
-  and its dictionary lists them in the order in which rows have them.
+- A code outside of the dictionary ends the read (ArrowIndexError): a damaged page must not show
+  memory that is not text.
+- Only files of writers that list each text once: Arrow removes duplicates as it reads, but keeps
+  the codes as they were.
+- A column whose name has a dot is skipped: for Arrow it could be a part of a nested column.
+- Codes are small and texts may be large: a batch that would become too large is decoded in pieces.
+- The file is the same whether a writer gets texts or codes: the column's type is text, and its
+  dictionary lists the texts in the order of the rows.
 """
 
 from __future__ import annotations
@@ -29,34 +28,30 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _CODE_BYTES = 4
-"""A text that is not coded takes as many bytes for its length alone."""
+"""The length of an uncoded text takes as many bytes."""
 
 _READABLE = frozenset({"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"})
-"""Some writers give a dictionary up for differences or shared beginnings, which Arrow's reader
-cannot turn into numbers."""
+"""Some writers switch from a dictionary to differences or shared prefixes, which Arrow's reader
+cannot read as codes."""
 
 _LIST_ONCE = ("parquet-cpp-arrow ", "parquet-mr ", "DuckDB ")
-"""As writers begin to name themselves."""
+"""The beginnings of these writers' names."""
 
 _MET_ROWS = 1 << 16
-"""In so many rows most columns have all of their texts."""
+"""In this many rows, most columns have shown all of their texts."""
 
 _PIECE_BYTES = 256 << 20
-"""What a column of a piece takes at most, or one row;
-
-Arrow itself takes no more than 2 GiB of it.
-"""
+"""The most that a column of a piece takes, unless one row takes more; Arrow's limit is 2 GiB."""
 
 
 def coded_texts(
     parquet: pq.ParquetFile, columns: Collection[str] | None, groups: Collection[int]
 ) -> list[str]:
-    """The columns of plain text, of these or of all, that are numbers of a dictionary in all of
-    these row groups.
+    """Return the text columns, of these or of all, that are codes of a dictionary in all of these
+    row groups.
 
-    Told by the footer, which does not say it outright: a writer may give a dictionary up in the
-    midst of a column. One that is taken for coded and is not costs time, and is read right all the
-    same.
+    The footer shows this only indirectly, since a writer may stop using a dictionary within a
+    column. A column that is wrongly listed is still read correctly, but slowly.
     """
     schema, metadata = parquet.schema_arrow, parquet.metadata
     if not metadata.created_by.startswith(_LIST_ONCE):
@@ -87,7 +82,7 @@ def _is_coded(part: pq.ColumnChunkMetaData) -> bool:
 
 
 def with_codes(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """The schema, with the columns of text of these names as numbers of a dictionary."""
+    """Return the schema, with the text columns of these names as codes of a dictionary."""
     for place, field in enumerate(schema):
         if field.name in names and pa.types.is_string(field.type):
             schema = schema.set(place, field.with_type(pa.dictionary(pa.int32(), field.type)))
@@ -95,10 +90,10 @@ def with_codes(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 
 def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
-    """The rows, each column of numbers with one dictionary; those of ``names`` with the texts that
-    rows have, the first ones first.
+    """Return the rows, each coded column with one dictionary; those of ``names`` with only the
+    texts that occur, in the order of the rows.
 
-    A row group with several dictionaries would hold all but the first of them as plain texts.
+    Parquet would write all but the first of several dictionaries of a row group as plain texts.
     """
     rows = rows.unify_dictionaries()
     for name in names:
@@ -108,8 +103,7 @@ def renumbered(rows: pa.Table, names: Collection[str]) -> pa.Table:
 
 
 def check_codes(rows: pa.Table) -> None:
-    """Raise ArrowIndexError for a number that is none of its dictionary's, which Arrow reads, joins
-    and writes without a look."""
+    """Raise ArrowIndexError for a code outside of its dictionary, which Arrow does not check."""
     import pyarrow.compute as pc
 
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
@@ -120,14 +114,14 @@ def check_codes(rows: pa.Table) -> None:
             low, high = found["min"].as_py(), found["max"].as_py()
             if low is not None and not 0 <= low <= high < len(part.dictionary):
                 raise pa.ArrowIndexError(
-                    f"column {name!r} has numbers from {low} to {high} for a dictionary of "
+                    f"column {name!r} has codes from {low} to {high} for a dictionary of "
                     f"{len(part.dictionary)} texts"
                 )
 
 
 def text_bytes(batch: pa.RecordBatch, names: Collection[str]) -> int:
-    """How much more the batch would take, and less where this is negative, with the texts of these
-    columns in place of numbers and a dictionary."""
+    """Return how many more bytes (or fewer, if negative) the batch would take with texts in place
+    of codes and a dictionary in these columns."""
     return sum(_text_bytes(batch.column(name)) for name in names)
 
 
@@ -161,7 +155,7 @@ def _renumbered(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def decoded(batch: pa.RecordBatch, names: Collection[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of the batch in their order, with these columns as the texts that they are."""
+    """Yield the rows of the batch in their order, with these columns as texts."""
     if not names:
         yield batch
         return
@@ -184,7 +178,7 @@ def _decoded(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
         at = batch.schema.get_field_index(name)
         field = batch.schema.field(at)
         coded = batch.column(at)
-        # ``take`` promises to refuse a number that is none of the dictionary's.
+        # With ``boundscheck``, ``take`` refuses a code outside of the dictionary.
         column = pc.take(coded.dictionary, coded.indices, boundscheck=True)
         batch = batch.set_column(at, field.with_type(column.type), column)
     return batch

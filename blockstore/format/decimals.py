@@ -1,7 +1,7 @@
-"""Numbers as the decimals of a type, with neither a digit lost nor one too many.
+"""Numbers as the decimals of a type, without loss.
 
-Rule: a number reaches Arrow with exactly the digits of its type's scale. Where Arrow brings one of
-many digits to a scale by itself, it wraps around to another number.
+Rule: a number is handed to Arrow with exactly the digits of its type's scale. Where Arrow itself
+rescales a number of many digits, it overflows to another number.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import pyarrow as pa
 
 @lru_cache(maxsize=256)
 def exactly(kind: pa.DataType) -> Callable[[Decimal], Decimal]:
-    """What gives a number all the digits of the type's scale; it raises ValueError where the type
-    cannot hold it."""
+    """Return a function that gives a number all the digits of the type's scale.
+
+    It raises ValueError if the type cannot hold the number.
+    """
     context = Context(prec=kind.precision, traps=[InvalidOperation, Inexact])
     step = Decimal((0, (1,), -kind.scale))
 

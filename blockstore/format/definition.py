@@ -1,10 +1,9 @@
 """The definition of a table: its schemas, its time column, its sort key, its properties.
 
-It stands in the index: an entry carries it whenever it changes. Invariants, checked when a value is
-built:
-- ``schema`` is ``schemas[schema_id]``; ids of schemas are 1, 2, … and no schema is ever forgotten,
-  since old blocks are read under the schema that their entry names.
-- Every field of the schema has an id for life, at most ``last_field_id``, which never falls.
+It is stored in the index, in each entry that changes it. Invariants, checked when a value is built:
+- ``schema`` is ``schemas[schema_id]``; ids of schemas are 1, 2, … and every schema is kept, since
+  old blocks are read under the schema that their entry names.
+- Every field of the schema has a permanent id, at most ``last_field_id``, which never decreases.
 - The time column, if any, is a timestamp or a date; the sort key names plain columns, none twice.
 """
 
@@ -74,7 +73,8 @@ class Definition:
         labels: Mapping[str, str] | None = None,
         properties: Properties | None = None,
     ) -> Definition:
-        """The first definition of a table: canonical types, field ids from 1. Raises Invalid."""
+        """Return the first definition of a table: canonical types, field ids from 1. Raises
+        Invalid."""
         if not isinstance(schema, pa.Schema):
             raise Invalid(
                 f"the schema is {schema!r}, expected a pyarrow Schema such as pa.schema([('id', "
@@ -98,28 +98,26 @@ class Definition:
         )
 
     def id_of(self, schema: bytes) -> int | None:
-        """The id under which this table knows a serialized schema, newest first, or None."""
+        """Return this table's id of a serialized schema, newest first, or None."""
         known = self.memo(
             "ids", lambda: {serialize(own): key for key, own in sorted(self.schemas.items())}
         )
         return known.get(schema)
 
     def memo(self, name: str, make: Callable[[], T]) -> T:
-        """``make()``, computed once for this definition: a place for what pure functions derive
-        from it."""
+        """Return ``make()``, computed once for this definition, for values derived from it."""
         memo = self._memo
         if name not in memo:
             memo[name] = make()
         return memo[name]
 
     def __reduce__(self) -> tuple[partial[Definition], tuple[()]]:
-        """Pickled, for the workers of a cluster, it is its values: what was derived from them is
-        derived again there."""
+        """Pickle the values only; a worker of a cluster derives the rest again."""
         values = {one.name: getattr(self, one.name) for one in fields_of(self) if one.init}
         return partial(Definition, **values), ()
 
     def to_json(self) -> dict[str, object]:
-        """The definition as an index entry and a checkpoint hold it."""
+        """Return the definition as an index entry and a checkpoint hold it."""
         return {
             "schema_id": self.schema_id,
             "schemas": {
@@ -138,8 +136,8 @@ class Definition:
     def from_json(
         cls, value: Mapping[str, object], subject: str = "the table's definition"
     ) -> Definition:
-        """The definition of ``to_json``; raises Corrupt or NewerFormat, naming ``subject`` and the
-        field."""
+        """Return the definition of ``to_json``; raise Corrupt or NewerFormat, naming ``subject``
+        and the field."""
         document = Document(value, subject)
         requires = document.texts("requires", ())
         refuse_unknown(requires, subject)
@@ -173,7 +171,7 @@ def evolve(
     add: Iterable[pa.Field] = (),
     widen: Mapping[str, pa.DataType] | None = None,
 ) -> Definition:
-    """The definition with columns added at the end and types widened, under the next schema id."""
+    """Return the definition with columns added at the end and types widened, under the next id."""
     added = [_added(column) for column in add]
     wider = dict(widen or {})
     if not added and not wider:
@@ -205,9 +203,8 @@ def _added(field: pa.Field) -> pa.Field:
     fresh = canonical_field(field)
     if (fresh.metadata or {}).get(NOT_NULL) == b"true":
         raise Invalid(
-            f"column {field.name!r} is to be added as not null, but the rows already written have "
-            "no value for it: "
-            "add it as nullable"
+            f"column {field.name!r} cannot be added as not null, because existing rows have no "
+            "value for it: add it as nullable"
         )
     return fresh
 
@@ -216,9 +213,8 @@ def _widened(field: pa.Field, kind: pa.DataType) -> pa.Field:
     wanted = canonical_type(kind, field.name)
     if not can_widen(field.type, wanted) or field.type.equals(wanted):
         raise Invalid(
-            f"column {field.name!r} cannot be widened from {field.type} to {wanted}: integers go "
-            "into larger "
-            "integers, float into double, decimals into more digits at the same scale"
+            f"column {field.name!r} cannot be widened from {field.type} to {wanted}: integers "
+            "widen to larger integers, float to double, decimals to more digits at the same scale"
         )
     if pt.is_nested(field.type):
         raise Invalid(

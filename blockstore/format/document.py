@@ -1,16 +1,15 @@
-"""Stored JSON, read with suspicion: what every decoder of this format stands on.
+"""Stored JSON, read strictly: the base of every decoder of this format.
 
 Rules:
 - Duplicate keys, NaN and Infinity, numbers beyond 64 bits, text that is not UTF-8, trailing bytes
   and anything that is not one JSON object are Corrupt.
-- A field is taken only through a method that checks its type and its bounds; an error names the
-  object and the field, what was found and what was expected. Nothing is guessed and nothing is
-  coerced.
-- An object may begin with its own seal, ``check``: the SHA-256 of all bytes after it. One that does
-  not fit is Corrupt, so no flipped bit becomes another value. Where it does not stand first it is
-  no seal: an earlier release has carried it over from the object that it rewrote. Objects of
+- A field is read only by a method that checks its type and its bounds; an error names the object
+  and the field, what was found and what was expected. Nothing is guessed or coerced.
+- An object may begin with its own seal, ``check``: the SHA-256 of all bytes after it. A seal that
+  does not match is Corrupt, so a flipped bit never becomes another value. In any other place
+  ``check`` is not a seal: an earlier release copied it from the object that it rewrote. Objects of
   earlier releases have none.
-- Fields that nobody asked for are unknown, not wrong: ``rest`` hands them over so that a rewrite
+- Fields that no method has read are unknown, not wrong: ``rest`` returns them, so that a rewrite
   keeps them.
 """
 
@@ -39,21 +38,23 @@ _SEAL_LENGTH = len(_BEGINS) + 64 + len('",')
 
 
 def sealed(data: bytes) -> bytes:
-    """The JSON object of these bytes, which has at least one field and no whitespace before it,
-    with its seal in front."""
+    """Return the JSON object of these bytes with its seal in front.
+
+    The object must have at least one field and no whitespace before it.
+    """
     rest = data[1:]
     return _BEGINS + hashlib.sha256(rest).hexdigest().encode("ascii") + b'",' + rest
 
 
 def parse(data: bytes, subject: str) -> Document:
-    """The JSON object in ``data``;
+    """Return the JSON object in ``data``; raise Corrupt.
 
-    ``subject`` is what errors call it, such as ``block 01…: meta.json``.
+    ``subject`` is its name in errors, such as ``block 01…: meta.json``.
     """
     if data.startswith(_BEGINS) and not _fits(data):
         raise Corrupt(
-            f"{subject} holds {len(data)} bytes that do not match the SHA-256 with which they "
-            "begin: restore it from a copy"
+            f"{subject} has {len(data)} bytes that do not match the SHA-256 at their beginning: "
+            "restore it from a copy"
         )
     quick = _as_we_write_it(data)
     if quick is not None:
@@ -69,11 +70,11 @@ def parse(data: bytes, subject: str) -> Document:
             parse_float=_float,
         )
         if "\\ud" in text.lower():
-            # Half of a surrogate pair is no text: what cannot be written again is refused here.
+            # Half of a surrogate pair is not text: it could not be written again.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise Corrupt(
-            f"{subject} is not valid JSON ({error}), {len(data)} bytes: it was cut or "
+            f"{subject} is not valid JSON ({error}), {len(data)} bytes: it is truncated or was "
             "overwritten, restore it from a copy"
         ) from None
     if not isinstance(value, dict):
@@ -85,17 +86,16 @@ def parse(data: bytes, subject: str) -> Document:
 
 
 def _fits(data: bytes) -> bool:
-    """Whether the bytes are those that their seal was made of."""
+    """Return whether the bytes match their seal."""
     return sealed(b"{" + data[_SEAL_LENGTH:]) == data
 
 
 def _as_we_write_it(data: bytes) -> dict[str, object] | None:
-    """The object, if these are the very bytes that this project writes for it; None says nothing
-    against them.
+    """Return the object if these are exactly the bytes that this project writes for it.
 
-    Bytes that come back the same hold no doubled key, no odd number and nothing besides: the quick
-    way needs none of the slow one's looks. A reader of an index decodes an entry for every write of
-    everybody.
+    Such bytes have no repeated key, no odd number and nothing after the object, so the slow checks
+    are not needed. None means that they are. Readers of an index decode every entry, so speed
+    matters here.
     """
     try:
         value = orjson.loads(data)
@@ -116,12 +116,12 @@ class Document:
         self.subject = subject
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Return whether the field is there and not null."""
         self._taken.add(name)
         return self._value.get(name) is not None
 
     def text(self, name: str, default: str | None = None, *, limit: int = 10_000_000) -> str:
-        """A string of at most ``limit`` characters."""
+        """Return a string of at most ``limit`` characters."""
         # As ``_take``, written out: a block has a dozen texts and integers, a table many blocks.
         self._taken.add(name)
         value = self._value.get(name)
@@ -132,14 +132,14 @@ class Document:
         return value
 
     def ulid(self, name: str) -> str:
-        """A ULID in canonical form."""
+        """Return a ULID in canonical form."""
         value = self._take(name, None)
         if not isinstance(value, str) or not is_ulid(value):
             self.fail(name, "a ULID (26 characters, upper case)")
         return value
 
     def ulids(self, name: str) -> tuple[str, ...]:
-        """A list of ULIDs, in the order given."""
+        """Return a list of ULIDs, in the order given."""
         values = self.items(name)
         for value in values:
             if not isinstance(value, str) or not is_ulid(value):
@@ -149,7 +149,7 @@ class Document:
     def integer(
         self, name: str, default: int | None = None, *, low: int = 0, high: int = INT64_MAX
     ) -> int:
-        """An integer from ``low`` to ``high``, both inclusive."""
+        """Return an integer from ``low`` to ``high``, both inclusive."""
         self._taken.add(name)
         value = self._value.get(name)
         if value is None:
@@ -159,18 +159,19 @@ class Document:
         return value
 
     def time(self, name: str, default: int | None = None) -> int:
-        """An integer of milliseconds (or seconds) that fits 64 bits, negative before 1970."""
+        """Return an integer of milliseconds (or seconds) that fits 64 bits, negative before
+        1970."""
         return self.integer(name, default, low=_INT64_MIN)
 
     def flag(self, name: str, default: bool | None = None) -> bool:
-        """true or false."""
+        """Return true or false."""
         value = self._take(name, default)
         if not isinstance(value, bool):
             self.fail(name, "true or false")
         return value
 
     def choice(self, name: str, values: Iterable[str], default: str | None = None) -> str:
-        """One of a few words."""
+        """Return one of a few words."""
         value = self.text(name, default)
         known = tuple(values)
         if value not in known:
@@ -178,14 +179,14 @@ class Document:
         return value
 
     def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         values = self.items(name, default)
         if not all(isinstance(value, str) for value in values):
             self.fail(name, "a list of strings")
         return tuple(values)  # type: ignore[arg-type]
 
     def pairs(self, name: str) -> dict[str, str]:
-        """An object whose values are strings; missing is empty."""
+        """Return an object whose values are strings; missing is empty."""
         value = self._take(name, {})
         if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
             self.fail(name, "an object of strings")
@@ -194,21 +195,21 @@ class Document:
     def items(
         self, name: str, default: tuple[object, ...] | None = None
     ) -> list[object] | tuple[object, ...]:
-        """A list of anything."""
+        """Return a list of anything."""
         value = self._take(name, default)
         if not isinstance(value, (list, tuple)):
             self.fail(name, "a list")
         return value
 
     def document(self, name: str) -> Document:
-        """A nested object."""
+        """Return a nested object."""
         value = self._take(name, None)
         if not isinstance(value, dict):
             self.fail(name, "an object")
         return Document(value, self.subject, self._where(name) + ".")
 
     def documents(self, name: str, default: tuple[object, ...] | None = None) -> Iterator[Document]:
-        """A list of nested objects."""
+        """Return a list of nested objects."""
         for position, value in enumerate(self.items(name, default)):
             where = f"{self._where(name)}[{position}]"
             if not isinstance(value, dict):
@@ -216,7 +217,7 @@ class Document:
             yield Document(value, self.subject, where + ".")
 
     def base64(self, name: str) -> bytes:
-        """Bytes written in base 64."""
+        """Return bytes written in base 64."""
         text = self.text(name)
         try:
             return base64.b64decode(text, validate=True)
@@ -224,21 +225,22 @@ class Document:
             self.fail(name, "base 64")
 
     def names(self) -> Iterator[str]:
-        """The names of all fields; each counts as taken."""
+        """Return the names of all fields; each counts as taken."""
         self._taken.update(self._value)
         return iter(self._value)
 
     def has_only(self, names: frozenset[str]) -> bool:
-        """Whether no field but these is there."""
+        """Return whether there are no other fields than these."""
         return self._value.keys() <= names
 
     def raw(self, name: str) -> object:
-        """The field as JSON gave it, or None; for values whose type only the caller knows."""
+        """Return the field as JSON gave it, or None; for values whose type only the caller
+        knows."""
         self._taken.add(name)
         return self._value.get(name)
 
     def rest(self) -> dict[str, object]:
-        """The fields that no method has taken."""
+        """Return the fields that no method has read."""
         if self._value.keys() <= self._taken:
             return {}
         return {name: value for name, value in self._value.items() if name not in self._taken}
@@ -262,7 +264,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(value) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice[:_SHOWN]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:_SHOWN]!r} occurs twice in one object")
     return value
 
 

@@ -1,17 +1,17 @@
-"""How the rows of a chunk become Parquet: compression, encodings, row groups.
+"""Encodings of a chunk in Parquet: compression, column encodings, row groups.
 
 Rules:
-- zstd level 1; the page index and column statistics are written; the Arrow schema with the field
-  ids stands in the file.
-- A column is dictionary-encoded only where a sample of it repeats, since a dictionary of a column
-  that does not makes files larger and writing slower.
-- Many whole numbers and times that never fall in the sample (a sort key, or what follows it) are
-  held as differences even where they repeat: a dictionary of them outgrows its page in a large
-  merge, and the rest of the column then stands plain.
-- Other whole numbers and times are held as differences, other texts as lengths and then bytes:
-  smaller, and quicker to write and to read (``docs/decisions/0011-encodings.md`` has the figures).
-  Floats stay plain, since Spark's own reader knows no BYTE_STREAM_SPLIT.
-- In a chunk of few rows none of this is worth its making.
+- zstd level 1; the page index and column statistics are written; the file contains the Arrow schema
+  with the field ids.
+- A column is dictionary-encoded only if a sample of it repeats: otherwise a dictionary makes files
+  larger and writing slower.
+- Integers and times with many values that never decrease in the sample (a sort key, or columns that
+  follow it) are stored as differences even if they repeat: in a large merge their dictionary
+  outgrows its page, and the rest of the column is then stored plain.
+- Other integers and times are stored as differences, other texts as lengths and then bytes:
+  smaller, and faster to write and to read (``docs/decisions/0011-encodings.md`` has the figures).
+  Floats are plain, since Spark's own reader does not support BYTE_STREAM_SPLIT.
+- A chunk of few rows has none of this: it would cost more than it saves.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ _SMALL_ROWS = 10_000
 _SAMPLE = 8_192
 _REPEATS = 4
 _FEW = 256
-"""So few values make a small dictionary, whatever their order."""
+"""This many values make a small dictionary in any order."""
 
 _DIFFERENCES = "DELTA_BINARY_PACKED"
 
 _ARROW_SCHEMA = "ARROW:schema"
-"""Where Arrow looks for the schema of the rows as they were before they became Parquet."""
+"""The key under which Arrow finds the original schema of the rows."""
 
 
 def open_parquet(
     sink: pa.NativeFile, schema: pa.Schema, sample: pa.Table, finished: list[pq.FileMetaData]
 ) -> pq.ParquetWriter:
-    """A Parquet writer for rows like those of ``sample``; once closed, it adds the file's footer to
-    ``finished``.
+    """Return a Parquet writer for rows like those of ``sample``.
 
-    Texts that are numbers of a dictionary in ``sample`` are so in all rows; the file holds them as
-    ``schema`` says: as texts.
+    At its close it adds the file's footer to ``finished``. Texts that are codes of a dictionary in
+    ``sample`` must be so in all rows; the file's schema says texts, as ``schema`` does.
     """
     large = sample.num_rows >= _SMALL_ROWS
     repeating = _repeating(sample, schema) if large else []
@@ -63,20 +62,20 @@ def open_parquet(
         metadata_collector=finished,
     )
     if coded:
-        told = base64.b64encode(schema.serialize()).decode()
-        writer.add_key_value_metadata({_ARROW_SCHEMA: told, **(schema.metadata or {})})
+        encoded = base64.b64encode(schema.serialize()).decode()
+        writer.add_key_value_metadata({_ARROW_SCHEMA: encoded, **(schema.metadata or {})})
     return writer
 
 
 def rows_per_group(rows: int, size: int, row_group_rows: int, row_group_bytes: int) -> int:
-    """How many rows make a row group within both limits, if so many of them have this size; at
-    least one."""
+    """Return how many rows make a row group within both limits, at least one; ``rows`` rows have
+    ``size`` bytes."""
     width = max(1, size // max(1, rows))
     return max(1, min(row_group_rows, row_group_bytes // width))
 
 
 def _encodings(schema: pa.Schema, dictionaries: Collection[str]) -> dict[str, str]:
-    """The encoding of each column that is neither a dictionary nor best left plain."""
+    """Return the encoding of each column that is neither dictionary-encoded nor plain."""
     chosen = {
         field.name: _encoding(field.type) for field in schema if field.name not in dictionaries
     }
@@ -122,7 +121,7 @@ def _values(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _never_falls(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
     """Whether each number or time is at least the one before it;
 
-    False where that cannot be told.
+    False if that is not known.
     """
     if _encoding(kind) != _DIFFERENCES or column.null_count:
         return False

@@ -1,8 +1,8 @@
-"""What a table may require of whoever reads or writes it.
+"""Features that a table may require of its readers and writers.
 
 A requirement is ``<feature>/<release>``: the feature's name and the first release of Blockstore
-that knows it. Rule: who does not know a feature refuses the table, naming the feature and the
-release that has it.
+that supports it. Rule: a release that does not support a feature refuses the table, naming the
+feature and the release that does.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ def refuse_newer(found: int, subject: str) -> None:
     if found > FORMAT_VERSION:
         raise NewerFormat(
             f"{subject} has format version {found}, this release reads up to version "
-            f"{FORMAT_VERSION}: "
-            f"upgrade blocklake to a release that reads version {found}"
+            f"{FORMAT_VERSION}: upgrade blocklake to a release that reads version {found}"
         )
 
 

@@ -1,13 +1,13 @@
-"""The fields of a schema: their names, their ids for life, and what their metadata says.
+"""The fields of a schema: their names, their permanent ids, and their metadata.
 
 Rules:
-- Every field, nested ones too, has an id that no other field of the table ever had; it stands in
-  the Arrow metadata as ``PARQUET:field_id``, from where Parquet writers put it into the file.
+- Every field, nested ones too, has an id that no other field of the table ever had; the Arrow
+  metadata has it as ``PARQUET:field_id``, and Parquet writers copy it into the file.
 - Reserved names are exactly ``_source``, ``_row_id``, ``_version``, ``_deleted`` and the prefix
   ``_blockstore_``; they are refused for a user's column. In other letters (``_SOURCE``) they are
-  refused for a new column, since SQL could not tell it apart; a table that has one already is read.
-- Two columns whose names differ only in case are refused: DuckDB and Spark could not tell them
-  apart.
+  refused for a new column, since SQL could not distinguish it; a table that has one is still read.
+- Two columns whose names differ only in case are refused: DuckDB and Spark could not distinguish
+  them.
 - Other metadata, ``blockstore.*`` above all, is the user's and is kept.
 """
 
@@ -40,11 +40,11 @@ RESERVED = {
         _reserved("_deleted", pa.bool_(), 2_147_400_004),
     )
 }
-"""The reserved columns as chunks hold them; their ids lie above any that a table hands out."""
+"""The reserved columns as chunks hold them; their ids are above all that a table assigns."""
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the name belongs to Blockstore."""
+    """Return whether the name is reserved for Blockstore."""
     return name in RESERVED or name.startswith(_RESERVED_PREFIX)
 
 
@@ -62,9 +62,7 @@ def check_names(names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not name:
-            raise Invalid(
-                "a column has an empty name, expected one that SQL can ask for: rename it"
-            )
+            raise Invalid("a column has an empty name, which SQL cannot use: rename it")
         if is_reserved(name):
             raise _is_taken(name)
         twin = seen.get(name.lower())
@@ -74,9 +72,8 @@ def check_names(names: Iterable[str]) -> None:
             )
         if twin is not None:
             raise Invalid(
-                f"columns {twin!r} and {name!r} differ in upper and lower case only, expected "
-                "names that SQL can tell apart: "
-                "rename one"
+                f"columns {twin!r} and {name!r} differ only in upper and lower case, which SQL "
+                "does not distinguish: rename one"
             )
         seen[name.lower()] = name
 
@@ -89,8 +86,11 @@ def _is_taken(name: str) -> Invalid:
 
 
 def canonical_field(field: pa.Field) -> pa.Field:
-    """The field with its canonical type, without a field id; ``not null`` is kept as metadata and
-    enforced at every write, so that the Arrow type of a column is the same whoever wrote it."""
+    """Return the field with its canonical type, without a field id.
+
+    ``not null`` is kept as metadata and enforced at every write, so that the Arrow type of a column
+    is the same for every writer.
+    """
     metadata = {key: value for key, value in (field.metadata or {}).items() if key != FIELD_ID}
     if not field.nullable:
         metadata[NOT_NULL] = b"true"
@@ -98,19 +98,19 @@ def canonical_field(field: pa.Field) -> pa.Field:
 
 
 def required(schema: pa.Schema) -> tuple[str, ...]:
-    """The names of the columns that refuse nulls."""
+    """Return the names of the columns that refuse nulls."""
     return tuple(field.name for field in schema if (field.metadata or {}).get(NOT_NULL) == b"true")
 
 
 def field_id(field: pa.Field) -> int | None:
-    """The field's id for life, or None if it carries none."""
+    """Return the field's permanent id, or None."""
     text = (field.metadata or {}).get(FIELD_ID, b"")
     return int(text) if text.isdigit() else None
 
 
 def number(fields: Iterable[pa.Field], last: int) -> tuple[list[pa.Field], int]:
-    """The fields with fresh ids from ``last + 1`` on, parents before children; and the last id
-    used."""
+    """Return the fields with new ids from ``last + 1`` on, parents before children, and the last
+    id."""
     numbered = []
     for field in fields:
         one, last = _number(field, last)
@@ -142,7 +142,7 @@ def _number_children(kind: pa.DataType, last: int) -> tuple[pa.DataType, int]:
 
 
 def named(columns: Iterable[str], shown: int = 12) -> str:
-    """The names of columns for a message, at most ``shown`` of them."""
+    """Return the names of columns for a message, at most ``shown`` of them."""
     every = [repr(name) for name in columns]
     return ", ".join(every[:shown]) + (
         f" and {len(every) - shown} more" if len(every) > shown else ""

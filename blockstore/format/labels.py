@@ -1,10 +1,10 @@
-"""Labels: constants of a whole block that name its stream.
+"""Labels: constants of a block that name its stream.
 
 Rules:
-- A name is a text that is not empty and not reserved; a value is a text; neither is long.
-- A label is a column in SQL, so a new one has no name that a column or another label has, nor a
-  reserved one, whatever the case of its letters. Blocks that have such a label are read: there the
-  column comes first.
+- A name is a text that is not empty and not reserved; a value is a text; both are short.
+- A label is a column in SQL, so the name of a new one must differ from columns, other labels and
+  reserved names, regardless of case. Blocks that have such a label are still read: the column then
+  hides the label.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_LABEL = 1_000
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Raise Invalid for a label whose name or value is no text, or whose name is empty or
+    """Raise Invalid for a label whose name or value is not text, or whose name is empty or
     reserved."""
     for name, value in labels.items():
         if not isinstance(name, str) or not name or is_reserved(name):
@@ -30,8 +30,8 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 
 def check_new_labels(labels: Mapping[str, str], columns: Iterable[str]) -> None:
-    """Raise Invalid for labels that a table with these columns cannot take: also where SQL could
-    not tell two names apart."""
+    """Raise Invalid for labels that a table with these columns cannot have, also because SQL could
+    not distinguish two names."""
     check_labels(
         {name.lower() if isinstance(name, str) else name: value for name, value in labels.items()}
     )
@@ -41,14 +41,13 @@ def check_new_labels(labels: Mapping[str, str], columns: Iterable[str]) -> None:
         twin = taken.get(name.lower())
         if twin is not None:
             raise Invalid(
-                f"label {name!r} has the name of {twin}, upper and lower case aside, and SQL "
-                "could not tell them apart: rename the label"
+                f"label {name!r} has the same name as {twin} except for case, which SQL does not "
+                "distinguish: rename the label"
             )
         taken[name.lower()] = f"label {name!r}"
 
 
 def labels_like(columns: Iterable[str], labels: Iterable[str]) -> list[str]:
-    """The columns that would hide one of these labels, having its name, upper and lower case
-    aside."""
+    """Return the columns that would hide one of these labels: the same name except for case."""
     names = {name.lower() for name in labels}
     return [name for name in columns if name.lower() in names]

@@ -1,8 +1,9 @@
-"""Marks: small objects beside a block's meta.json that say what shall become of it.
+"""Marks: small objects next to a block's meta.json that schedule its removal or exclude it from
+merges.
 
-Rules: a mark is written once; its times are whole seconds, as in Thanos, and inform people only:
-what decides is the object's LastModified by the store's clock. A mark that cannot be read is
-Corrupt, never a missing one.
+Rules: a mark is written once. Its times are integer seconds, as in Thanos, and only inform people:
+the object's LastModified by the store's clock decides. A mark that cannot be read is Corrupt, not
+missing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class MarkReason(StrEnum):
 
 
 class NoCompactReason(StrEnum):
-    """Why the compactor keeps away from a block."""
+    """Why the compactor skips a block."""
 
     MANUAL = "manual"
     SIZE = "size"
@@ -39,8 +40,8 @@ class NoCompactReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionMark:
-    """``deletion-mark.json``: the block goes once the mark is ``delete_delay`` old and a fresh look
-    agrees."""
+    """``deletion-mark.json``: the block is removed once the mark is ``delete_delay`` old and a
+    fresh look at the table agrees."""
 
     ulid: str
     deletion_time_s: int
@@ -60,7 +61,7 @@ class NoCompactMark:
 
 
 def encode_mark(mark: DeletionMark | NoCompactMark) -> bytes:
-    """The bytes of a mark."""
+    """Return the bytes of a mark."""
     value: dict[str, Any] = {"version": FORMAT_VERSION, "id": mark.ulid}
     if isinstance(mark, DeletionMark):
         value["deletion_time"] = mark.deletion_time_s
@@ -73,7 +74,7 @@ def encode_mark(mark: DeletionMark | NoCompactMark) -> bytes:
 
 
 def decode_deletion_mark(data: bytes, *, ulid: str) -> DeletionMark:
-    """The deletion mark found in directory ``ulid``.
+    """Return the deletion mark found in directory ``ulid``.
 
     Raises Corrupt or NewerFormat, naming the block.
     """
@@ -88,7 +89,7 @@ def decode_deletion_mark(data: bytes, *, ulid: str) -> DeletionMark:
 
 
 def decode_no_compact_mark(data: bytes, *, ulid: str) -> NoCompactMark:
-    """The no-compact mark found in directory ``ulid``.
+    """Return the no-compact mark found in directory ``ulid``.
 
     Raises Corrupt or NewerFormat, naming the block.
     """

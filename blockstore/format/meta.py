@@ -2,12 +2,12 @@
 
 Rules:
 - The bytes are a function of the value: keys in a fixed order, labels sorted.
-- Decoding believes nothing: wrong types, numbers out of range, paths outside the block, duplicate
-  keys, counts that contradict the files, a name that is not the directory's: Corrupt, naming the
-  block and the field.
-- A higher version is refused before anything else is looked at: NewerFormat.
+- Decoding checks everything: wrong types, numbers out of range, paths outside the block, duplicate
+  keys, counts that contradict the files, or another name than the directory's are Corrupt, naming
+  the block and the field.
+- A higher version is refused before anything else is read: NewerFormat.
 - Unknown fields are kept, and written again when the block is rewritten.
-- More than 1,000 sources stand in ``sources.parquet``; meta.json then holds their count and hash.
+- More than 1,000 sources are stored in ``sources.parquet``; meta.json has their count and hash.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from blockstore.format.statistics import decode as decode_statistic
 from blockstore.names import META, is_chunk_path, meta_key, object_key, sources_path
 
 LoadSources = Callable[[], bytes]
-"""Brings the bytes of the block's ``sources.parquet``."""
+"""Returns the bytes of the block's ``sources.parquet``."""
 
 _OLD_SHA256 = "hash"
-"""How 0.1 spelled it here.
+"""The name of ``sha256`` here in 0.1.
 
-Written as well, since nothing tells an older reader of a table without an index to refuse.
+Written too, since a table without an index cannot make an older reader refuse it.
 """
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -50,7 +50,7 @@ _NESTED = ("stats", "compaction", "blockstore")
 
 
 def encode(meta: BlockMeta) -> bytes:
-    """The bytes of the block's meta.json."""
+    """Return the bytes of the block's meta.json."""
     value = {"version": FORMAT_VERSION, **to_dict(meta)}
     if len(meta.sources) > INLINE:
         digest = hash_sources(meta.sources)
@@ -68,7 +68,7 @@ def encode(meta: BlockMeta) -> bytes:
 
 
 def decode(data: bytes, *, ulid: str, load_sources: LoadSources | None = None) -> BlockMeta:
-    """The block of a meta.json found in directory ``ulid``.
+    """Return the block of a meta.json found in directory ``ulid``.
 
     Raises Corrupt or NewerFormat, naming the block.
     """
@@ -89,8 +89,8 @@ def decode(data: bytes, *, ulid: str, load_sources: LoadSources | None = None) -
 
 
 def load_meta(bucket: ReadBucket, ulid: str) -> BlockMeta:
-    """The block's meta from its bucket: one GET, and one more where the sources are in a file of
-    their own.
+    """Return the block's meta from its bucket: one GET, and one more if its sources have their own
+    file.
 
     Raises ObjectMissing where there is no meta.json, Corrupt or NewerFormat as ``decode``.
     """
@@ -102,8 +102,10 @@ def load_meta(bucket: ReadBucket, ulid: str) -> BlockMeta:
 
 
 def to_dict(meta: BlockMeta) -> dict[str, Any]:
-    """The meta as an index entry and a checkpoint hold it: without sources, schema and the format's
-    version, which the entry states for itself, but with ``schema_id``."""
+    """Return the meta as an index entry and a checkpoint hold it.
+
+    It has ``schema_id``, but not sources, schema and format version, which the entry has itself.
+    """
     value: dict[str, Any] = {
         "ulid": meta.ulid,
         "minTime": meta.min_time,
@@ -143,9 +145,9 @@ def from_dict(
     *,
     sources: tuple[str, ...] | None = None,
 ) -> BlockMeta:
-    """The meta of ``to_dict``;
+    """Return the meta of ``to_dict``.
 
-    ``sources`` as the caller knows them, else the block itself. Raises as decode.
+    ``sources`` as the caller knows them, else the block itself. Raises as ``decode``.
     """
     ulid = value.get("ulid")
     document = Document(value, subject or _subject(ulid if isinstance(ulid, str) else "?"))
@@ -314,7 +316,7 @@ def _check_against_schema(meta: BlockMeta, types: Mapping[str, pa.DataType], sub
 
 @lru_cache(maxsize=256)
 def _schema(schema: bytes) -> tuple[bytes, Mapping[str, pa.DataType]]:
-    """The same bytes, held once for all blocks that have them, and what they say of the columns."""
+    """Return the bytes, shared by all blocks that have them, and the types of their columns."""
     return schema, {field.name: field.type for field in deserialize(schema)}
 
 
@@ -336,7 +338,7 @@ def _unknown(document: Document, *nested: Document) -> bytes:
 
 
 _ELSEWHERE = frozenset({"schema", "sources", "numChunks"})
-"""Known fields of the nested objects that are taken by another function."""
+"""Known fields of the nested objects that other functions read."""
 
 
 def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:

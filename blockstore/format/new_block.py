@@ -1,7 +1,7 @@
-"""What a writer has written, and the block that it makes.
+"""New blocks: the chunks that writers have stored, and the block that they make.
 
-Rule: the values come from the writer alone, so a process that never saw the rows (Spark's driver)
-can make the block from what its workers hand over.
+Rule: the values come only from the writers, so a process that never saw the rows (Spark's driver)
+can make the block from the values of its workers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIMIT_MS = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenChunks:
-    """Chunks that lie in the bucket, named by no meta.json yet."""
+    """Chunks in the bucket that no meta.json names yet."""
 
     files: tuple[ChunkFile, ...]
     rows: int
@@ -33,12 +33,12 @@ class WrittenChunks:
 
     @classmethod
     def together(cls, parts: Iterable[WrittenChunks]) -> WrittenChunks:
-        """The chunks of several writers of one block; parts without rows are left out where others
-        have some."""
+        """Return the chunks of several writers of one block, without empty parts unless all are
+        empty."""
         listed = list(parts)
         counted = [part for part in listed if part.rows] or listed
         if not counted:
-            raise Invalid("a block cannot be put together from no writer at all")
+            raise Invalid("a block needs the chunks of at least one writer")
         return cls(
             files=tuple(file for part in counted for file in part.files),
             rows=sum(part.rows for part in counted),
@@ -67,7 +67,7 @@ def block_meta(
     job: Job | None = None,
     sources_file: ChunkFile | None = None,
 ) -> BlockMeta:
-    """The block of these chunks; its one source is itself unless ``sources`` says otherwise."""
+    """Return the block of these chunks; its only source is itself unless ``sources`` is given."""
     return BlockMeta(
         ulid=ulid,
         min_time=written.min_time,
@@ -95,13 +95,13 @@ def block_meta(
 
 
 def to_ms(kind: pa.DataType, value: int, column: str) -> int:
-    """The milliseconds, rounded down, of a value of the time column in its own unit."""
+    """Return the milliseconds, rounded down, of a value of the time column in its own unit."""
     if pt.is_date32(kind):
         return value * _DAY_MS
     milliseconds = value * 1000 // _PER_SECOND[kind.unit]
     if abs(milliseconds) > _LIMIT_MS:
         raise Invalid(
-            f"column {column!r} holds the time {value} {kind.unit}, which is beyond any calendar: "
-            "correct it"
+            f"column {column!r} holds the time {value} {kind.unit}, which is out of range: correct "
+            "it"
         )
     return milliseconds

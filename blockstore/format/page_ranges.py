@@ -1,11 +1,9 @@
-"""What a chunk's page index says of a column, page by page, for those who leave out the pages that
-cannot match.
+"""The ranges of a column's pages by the chunk's page index, to skip pages that cannot match.
 
 Rules:
-- Only the columns are told of which something is told of row groups (``row_groups.py``), for the
-  same reasons.
-- A footer of very many columns is not read again: pyarrow, which has read it, does not hand on
-  where the indexes lie, and the whole of it in Python would take longer than most queries.
+- Only columns whose row groups have bounds (``row_groups.py``), for the same reasons.
+- A footer of very many columns is not parsed: pyarrow does not return the offsets of the indexes,
+  and parsing the footer in Python would take longer than most queries.
 """
 
 from __future__ import annotations
@@ -16,27 +14,29 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from blockstore.format.pages import PageBounds, column_pages
-from blockstore.format.row_groups import told_columns
+from blockstore.format.row_groups import bounded_columns
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 PageRange = tuple[int | str | None, int | str | None]
-"""The least and the greatest value of a page, whole numbers and times as integers of the column's
-unit; None = not told."""
+"""The least and the greatest value of a page, integers and times as integers of the column's unit;
+None = unknown."""
 
 _INTEGER_BYTES = {"INT32": 4, "INT64": 8}
 _UNKNOWN = None, None
 _MOST_COLUMNS = 500
-"""Of all row groups together; each takes some 40 µs."""
+"""In all row groups together; each takes some 40 µs."""
 
 
 def page_ranges(
     parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
 ) -> list[tuple[int, PageRange]]:
-    """The rows of each page of the column, over the whole file in its order, and its range; nothing
-    if the file does not tell. ``file`` is what ``parquet`` reads."""
-    leaf = told_columns(parquet, [column]).get(column.name)
+    """Return the number of rows and the range of each page of the column, in the file's order.
+
+    Empty if the file does not say. ``file`` is the file that ``parquet`` reads.
+    """
+    leaf = bounded_columns(parquet, [column]).get(column.name)
     groups = range(parquet.metadata.num_row_groups)
     if leaf is None or len(groups) * parquet.metadata.num_columns > _MOST_COLUMNS:
         return []
@@ -44,17 +44,17 @@ def page_ranges(
     range_of = _reader(parquet.schema.column(leaf).physical_type)
     found: list[tuple[int, PageRange]] = []
     for group in groups:
-        told = pages.get((group, leaf))
-        if told is None or told.bounds is None:
+        known = pages.get((group, leaf))
+        if known is None or known.bounds is None:
             return []
-        ends = (*told.first_rows[1:], parquet.metadata.row_group(group).num_rows)
-        rows = (end - first for first, end in zip(told.first_rows, ends, strict=True))
-        found.extend(zip(rows, map(range_of, told.bounds), strict=True))
+        ends = (*known.first_rows[1:], parquet.metadata.row_group(group).num_rows)
+        rows = (end - first for first, end in zip(known.first_rows, ends, strict=True))
+        found.extend(zip(rows, map(range_of, known.bounds), strict=True))
     return found
 
 
 def _reader(physical: str) -> Callable[[PageBounds], PageRange]:
-    """How bounds of this type of the file's are read."""
+    """Return a function that reads bounds of this physical type."""
     width = _INTEGER_BYTES.get(physical)
 
     def integers(page: PageBounds) -> PageRange:

@@ -1,14 +1,13 @@
-"""What a Parquet file tells of its pages, and pyarrow does not hand on: where each begins, how many
-bytes of text it holds, and between which values its own lie.
+"""The pages of a Parquet file, as pyarrow does not return them: where each begins, how many bytes
+of text it has, and the bounds of its values.
 
-All of it stands in the file's page index, which the footer points to, as Thrift's compact protocol
+The source is the file's page index, which the footer points to, in Thrift's compact protocol
 (https://github.com/apache/parquet-format/blob/master/PageIndex.md and its ``parquet.thrift``, whose
 field numbers are used here).
 
 Rules:
-- A file without a page index, or with nonsense in one, has no pages here and is as good as any
-  other.
-- A file was opened by pyarrow before it is looked at here, so that its footer can be read.
+- A file without a valid page index has no pages here, and is otherwise read like any other.
+- pyarrow has opened the file before, so its footer can be read.
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ _At = tuple[int, int]
 
 
 PageBounds = tuple[bytes, bytes] | None
-"""At or below and at or above all values of a page, as the file's own type stores them;
-
-None: it holds only nulls.
-"""
+"""Lower and upper bound of a page's values, as the file's own type stores them; None: only
+nulls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +58,13 @@ class ColumnPages:
     """Counted from the row group's first; ascending, from 0."""
     compressed: tuple[int, ...]
     texts: tuple[int, ...] | None
-    """The bytes of the texts or binaries in each page, however they are encoded;
-
-    None where that is not told.
-    """
+    """The bytes of the texts or binaries in each page, decoded; None if unknown."""
     bounds: tuple[PageBounds, ...] | None = None
-    """None where they were not asked for, or are not told."""
+    """None if they were not requested, or are unknown."""
 
 
 def dictionary_bytes(file: pa.NativeFile, offset: int) -> int | None:
-    """What the dictionary page that begins at ``offset`` takes, decompressed; None for nonsense."""
+    """Return the decompressed size of the dictionary page at ``offset``; None if it is invalid."""
     try:
         header = struct_at(file.read_at(_HEADER_BYTES, offset), 0)
         size = int(header[_PAGE_BYTES])
@@ -82,8 +76,8 @@ def dictionary_bytes(file: pa.NativeFile, offset: int) -> int | None:
 def column_pages(
     file: pa.NativeFile, groups: Collection[int], places: Collection[int], *, bounds: bool = False
 ) -> dict[_At, ColumnPages]:
-    """The pages of the columns at these places of these row groups, as far as the file tells; their
-    ``bounds`` if asked for."""
+    """Return the pages of the columns at these places of these row groups, if the file has them;
+    with ``bounds``, theirs too."""
     if not groups or not places:
         return {}
     try:
@@ -105,17 +99,17 @@ def column_pages(
 def _indexes(
     file: pa.NativeFile, columns: Mapping[_At, dict[int, Any]], which: tuple[int, int]
 ) -> dict[_At, dict[int, Any]]:
-    """One of the two indexes of each of the columns that have it, by one read."""
+    """Return one of the two indexes of each of the columns that have it, by one read."""
     offset, length = which
-    told = {at: column for at, column in columns.items() if length in column}
-    if not told:
+    indexed = {at: column for at, column in columns.items() if length in column}
+    if not indexed:
         return {}
-    start = min(column[offset] for column in told.values())
-    end = max(column[offset] + column[length] for column in told.values())
+    start = min(column[offset] for column in indexed.values())
+    end = max(column[offset] + column[length] for column in indexed.values())
     if not 0 <= start <= end <= file.size() or end - start > _MOST_INDEX_BYTES:
         return {}
     data = file.read_at(end - start, start)
-    return {at: struct_at(data, column[offset] - start) for at, column in told.items()}
+    return {at: struct_at(data, column[offset] - start) for at, column in indexed.items()}
 
 
 def _footer(file: pa.NativeFile) -> dict[int, Any]:
@@ -125,7 +119,7 @@ def _footer(file: pa.NativeFile) -> dict[int, Any]:
 
 
 def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> ColumnPages | None:
-    """The pages of one column, if they make sense."""
+    """Return the pages of one column, if they are valid."""
     locations = index[_LOCATIONS]
     first_rows = tuple(one[_FIRST_ROW] for one in locations)
     compressed = tuple(one[_COMPRESSED] for one in locations)
@@ -151,7 +145,7 @@ def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> C
 
 
 def _bounds(index: dict[int, Any], pages: int) -> tuple[PageBounds, ...] | None:
-    """The bounds of so many pages."""
+    """Return the bounds of ``pages`` pages."""
     only_nulls, lows, highs = index[_ONLY_NULLS], index[_LOWS], index[_HIGHS]
     if not len(only_nulls) == len(lows) == len(highs) == pages:
         return None

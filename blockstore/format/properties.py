@@ -1,12 +1,12 @@
-"""What a table promises to all who touch it: delays, consistency, retention, isolation.
+"""Properties of a table: delays, consistency, retention, isolation.
 
-They are properties of the table so that writers, the compactor and readers use the same numbers.
+They belong to the table so that writers, the compactor and readers use the same numbers.
 
 R10, checked when a value is built, all problems at once:
-- the upload timeout (24 h) < ``partial_delay``: no upload that is still alive is ever taken for an
-  aborted one;
+- the upload timeout (24 h) < ``partial_delay``: an upload that is still alive is never treated as
+  aborted;
 - ``sync_delay`` < ``delete_delay``, and with a reader's ``max_staleness`` (``check_reader``):
-  ``sync_delay`` + ``max_staleness`` < ``delete_delay``: nothing goes that a reader may still use;
+  ``sync_delay`` + ``max_staleness`` < ``delete_delay``: nothing is removed that a reader may use;
 - on an eventual store ``sync_delay`` >= 5 min: a listing has caught up before a block counts.
 """
 
@@ -21,7 +21,7 @@ from blockstore.errors import Invalid
 from blockstore.format.durations import format_duration, parse_duration
 
 UPLOAD_TIMEOUT_S = 24 * 3600
-"""An upload gives up after this; what is older than ``partial_delay`` is therefore nobody's."""
+"""An upload gives up after this, so no upload owns what is older than ``partial_delay``."""
 
 _EVENTUAL_SYNC_DELAY_S = 300
 _DURATIONS = ("sync_delay", "delete_delay", "partial_delay", "history_retention")
@@ -36,7 +36,8 @@ class Consistency(StrEnum):
 
 
 class Isolation(StrEnum):
-    """What an append in between means to an overwrite, delete or revert with a predicate."""
+    """Whether a concurrent append conflicts with an overwrite, delete or revert with a
+    predicate."""
 
     WRITE_SERIALIZABLE = "write-serializable"
     SERIALIZABLE = "serializable"
@@ -47,7 +48,7 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """The properties of a table, at their defaults where nothing is said; delays in seconds."""
+    """The properties of a table, with their defaults; delays in seconds."""
 
     consistency: Consistency = Consistency.STRONG
     sync_delay_s: float = 15 * 60
@@ -62,24 +63,23 @@ class Properties:
         if self.partial_delay_s <= UPLOAD_TIMEOUT_S:
             problems.append(
                 f"partial_delay is {format_duration(self.partial_delay_s)}, expected more than "
-                "the upload timeout "
-                f"of {format_duration(UPLOAD_TIMEOUT_S)}, or an upload still alive would be taken "
-                "for an aborted one"
+                f"the upload timeout of {format_duration(UPLOAD_TIMEOUT_S)}, or a running upload "
+                "would be treated as aborted"
             )
         if self.delete_delay_s <= self.sync_delay_s:
             problems.append(
                 f"delete_delay is {format_duration(self.delete_delay_s)}, expected more than the "
-                "sync_delay of "
-                f"{format_duration(self.sync_delay_s)}, or blocks would go that readers still need"
+                f"sync_delay of {format_duration(self.sync_delay_s)}, or blocks would be removed "
+                "that readers still need"
             )
         if self.consistency is Consistency.EVENTUAL and self.sync_delay_s < _EVENTUAL_SYNC_DELAY_S:
             problems.append(
                 f"sync_delay is {format_duration(self.sync_delay_s)}, expected at least "
-                f"{format_duration(_EVENTUAL_SYNC_DELAY_S)} on an eventual store, whose listings "
-                "lag"
+                f"{format_duration(_EVENTUAL_SYNC_DELAY_S)} on an eventually consistent store, "
+                "whose listings lag"
             )
         if problems:
-            raise Invalid("the table's properties do not agree: " + "; ".join(problems))
+            raise Invalid("the table's properties contradict each other: " + "; ".join(problems))
 
     @property
     def upload_timeout_s(self) -> float:
@@ -87,22 +87,22 @@ class Properties:
         return UPLOAD_TIMEOUT_S
 
     def check_reader(self, max_staleness_s: float) -> None:
-        """Raise Invalid unless a reader this stale never needs a block that is gone (R10)."""
+        """Raise Invalid if a reader this stale could need a block that is removed (R10)."""
         if self.sync_delay_s + max_staleness_s >= self.delete_delay_s:
             raise Invalid(
                 f"max_staleness is {format_duration(max_staleness_s)} and the table's sync_delay "
-                "is "
-                f"{format_duration(self.sync_delay_s)}, expected a sum below its delete_delay of "
-                f"{format_duration(self.delete_delay_s)}; lower max_staleness or raise delete_delay"
+                f"is {format_duration(self.sync_delay_s)}, expected a sum below its delete_delay "
+                f"of {format_duration(self.delete_delay_s)}; lower max_staleness or raise "
+                "delete_delay"
             )
 
     @classmethod
     def parse(cls, values: Mapping[str, object]) -> Properties:
-        """Properties from the names and texts that people write: ``{"sync_delay": "15m"}``."""
+        """Return properties from names and texts as users write them: ``{"sync_delay": "15m"}``."""
         return cls().changed(values)
 
     def changed(self, values: Mapping[str, object]) -> Properties:
-        """These properties with some replaced, in the notation of ``parse``."""
+        """Return these properties with some replaced, in the notation of ``parse``."""
         changes: dict[str, object] = {}
         for name, value in values.items():
             if name in _DURATIONS:
@@ -120,7 +120,7 @@ class Properties:
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, str]:
-        """The notation of ``parse``, every property named."""
+        """Return all properties in the notation of ``parse``."""
         return {
             "consistency": str(self.consistency),
             **{name: format_duration(getattr(self, f"{name}_s")) for name in _DURATIONS},

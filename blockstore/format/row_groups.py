@@ -1,12 +1,10 @@
-"""What a chunk's footer says of each of its row groups, for those who leave out the ones that
-cannot match.
+"""The statistics of a chunk's row groups by its footer, to skip groups that cannot match.
 
 Rules:
-- Only what no writer of Parquet files means otherwise is told: the bounds of signed whole numbers,
-  dates, timestamps and texts, and of each of these only where its number of nulls stands there too.
-  Of all else nothing is known: Parquet's bounds of floats are silent about NaN, unsigned numbers
-  and seconds are stored as something else.
-- A bound is as meta.json would hold it, in the unit of the file's own type.
+- Only bounds that all writers of Parquet files mean alike are used: of signed integers, dates,
+  timestamps and texts, and only together with the number of nulls. All others are unknown:
+  Parquet's bounds of floats ignore NaN, and unsigned numbers and seconds are stored as other types.
+- A bound has the form of meta.json, in the unit of the file's own type.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 def row_group_statistics(
     parquet: pq.ParquetFile, columns: Iterable[pa.Field]
 ) -> list[tuple[int, dict[str, ColumnStats]]]:
-    """The rows of each row group, and the statistics of those of ``columns`` that the file has with
-    just this type."""
-    leaves = told_columns(parquet, columns)
+    """Return the rows of each row group, and the statistics of those of ``columns`` that the file
+    has with the same type."""
+    leaves = bounded_columns(parquet, columns)
     return [
         (
             group.num_rows,
@@ -42,14 +40,16 @@ def row_group_statistics(
     ]
 
 
-def told_columns(parquet: pq.ParquetFile, columns: Iterable[pa.Field]) -> dict[str, int]:
-    """Where those of the columns of which something is told stand among the file's leaves. A part
-    of a nested column may have a plain one's path: neither is told."""
+def bounded_columns(parquet: pq.ParquetFile, columns: Iterable[pa.Field]) -> dict[str, int]:
+    """Return the index among the file's leaves of those columns that have usable bounds.
+
+    A part of a nested column may have the path of a plain column: then both are left out.
+    """
     found = parquet.schema_arrow
     plain = {
         field.name
         for field in columns
-        if _told(field.type)
+        if _has_bounds(field.type)
         and found.get_field_index(field.name) >= 0
         and found.field(field.name).type.equals(field.type)
     }
@@ -65,14 +65,14 @@ def told_columns(parquet: pq.ParquetFile, columns: Iterable[pa.Field]) -> dict[s
     return leaves
 
 
-def _told(kind: pa.DataType) -> bool:
+def _has_bounds(kind: pa.DataType) -> bool:
     if pt.is_timestamp(kind):
         return kind.unit != "s"
     return pt.is_signed_integer(kind) or pt.is_date32(kind) or pt.is_string(kind)
 
 
 def _stored_as_named(column: pq.ColumnSchema, kind: pa.DataType) -> bool:
-    """Whether the file's bounds of the column are in the unit of its type."""
+    """Return whether the file's bounds of the column are in the unit of its type."""
     if not pt.is_timestamp(kind):
         return True
     logical = json.loads(column.logical_type.to_json())

@@ -1,14 +1,7 @@
-"""The schema of a table, and data brought into it.
+"""The schema of a table, and stored rows under a newer schema.
 
 Rules:
-- What is written has the table's own types, by name: encodings, nullability and session time zones
-  of the incoming data are taken off; a widening is done; anything else, a missing or an extra
-  column is refused.
-- What is new has text that is UTF-8 and values that Parquet holds as they are, at any depth, or is
-  refused. Rows of stored blocks, which come with reserved columns, are taken as they are: whoever
-  wrote them, a merge or a rewrite must be able to carry them on.
-- What is read from an older chunk is brought to a newer schema by field id: widened, or filled with
-  nulls.
+- Rows of an older chunk are adapted to a newer schema by field id: widened, or filled with nulls.
 - A schema only grows: columns are added at the end and may be null in older rows, types only widen.
 """
 
@@ -36,8 +29,8 @@ _FOREIGN = (b"pandas", b"ARROW:schema", b"org.apache.spark.sql.parquet.row.metad
 
 
 def canonical(schema: pa.Schema) -> pa.Schema:
-    """The schema as a new table would hold it: canonical types, checked names, the user's metadata;
-    no ids yet."""
+    """Return the schema as a new table would hold it: canonical types, checked names, the user's
+    metadata; no ids yet."""
     check_names(schema.names)
     check_new_names(schema.names)
     metadata = {key: value for key, value in (schema.metadata or {}).items() if key not in _FOREIGN}
@@ -45,12 +38,12 @@ def canonical(schema: pa.Schema) -> pa.Schema:
 
 
 def serialize(schema: pa.Schema) -> bytes:
-    """The schema as an Arrow IPC message."""
+    """Return the schema as an Arrow IPC message."""
     return bytes(schema.serialize())
 
 
 def deserialize(data: bytes, subject: str = "the schema") -> pa.Schema:
-    """The schema of an Arrow IPC message; raises Corrupt, naming ``subject``."""
+    """Return the schema of an Arrow IPC message; raise Corrupt, naming ``subject``."""
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
         _check_names(schema)
@@ -62,9 +55,9 @@ def deserialize(data: bytes, subject: str = "the schema") -> pa.Schema:
 
 
 def _check_names(fields: Iterable[pa.Field]) -> None:
-    """Raise UnicodeDecodeError for a name that is no text, at any depth:
+    """Raise UnicodeDecodeError for a name that is not text, at any depth.
 
-    Arrow looks at one when it is asked for.
+    Arrow decodes a name when it is read.
     """
     for field in fields:
         _ = field.name
@@ -74,14 +67,14 @@ def _check_names(fields: Iterable[pa.Field]) -> None:
 
 
 def with_reserved(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """The schema followed by the reserved columns of these names, as chunks hold them."""
+    """Return the schema followed by the reserved columns of these names, as chunks hold them."""
     extra = [RESERVED[name] for name in names]
     return pa.schema([*schema, *extra], schema.metadata) if extra else schema
 
 
 def readable_under(old: pa.Schema, new: pa.Schema) -> bool:
-    """Whether rows written under ``old`` can be read under ``new``: every column still there, no
-    type narrower."""
+    """Return whether rows written under ``old`` can be read under ``new``: every column still
+    exists, no type is narrower."""
     by_id, by_name = _index(new)
     for field in old:
         own = field_id(field)
@@ -92,8 +85,11 @@ def readable_under(old: pa.Schema, new: pa.Schema) -> bool:
 
 
 def adapt(rows: Rows, schema: pa.Schema) -> Rows:
-    """The rows under ``schema``, which may be newer or narrower than their own: by field id (by
-    name where there is none), widened, and null where the chunk is older than the column."""
+    """Return the rows under ``schema``, which may be newer than theirs or have fewer columns.
+
+    Columns are matched by field id (by name where there is none), widened, and null if the chunk is
+    older than the column.
+    """
     if rows.schema.equals(schema, check_metadata=True):
         return rows
     by_id, by_name = _positions(rows.schema)
@@ -118,7 +114,7 @@ def _index(schema: pa.Schema) -> tuple[dict[int, pa.Field], dict[str, pa.Field]]
 
 
 def _positions(schema: pa.Schema) -> tuple[dict[int, int], dict[str, int]]:
-    """Where each field stands, by id, and by name for those without one."""
+    """Return the position of each field by its id, and by name for those without one."""
     by_id: dict[int, int] = {}
     by_name: dict[str, int] = {}
     for position, field in enumerate(schema):

@@ -1,7 +1,7 @@
-"""Where the bytes of one chunk go, counted and hashed on their way: never a second pass.
+"""Sinks: where the bytes of one chunk go, counted and hashed in the same pass.
 
-Rule: nothing is visible before ``close`` has returned; after ``abort`` nothing of the chunk ever
-is. A small chunk is one PUT; a large one is streamed in pieces of some megabytes.
+Rule: nothing is visible before ``close`` has returned, and nothing at all after ``abort``. A small
+chunk is one PUT; a large one is streamed in pieces of some megabytes.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _PIECE = 4 * 1024 * 1024
 
 
 class Sink(Protocol):
-    """One chunk's way into the bucket."""
+    """The destination of one chunk in the bucket."""
 
     file: pa.NativeFile
-    """What the Parquet writer writes to."""
+    """The file for the Parquet writer."""
 
     def size(self) -> int:
-        """The bytes written so far."""
+        """Return the bytes written so far."""
         ...
 
     def close(self) -> tuple[int, str]:
-        """Make the chunk visible; answers its bytes and their SHA-256."""
+        """Make the chunk visible; return its size in bytes and their SHA-256."""
         ...
 
     def abort(self) -> None:
-        """Forget the chunk."""
+        """Give up the chunk."""
         ...
 
 
 class MemorySink:
-    """A chunk that is held in memory and put at once."""
+    """A chunk that is held in memory and sent by one PUT."""
 
     def __init__(self, bucket: Bucket, key: str) -> None:
         self._bucket = bucket
@@ -61,7 +61,7 @@ class StreamSink:
     def __init__(self, bucket: Bucket, key: str) -> None:
         self._writer = bucket.writer(key)
         self._hashing = _Hashing(self._writer)
-        # Parquet writes page by page: gathered here, the pieces are worth a call and a hash each.
+        # Parquet writes page by page: pages are gathered, so that there are fewer calls and hashes.
         self.file = pa.BufferedOutputStream(pa.PythonFile(self._hashing, mode="w"), _PIECE)
 
     def size(self) -> int:
@@ -85,7 +85,7 @@ class _Hashing:
     def __init__(self, writer: ObjectWriter) -> None:
         self._writer = writer
         self.dropped = False
-        """Whether the chunk is forgotten: what Arrow still has to say then goes nowhere."""
+        """Whether the chunk was given up: what Arrow still writes is then ignored."""
         self.digest = hashlib.sha256()
         self.bytes = 0
 
@@ -107,4 +107,4 @@ class _Hashing:
         pass
 
     def close(self) -> None:
-        """Arrow closes what it writes to; the object itself is closed, or not, by the sink."""
+        """Do nothing: Arrow closes its file, but only the sink closes the object."""

@@ -1,7 +1,7 @@
 """The order of rows inside a chunk, the same for every writer and every merge.
 
 Rule: ascending by each column of the sort key in turn; NaN after every number, null after NaN;
-strings and bytes by their bytes; rows with equal keys keep the order in which they came.
+strings and bytes by their bytes; rows with equal keys keep their order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 
 def sort_order(table: pa.Table, sort_by: Sequence[str]) -> pa.UInt64Array | None:
-    """The positions of the rows in order, or None where they are in order already."""
+    """Return the positions of the rows in order, or None if they are in order already."""
     if not sort_by or table.num_rows < 2:
         return None
     seen = is_sorted(table, sort_by)
@@ -30,12 +30,14 @@ def sort_order(table: pa.Table, sort_by: Sequence[str]) -> pa.UInt64Array | None
 
 
 def is_sorted(table: pa.Table, sort_by: Sequence[str]) -> bool | None:
-    """Whether the rows are in order, by one look at each key column; None where nulls or floats
-    stand in the way of so simple a look."""
+    """Return whether the rows are in order, by comparing neighbors in each key column.
+
+    None for nulls and floats, for which comparing neighbors is not enough.
+    """
     last = table.num_rows - 1
     tied: pa.ChunkedArray | None = None
     for name in sort_by:
-        column = _whole(table.column(name))
+        column = _single(table.column(name))
         if column.null_count or pt.is_floating(column.type):
             return None
         here, after = column.slice(0, last), column.slice(1)
@@ -50,8 +52,8 @@ def is_sorted(table: pa.Table, sort_by: Sequence[str]) -> bool | None:
     return True
 
 
-def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """The column as one array where it is one, which costs less to look at."""
+def _single(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Return the column as one array if it has one chunk: reading that is cheaper."""
     return column.chunk(0) if column.num_chunks == 1 else column
 
 

@@ -1,8 +1,8 @@
 """``sources.parquet``: the list of a block's sources where it is too long for meta.json.
 
-Rules: up to 1,000 sources stand in meta.json; more stand in this file, one column ``source``,
-sorted, no double, and meta.json holds their count and the SHA-256 of their texts joined by
-newlines. The file is written with the chunks, before meta.json.
+Rules: up to 1,000 sources are stored in meta.json; more are stored in this file, one column
+``source``, sorted, without duplicates, and meta.json has their count and the SHA-256 of their texts
+joined by newlines. The file is written with the chunks, before meta.json.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from blockstore.format.unreadable import UNREADABLE
 from blockstore.names import is_ulid, object_key, sources_path
 
 INLINE = 1000
-"""At most so many sources stand in meta.json itself."""
+"""At most this many sources are stored in meta.json itself."""
 
 
 def hash_sources(sources: Sequence[str]) -> str:
-    """The SHA-256 of a list of sources, whatever file holds it."""
+    """Return the SHA-256 of a list of sources, in either place."""
     return hashlib.sha256("\n".join(sources).encode()).hexdigest()
 
 
 def encode_sources(sources: Sequence[str]) -> bytes:
-    """The bytes of ``sources.parquet``."""
+    """Return the bytes of ``sources.parquet``."""
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
@@ -39,7 +39,7 @@ def encode_sources(sources: Sequence[str]) -> bytes:
 
 
 def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
-    """The sources in the bytes of ``sources.parquet``; raises Corrupt, naming ``subject``."""
+    """Return the sources in the bytes of ``sources.parquet``; raise Corrupt, naming ``subject``."""
     import pyarrow.parquet as pq
 
     try:
@@ -50,7 +50,7 @@ def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
         ) from None
     if not all(isinstance(source, str) and is_ulid(source) for source in found):
         raise Corrupt(
-            f"{subject}: {sources_path()} holds something else than ULIDs: restore it from a copy"
+            f"{subject}: {sources_path()} holds other values than ULIDs: restore it from a copy"
         )
     if any(left >= right for left, right in pairwise(found)):
         raise Corrupt(f"{subject}: {sources_path()} is not sorted, or names a source twice")
@@ -58,8 +58,7 @@ def decode_sources(data: bytes, subject: str) -> tuple[str, ...]:
 
 
 def write_sources(bucket: Bucket, ulid: str, sources: Sequence[str]) -> ChunkFile | None:
-    """Write the block's ``sources.parquet`` if it needs one; what it answers belongs into
-    ``files``."""
+    """Write the block's ``sources.parquet`` if it needs one; return its item for ``files``."""
     if len(sources) <= INLINE:
         return None
     data = encode_sources(sources)

@@ -1,16 +1,16 @@
-"""Bounds of a column in a chunk: taken while it is written, read by everyone who prunes.
+"""Bounds of a column in a chunk: computed while it is written, used for pruning.
 
 Rules:
 - ``min`` is a lower and ``max`` an upper bound of the values that are neither null nor NaN. Strings
   are cut to 64 characters: the upper bound is then the least such text above all of them, or none
-  if there is no such.
-- NaN never stands in a bound; ``nans`` counts them, because SQL engines order NaN above every
-  number and a pruner must know. Zero is written so that -0.0 and 0.0 lie inside the bounds.
+  if there is none.
+- NaN is never a bound; ``nans`` counts them, because SQL engines order NaN above every number and
+  pruning must consider it. Zero is written so that -0.0 and 0.0 are inside the bounds.
 - A bound is JSON: integers as they are; dates, times, timestamps and durations as the integer of
   the column's unit; decimals as text; infinities as ``"Infinity"`` and ``"-Infinity"``; binary
   columns have none.
-- Bounds keep their meaning when a column is widened: no reading depends on the width that was
-  written.
+- Bounds keep their meaning when a column is widened: decoding does not depend on the original
+  width.
 - A missing bound means unknown, unless every value is null or NaN.
 """
 
@@ -30,8 +30,8 @@ from blockstore.format.block import ColumnStats, StatValue
 from blockstore.format.types import is_primitive
 
 Comparable = bool | int | float | str | Decimal
-"""A bound as Python compares it; one type a column type, temporal values as integers of the
-column's unit."""
+"""A bound as Python compares it; one Python type for each column type, temporal values as integers
+of the column's unit."""
 
 _FIRST = 32
 _CHARACTERS = 64
@@ -40,8 +40,8 @@ _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def columns_of(schema: pa.Schema, sort_by: Iterable[str]) -> tuple[str, ...]:
-    """The columns that have statistics: every plain one among the sort key and the first 32, in
-    schema order."""
+    """Return the columns that have statistics: the plain ones of the sort key and of the first 32
+    columns, in schema order."""
     wanted = {*schema.names[:_FIRST], *sort_by}
     return tuple(
         field.name for field in schema if field.name in wanted and is_primitive(field.type)
@@ -49,7 +49,7 @@ def columns_of(schema: pa.Schema, sort_by: Iterable[str]) -> tuple[str, ...]:
 
 
 class Tally:
-    """The exact bounds of one column while its rows go by."""
+    """The exact bounds of one column, widened as rows are added."""
 
     __slots__ = ("high", "low", "nans", "nulls", "unreadable")
 
@@ -62,7 +62,7 @@ class Tally:
         """Some text is not UTF-8: the column has no bounds."""
 
     def add(self, column: pa.ChunkedArray) -> None:
-        """Take in some rows, by looking at every value."""
+        """Add some rows, reading every value."""
         self.nulls += column.null_count
         self.nans += count_nans(column) if pt.is_floating(column.type) else 0
         self.widen(extremes, column)
@@ -70,8 +70,10 @@ class Tally:
     def widen(
         self, bounds: Callable[[Any], tuple[Comparable, Comparable] | None], values: Any
     ) -> None:
-        """Widen the bounds by what ``bounds`` finds in ``values``, which raises UnicodeDecodeError
-        for text that is not UTF-8."""
+        """Widen the bounds by the result of ``bounds`` for ``values``.
+
+        ``bounds`` may raise UnicodeDecodeError for text that is not UTF-8.
+        """
         try:
             found = bounds(values)
         except UnicodeDecodeError:
@@ -87,7 +89,7 @@ class Tally:
             self.high = high
 
     def stats(self) -> ColumnStats:
-        """The bounds as meta.json holds them."""
+        """Return the bounds as meta.json holds them."""
         if self.low is None or self.unreadable:
             return ColumnStats(min=None, max=None, nulls=self.nulls, nans=self.nans)
         return ColumnStats(
@@ -99,7 +101,7 @@ class Tally:
 
 
 def collect(table: pa.Table, columns: Sequence[str]) -> dict[str, ColumnStats]:
-    """The statistics of these columns of a table, by looking at every value."""
+    """Return the statistics of these columns of a table, reading every value."""
     tallies = {name: Tally() for name in columns}
     for name, tally in tallies.items():
         tally.add(table.column(name))
@@ -107,7 +109,7 @@ def collect(table: pa.Table, columns: Sequence[str]) -> dict[str, ColumnStats]:
 
 
 def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
-    """The least and the greatest value of a column, or None where it has none.
+    """Return the least and the greatest value of a column, or None if it has none.
 
     Raises UnicodeDecodeError.
     """
@@ -127,7 +129,7 @@ def extremes(column: pa.ChunkedArray) -> tuple[Comparable, Comparable] | None:
 
 
 def count_nans(column: pa.ChunkedArray) -> int:
-    """How many values of a floating column are NaN."""
+    """Return how many values of a floating column are NaN."""
     import pyarrow.compute as pc
 
     # A sum is NaN if any value is (or if infinities cancel): one fast pass settles the common case.
@@ -138,7 +140,7 @@ def count_nans(column: pa.ChunkedArray) -> int:
 
 
 def merge(kind: pa.DataType, parts: Iterable[tuple[ColumnStats, int]]) -> ColumnStats:
-    """The statistics of several chunks together, each given with its number of rows."""
+    """Return the statistics of several chunks together, each given with its number of rows."""
     listed = [(stats, rows) for stats, rows in parts]
     valued = [stats for stats, rows in listed if stats.nulls + stats.nans < rows]
     lows = [decode(kind, stats.min) for stats in valued]
@@ -152,7 +154,7 @@ def merge(kind: pa.DataType, parts: Iterable[tuple[ColumnStats, int]]) -> Column
 
 
 def encode(kind: pa.DataType, value: Comparable) -> StatValue:
-    """A bound as JSON holds it."""
+    """Return a bound as JSON holds it."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, float) and math.isinf(value):
@@ -161,7 +163,10 @@ def encode(kind: pa.DataType, value: Comparable) -> StatValue:
 
 
 def decode(kind: pa.DataType, stat: StatValue | None) -> Comparable | None:
-    """A bound as Python compares it, for a column of this type; None stays None. Raises Corrupt."""
+    """Return a bound of a column of this type as Python compares it; None for None.
+
+    Raises Corrupt.
+    """
     if stat is None:
         return None
     if pt.is_floating(kind):
@@ -185,16 +190,12 @@ def decode(kind: pa.DataType, stat: StatValue | None) -> Comparable | None:
     elif type(stat) is int and is_primitive(kind) and not _is_bytes(kind):
         return stat
     raise Corrupt(
-        f"the statistic {stat!r} is no value of type {kind}: the block was written by a faulty "
-        "program"
+        f"the statistic {stat!r} is not a value of type {kind}: a faulty program wrote the block"
     )
 
 
 def comparable(scalar: pa.Scalar) -> Comparable | None:
-    """A scalar of a column's type as Python compares it with that column's bounds;
-
-    None if null or unordered.
-    """
+    """Return a scalar as Python compares it with its column's bounds; None if null or unordered."""
     if not scalar.is_valid or _is_bytes(scalar.type):
         return None
     if pt.is_temporal(scalar.type):
@@ -203,13 +204,13 @@ def comparable(scalar: pa.Scalar) -> Comparable | None:
 
 
 def lower_bound(text: str) -> str:
-    """A text of at most 64 characters that is not above ``text``."""
+    """Return a text of at most 64 characters that is not above ``text``."""
     return text[:_CHARACTERS]
 
 
 def upper_bound(text: str) -> str | None:
-    """The least text of at most 64 characters that is not below ``text`` nor any text it begins, or
-    None."""
+    """Return the least text of at most 64 characters that is not below any text that begins like
+    ``text``, or None."""
     if len(text) <= _CHARACTERS:
         return text
     for end in range(_CHARACTERS, 0, -1):
@@ -223,7 +224,7 @@ def upper_bound(text: str) -> str | None:
 def _outermost(
     kind: pa.DataType, bounds: list[Comparable | None], pick: Callable[[list[Any]], Any]
 ) -> StatValue | None:
-    """The bound of all parts, or None where one of them has none."""
+    """Return the bound of all parts, or None if one of them has none."""
     return encode(kind, pick(bounds)) if bounds and None not in bounds else None
 
 
@@ -244,8 +245,7 @@ def _decimal(stat: str) -> Decimal:
         value = Decimal("NaN")
     if not value.is_finite():
         raise Corrupt(
-            f"the statistic {stat[:60]!r} is no decimal number: the block was written by a faulty "
-            "program"
+            f"the statistic {stat[:60]!r} is not a decimal number: a faulty program wrote the block"
         )
     return value
 

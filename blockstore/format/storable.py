@@ -1,11 +1,11 @@
-"""Values that Arrow makes and carries and that Parquet does not hold as they are.
+"""Values that Arrow can hold but Parquet cannot store unchanged.
 
-Rules: they are refused before they are written, since a writer would make other values of them or
-break off midway:
-- a decimal of more digits than its type has: Parquet gives it the bytes that its type needs and
-  cuts the rest off;
-- whole seconds, of a timestamp or a time of day, that are no number of milliseconds: Parquet has no
-  seconds. What lies under a null or outside of a slice is nobody's value.
+Rules: they are refused before they are written, since the Parquet writer would change them or fail
+midway:
+- a decimal of more digits than its type has: Parquet truncates it to the bytes of the type;
+- seconds, of a timestamp or a time of day, that overflow as milliseconds: Parquet has no seconds.
+
+Bytes under a null or outside of a slice are not values.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import pyarrow.types as pt
 
 
 def is_limited(kind: pa.DataType) -> bool:
-    """Whether arrays of this type can hold such values, at any depth."""
+    """Return whether arrays of this type can hold such values, at any depth."""
     if pt.is_nested(kind):
         return any(is_limited(kind.field(place).type) for place in range(kind.num_fields))
     return bool(pt.is_decimal(kind) or _is_seconds(kind))
 
 
 def not_storable(array: pa.Array) -> str | None:
-    """What is wrong with such a value, at any depth; None if there is none."""
+    """Return what is wrong with such a value, at any depth; None if there is none."""
     kind = array.type
     if not is_limited(kind):
         return None
     if pt.is_struct(kind):
         return next((found for child in array.flatten() if (found := not_storable(child))), None)
     if pt.is_map(kind):
-        # Arrow takes the values under a null out of lists only.
+        # Arrow removes the values under a null from lists only.
         array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     if pt.is_nested(kind):
         return not_storable(array.flatten())
@@ -57,12 +57,9 @@ def _seconds(array: pa.Array) -> str | None:
     import pyarrow.compute as pc
 
     kind = array.type
-    whole = pa.int64() if kind.bit_width == 64 else pa.int32()
+    integer = pa.int64() if kind.bit_width == 64 else pa.int32()
     greatest = (2 ** (kind.bit_width - 1) - 1) // 1000
-    for end in pc.min_max(array.view(whole)).as_py().values():
+    for end in pc.min_max(array.view(integer)).as_py().values():
         if end is not None and abs(end) > greatest:
-            return (
-                f"{end} seconds, more than {kind} can be stored with, which is {greatest} on "
-                "either side of 0"
-            )
+            return f"{end} seconds, but {kind} can only be stored from {-greatest} to {greatest}"
     return None

@@ -1,7 +1,6 @@
-"""Texts that callers hand in and that entries and metas keep for ever: checked before anything is
-written.
+"""Texts from callers that entries and metas keep forever: checked before anything is written.
 
-Rule: what a reader would refuse, no writer may accept.
+Rule: a writer must not accept what a reader would refuse.
 """
 
 from __future__ import annotations
@@ -20,6 +19,6 @@ def check_text(what: str, text: object, *, limit: int) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise Invalid(
-            f"{what} is {text!r}, which holds half of a character: expected text that UTF-8 can "
-            "write"
+            f"{what} is {text!r}, which has half of a surrogate pair, expected text that UTF-8 can "
+            "encode"
         ) from None

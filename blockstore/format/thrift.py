@@ -2,7 +2,7 @@
 (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md): structs as
 numbered fields, no names.
 
-Nonsense raises one of ``MALFORMED``, at the latest at the end of the bytes.
+Invalid bytes raise one of ``MALFORMED``, at the latest at their end.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MALFORMED = (
     RecursionError,
     packed.error,
 )
-"""What bytes can raise that are no such struct, or that lack a field that is asked for."""
+"""What invalid bytes can raise, or a struct that lacks a field that is read."""
 
 _MOST_BITS = 70
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
 
 
 def struct_at(data: bytes, at: int) -> dict[int, Any]:
-    """The fields, by their numbers, of the struct that begins at this byte."""
+    """Return the fields, by their numbers, of the struct that begins at this byte."""
     return _struct(data, at)[0]
 
 
@@ -72,7 +72,7 @@ def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
         return data[at], at + 1
     if kind == _DOUBLE:
         return None, at + 8
-    raise ValueError(f"no type of the format has the number {kind}")
+    raise ValueError(f"the format has no type {kind}")
 
 
 def _list(data: bytes, at: int) -> tuple[list[Any], int]:

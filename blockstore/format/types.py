@@ -1,12 +1,12 @@
-"""The column types of a table: which there are, which may widen into which, which can be sorted.
+"""The column types of a table: which exist, which may widen into which, which can be sorted.
 
 Rules:
-- One canonical Arrow type a meaning: encodings (dictionary, view, large, run-end) and extension
-  wrappers are taken off; half floats become floats; date64 becomes date32; every decimal is a
-  decimal128.
-- A list or binary of size 0 is no type of a table: Parquet cannot hold its values, or not give them
-  back.
-- A widening loses nothing, ever: integers into larger ones (an unsigned one also into a larger
+- One canonical Arrow type for each meaning: encodings (dictionary, view, large, run-end) and
+  extension wrappers are removed; half floats become floats; date64 becomes date32; every decimal is
+  a decimal128.
+- A list or binary of size 0 is not a type of a table: Parquet cannot store its values, or not
+  return them.
+- A widening never loses anything: integers into larger ones (an unsigned one also into a larger
   signed one), float into double, a decimal into more digits at the same scale; inside lists, maps
   and structs likewise.
 - A value fits a column if its type is the column's, widens into it, or is null; timestamps also in
@@ -27,7 +27,7 @@ _ELEMENT = "element"
 
 
 def canonical_type(kind: pa.DataType, name: str) -> pa.DataType:
-    """The one type that stands for ``kind`` in a table; ``name`` is the column, for errors."""
+    """Return the canonical type of ``kind`` in a table; ``name`` is the column, for errors."""
     if isinstance(kind, pa.BaseExtensionType):
         return canonical_type(kind.storage_type, name)
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
@@ -45,9 +45,7 @@ def canonical_type(kind: pa.DataType, name: str) -> pa.DataType:
     if pt.is_nested(kind):
         return _canonical_nested(kind, name)
     if pt.is_null(kind):
-        raise Invalid(
-            f"column {name!r} has the type null, expected a type that can hold values: name one"
-        )
+        raise Invalid(f"column {name!r} has the type null, expected a type that can hold values")
     if pt.is_fixed_size_binary(kind) and kind.byte_width == 0:
         raise _without_size(kind, name)
     if not _is_stored(kind):
@@ -58,7 +56,8 @@ def canonical_type(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether every value of ``old`` is a value of ``new`` without loss, or the types are equal."""
+    """Return whether every value of ``old`` is a value of ``new`` without loss, or the types are
+    equal."""
     if old.equals(new):
         return True
     if pt.is_integer(old) and pt.is_integer(new):
@@ -71,7 +70,7 @@ def can_widen(old: pa.DataType, new: pa.DataType) -> bool:
 
 
 def fits(found: pa.DataType, column: pa.DataType) -> bool:
-    """Whether values of ``found`` may be written to a column, perhaps by a cast that loses
+    """Return whether values of ``found`` may be written to a column, perhaps by a cast that loses
     nothing."""
     if pt.is_null(found) or found.equals(column):
         return True
@@ -85,23 +84,23 @@ def fits(found: pa.DataType, column: pa.DataType) -> bool:
 
 
 def is_primitive(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds single values, which statistics describe."""
+    """Return whether a column of this type holds single values, which statistics describe."""
     return not pt.is_nested(kind)
 
 
 def is_sortable(kind: pa.DataType) -> bool:
-    """Whether a column of this type may stand in a sort key."""
+    """Return whether a column of this type may be in a sort key."""
     return not pt.is_nested(kind)
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether a column of this type may be the time column: a timestamp or a date."""
+    """Return whether a column of this type may be the time column: a timestamp or a date."""
     return pt.is_timestamp(kind) or pt.is_date32(kind)
 
 
 def _stripped(kind: pa.DataType) -> pa.DataType:
-    """``kind`` without encodings; nested types as they are, since their values are compared one by
-    one."""
+    """Return ``kind`` without encodings; nested types as they are, since their children are
+    compared one by one."""
     if pt.is_nested(kind) and not pt.is_run_end_encoded(kind):
         return kind
     return canonical_type(kind, "")
@@ -157,7 +156,7 @@ def _canonical_nested(kind: pa.DataType, name: str) -> pa.DataType:
 def _without_size(kind: pa.DataType, name: str) -> Invalid:
     return Invalid(
         f"column {name!r} has the type {kind}, expected a size of at least 1: give it a size, or "
-        "none at all"
+        "use a type without one"
     )
 
 
@@ -183,7 +182,7 @@ def _integer_widens(old: pa.DataType, new: pa.DataType) -> bool:
 def _nested_pairs(
     old: pa.DataType, new: pa.DataType, rule: Callable[[pa.DataType, pa.DataType], bool]
 ) -> bool:
-    """Whether two nested types have the same shape and ``rule`` holds for each pair of their
+    """Return whether two nested types have the same shape and ``rule`` holds for each pair of their
     children."""
     if pt.is_struct(old) and pt.is_struct(new):
         names = [field.name for field in old.fields]

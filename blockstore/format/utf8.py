@@ -1,8 +1,7 @@
-"""Text in Arrow arrays is UTF-8, or it is not: Arrow makes, carries and writes other bytes in them
-without a look.
+"""Checks that text in Arrow arrays is UTF-8: Arrow makes, holds and writes other bytes unchecked.
 
-Rule: what is looked at are the values that a writer would write. What lies under a null, outside of
-a slice or in an unused place of a dictionary is nobody's value.
+Rule: only the values that a writer would write are checked. Bytes under a null, outside of a slice
+or in an unused entry of a dictionary are not values.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 _FEW = 256
-"""So few values are validated in less time than it takes to find out whether they need to be."""
+"""Validating this many values is faster than finding out whether they need it."""
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """Whether values of this type hold text, at any depth."""
+    """Return whether values of this type hold text, at any depth."""
     if pt.is_dictionary(kind):
         return holds_text(kind.value_type)
     if pt.is_nested(kind):
@@ -25,10 +24,8 @@ def holds_text(kind: pa.DataType) -> bool:
 
 
 def first_not_text(array: pa.Array) -> int | None:
-    """The first row of an array that holds text which is no UTF-8, at any depth;
-
-    None if there is none.
-    """
+    """Return the first row of an array whose text is not UTF-8, at any depth; None if there is
+    none."""
     if _is_utf8(array):
         return None
     low, high = 0, len(array)
@@ -52,13 +49,13 @@ def _is_utf8(array: pa.Array) -> bool:
     if pt.is_struct(kind):
         return all(_is_utf8(child) for child in array.flatten())
     if pt.is_map(kind):
-        # Arrow takes the values under a null out of lists only.
+        # Arrow removes the values under a null from lists only.
         array = array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     return _is_utf8(array.flatten())
 
 
 def _is_ascii(array: pa.Array) -> bool:
-    """Whether no byte of any value is above 127: for most columns the answer, at a tenth of the
+    """Return whether no byte of any value is above 127: enough for most columns, at a tenth of the
     cost of validating."""
     _, offsets, data = array.buffers()
     if data is None:

@@ -1,8 +1,7 @@
 """List views as lists, at any depth.
 
-Arrow's own cast makes other values of them: it takes their offsets over without the end of the last
-list, so that lists are empty or have no end. Here the values are laid out one list after the other
-first.
+Arrow's own cast changes the values: it copies the offsets without the end of the last list, so that
+lists are empty or have no end. Here the values are first laid out one list after the other.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import pyarrow.types as pt
 
 
 def without_views(column: pa.Array) -> pa.Array:
-    """The column with the same values, each list view a list; the column itself where there is
-    none."""
+    """Return the column with the same values, each list view as a list."""
     import pyarrow.compute as pc
 
     kind = column.type
@@ -26,7 +24,7 @@ def without_views(column: pa.Array) -> pa.Array:
         )
         lists = pa.LargeListArray if pt.is_large_list_view(kind) else pa.ListArray
         return lists.from_arrays(offsets, without_views(column.flatten()), mask=column.is_null())
-    # Copied, so that it begins where the arrays that hold its values begin: a slice does not.
+    # Copied, because a slice does not begin where the arrays of its values begin.
     column = pa.concat_arrays([column])
     nulls = column.is_null()
     if pt.is_struct(kind):

@@ -1,5 +1,21 @@
-"""Conditions on rows: a stated subset of SQL, pyarrow expressions and filters; evaluated, and
-pruned by."""
+"""Conditions on rows: SQL text, pyarrow expressions or filters, evaluated and used for pruning.
+
+The problem: ``where`` must keep the same rows in every engine, and chunks that cannot match must be
+recognized from their statistics alone.
+
+The mental model: every condition becomes a ``Predicate``, a small tree of comparisons of one column
+with a literal (``nodes.py``). A literal is read exactly as the type of its column, so nothing is
+rounded (``literals.py``). The tree then has three uses: as a pyarrow expression for rows
+(``arrow.py``), as ``may`` and ``must`` over bounds for pruning (``prune.py``), and as the range of
+one column (``hull``). SQL outside the subset raises Invalid with its position, or, for pruning,
+counts as true (``parse_weakened``).
+
+Example::
+
+    predicate = parse("origin = 'JFK' AND dep_delay > 60", schema)
+    predicate.may_match(chunk.columns, schema, chunk.rows)    # False: the chunk can be skipped
+    table.filter(predicate.expression)
+"""
 
 from blockstore.predicate.parse import (
     Condition,

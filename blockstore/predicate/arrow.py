@@ -1,7 +1,7 @@
 """A condition as a pyarrow expression: true for exactly the rows for which the tree is true.
 
 Arrow compares floats by IEEE 754 and finds 0.0 but not -0.0 in a set; SQL engines order NaN above
-everything and hold both zeros for one. The difference is made up for here, so that every reader
+everything and treat both zeros as equal. The expressions here follow SQL, so that every reader
 returns the same rows.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def to_expression(node: Node) -> pc.Expression:
-    """The expression; a dot in a column's name is part of the name."""
+    """Return the expression; a dot in a column's name is part of the name."""
     import pyarrow.compute as pc
 
     if isinstance(node, And):
@@ -55,7 +55,7 @@ def to_expression(node: Node) -> pc.Expression:
 
 
 def to_scalar(type_: pa.DataType, key: Key) -> pa.Scalar:
-    """The value of a key in a column's type."""
+    """Return the value of a key in a column's type."""
     if kind_of(type_) in (Kind.DATE, Kind.TIMESTAMP, Kind.TIME):
         assert isinstance(key, int)
         count = key // unit_ns(type_)
@@ -64,8 +64,10 @@ def to_scalar(type_: pa.DataType, key: Key) -> pa.Scalar:
 
 
 def columns_of_expression(expression: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns of ``schema`` that an expression refers to, by whether it still binds without
-    them."""
+    """Return the columns of ``schema`` that an expression refers to.
+
+    Those are the columns without which it cannot be bound.
+    """
     empty = schema.empty_table()
 
     def binds_without(names: list[str]) -> bool:
@@ -113,5 +115,5 @@ def _value_set(column: Column, keys: tuple[Key, ...]) -> pa.Array:
 
 
 def names_of(node: Node) -> tuple[str, ...]:
-    """The names of the columns that the tree looks at, each once, in order of appearance."""
+    """Return the names of the tree's columns, each once, in order of appearance."""
     return tuple(dict.fromkeys(column.name for column in columns_of(node)))

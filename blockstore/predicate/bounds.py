@@ -1,7 +1,7 @@
 """Statistics of a chunk as bounds for the pruner.
 
-A column that the chunk's schema lacks was added later: it reads as null. One without statistics is
-unknown.
+A column that the chunk's schema lacks was added later and reads as null. A column without
+statistics is unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ def bounds_from_statistics(
     *,
     names: Mapping[str, str | None] | None = None,
 ) -> BoundsOf:
-    """The bounds of every column of a chunk whose own schema is ``schema``.
+    """Return the bounds of every column of a chunk whose own schema is ``schema``.
 
-    ``names`` gives the chunk's name for a column that it knows under another one; None = the chunk
-    lacks it.
+    ``names`` maps a column to its name in the chunk where that differs; None = the chunk lacks it.
     """
 
     memo: dict[str, Bounds] = {}

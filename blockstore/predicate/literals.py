@@ -46,7 +46,7 @@ _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?", re.ASCII)
 
 
 class Kind(StrEnum):
-    """What the values of a column are, to a comparison."""
+    """The kind of a column's values in a comparison."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -73,12 +73,12 @@ class Temporal:
 
 
 Literal = Decimal | str | bool | bytes | Temporal
-"""A literal as it was written, before it meets a column."""
+"""A literal as it was written, before it is compared with a column."""
 
 
 @lru_cache(maxsize=1024)
 def kind_of(type_: pa.DataType) -> Kind:
-    """The kind of a column's type; a dictionary is what its values are."""
+    """Return the kind of a column's type; of a dictionary, that of its values."""
     types = pa.types
     if types.is_dictionary(type_):
         return kind_of(type_.value_type)
@@ -107,14 +107,14 @@ def kind_of(type_: pa.DataType) -> Kind:
 
 
 def unit_ns(type_: pa.DataType) -> int:
-    """Nanoseconds between two neighbours of a date, timestamp or time type."""
+    """Return the nanoseconds between two neighbours of a date, timestamp or time type."""
     return DAY_NS if pa.types.is_date(type_) else _UNIT_NS[type_.unit]
 
 
 def compare(column: Column, op: Op, literal: Literal) -> Node:
-    """The leaf that is true where ``column op literal`` is.
+    """Return the leaf that is true where ``column op literal`` is.
 
-    Raises ValueError: what was expected instead.
+    Raises ValueError, whose text is what was expected.
     """
     kind = kind_of(column.type)
     value = key_of(column.type, literal)
@@ -123,7 +123,7 @@ def compare(column: Column, op: Op, literal: Literal) -> Node:
         if len(value) != width:
             if op in (Op.EQ, Op.NE):
                 return FALSE if op is Op.EQ else IsNull(column, negated=True)
-            raise ValueError(f"{width} bytes, as many as each of its values has")
+            raise ValueError(f"{width} bytes, the width of its values")
     if kind not in _GRIDDED:
         return Compare(column, op, value)
     assert isinstance(value, int | Decimal)
@@ -150,7 +150,7 @@ _GRIDDED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kin
 
 
 def _grid(type_: pa.DataType, kind: Kind) -> tuple[int | Decimal, int | Decimal, int | Decimal]:
-    """(distance of two neighbours, least value, greatest value) of a gridded type."""
+    """Return (distance of two neighbours, least value, greatest value) of a gridded type."""
     if kind is Kind.INTEGER:
         bits = type_.bit_width
         if pa.types.is_signed_integer(type_):
@@ -168,8 +168,10 @@ def _grid(type_: pa.DataType, kind: Kind) -> tuple[int | Decimal, int | Decimal,
 
 
 def one_of(column: Column, values: list[Literal | None], negated: bool) -> Node:
-    """``column [NOT] IN (values)``, with SQL's meaning of null: NOT IN with a null among the values
-    is never true. Raises ValueError: what was expected."""
+    """Return ``column [NOT] IN (values)`` as SQL means it: NOT IN with a null is never true.
+
+    Raises ValueError, whose text is what was expected.
+    """
     if negated and None in values:
         return FALSE
     equal = [compare(column, Op.EQ, value) for value in values if value is not None]
@@ -182,9 +184,9 @@ def one_of(column: Column, values: list[Literal | None], negated: bool) -> Node:
 
 
 def key_of(type_: pa.DataType, literal: Literal) -> Key:
-    """The key of a literal for a column type, not yet on its grid.
+    """Return the key of a literal for a column type, not yet on its grid.
 
-    Raises ValueError: what was expected.
+    Raises ValueError, whose text is what was expected.
     """
     kind = kind_of(type_)
     if kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT):
@@ -211,16 +213,16 @@ def key_of(type_: pa.DataType, literal: Literal) -> Key:
     if kind is Kind.TIME:
         return _time_of_day(literal)
     if kind is Kind.NONE:
-        raise ValueError("a column with an order: only IS NULL can be asked of this type")
+        raise ValueError("a column with an order: this type has only IS NULL")
     raise ValueError("a text in single quotes")
 
 
 def literal_of(value: object) -> Literal | None:
-    """A Python value as a literal; None for None. Raises ValueError for what cannot be compared."""
+    """Return a Python value as a literal; None for None. Raises ValueError for other types."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, str | bytes):
-        # Not the item of a numpy text, which lacks the NULs at its end.
+        # Not numpy's ``item``, which strips NULs at the end of a text.
         return str.__str__(value) if isinstance(value, str) else bytes(value)
     if hasattr(value, "item") and callable(value.item):
         value = value.item()
@@ -242,15 +244,15 @@ def literal_of(value: object) -> Literal | None:
     else:
         raise ValueError("a number, a text, a truth value, bytes, a date, a time or a datetime")
     if number.is_nan():
-        raise ValueError("a number: NaN cannot be compared with")
+        raise ValueError("a number other than NaN")
     return number
 
 
 def moment(text: str, kind: Kind, *, zoned: bool = False) -> Temporal:
-    """A text as a date, a timestamp or a time of day. Raises ValueError: what was expected.
+    """Return a text as a date, a timestamp or a time of day.
 
     A date has no time of day, and only a ``zoned`` timestamp may name a zone: engines differ on the
-    others.
+    others. Raises ValueError, whose text is what was expected.
     """
     if kind is Kind.TIME:
         return Temporal(kind, _time_of_day(text))

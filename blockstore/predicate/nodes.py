@@ -1,8 +1,8 @@
 """A condition on rows, as a tree in negation normal form.
 
 Rules:
-- NOT stands only inside leaves, so that a row is kept exactly if the tree is *true* for it: null
-  and false need not be told apart, and AND and OR are ordinary two-valued logic.
+- NOT occurs only inside leaves, so that a row is kept exactly if the tree is *true* for it: null
+  and false need not be distinguished, and AND and OR are ordinary two-valued logic.
 - A leaf is never true for a null, save ``IsNull``.
 - Floats are ordered as SQL engines do it: NaN equals itself and is greater than everything else.
 - The value in a leaf is a key: a Python value in which the column's values are ordered
@@ -117,7 +117,7 @@ TRUE, FALSE = Always(True), Always(False)
 
 
 def conjunction(*parts: Node) -> Node:
-    """All of the parts, flattened; nothing that cannot change the answer is kept."""
+    """Return the conjunction of the parts, flattened, without parts that change nothing."""
     kept: list[Node] = []
     for part in parts:
         if part == FALSE:
@@ -128,7 +128,7 @@ def conjunction(*parts: Node) -> Node:
 
 
 def disjunction(*parts: Node) -> Node:
-    """Any of the parts, flattened; nothing that cannot change the answer is kept."""
+    """Return the disjunction of the parts, flattened, without parts that change nothing."""
     kept: list[Node] = []
     for part in parts:
         if part == TRUE:
@@ -148,7 +148,7 @@ def columns_of(node: Node) -> Iterator[Column]:
 
 
 def find_column(schema: pa.Schema, name: str) -> Column | None:
-    """The column of this name; upper and lower case are told apart only where the schema needs
+    """Return the column of this name; upper and lower case differ only where the schema needs
     it."""
     names = schema.names
     if name not in names:

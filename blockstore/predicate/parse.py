@@ -1,5 +1,5 @@
-"""The door to conditions: SQL text, a syntax tree, filters or a pyarrow expression in, a
-``Predicate`` out.
+"""Parses conditions: from SQL text, a syntax tree, filters or a pyarrow expression to a
+``Predicate``.
 
 Rules:
 - A condition keeps the rows for which it is true; null and false both drop a row.
@@ -19,16 +19,31 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.format.block import ColumnStats
-from blockstore.predicate import arrow, prune
+from blockstore.predicate import arrow, literals, prune
 from blockstore.predicate.bounds import bounds_from_statistics
-from blockstore.predicate.nodes import TRUE, Node, Op, conjunction
+from blockstore.predicate.literals import Kind, kind_of, one_of
+from blockstore.predicate.nodes import (
+    FALSE,
+    TRUE,
+    Column,
+    IsNull,
+    Node,
+    Op,
+    Prefix,
+    conjunction,
+    find_column,
+)
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
     from sqlglot import exp
 
+_SETS = {"in": False, "not in": True}
+_NULLS = {"is null": False, "is not null": True}
+_PREFIX = "starts with"
+
 Condition: TypeAlias = "str | pc.Expression | Predicate | None"
-"""What a caller may hand in as ``where``."""
+"""What a caller may pass as ``where``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +52,10 @@ class Predicate:
 
     node: Node = TRUE
     extra: pc.Expression | None = None
-    """A pyarrow expression, applied as it is; pruning knows nothing of it."""
+    """A pyarrow expression, applied as it is and not used for pruning."""
     extra_columns: tuple[str, ...] = ()
     exact: bool = True
-    """False: weaker than what was asked, good for pruning only."""
+    """False: weaker than the given condition, for pruning only."""
 
     @property
     def everything(self) -> bool:
@@ -60,30 +75,30 @@ class Predicate:
         return tuple(dict.fromkeys((*arrow.names_of(self.node), *self.extra_columns)))
 
     def may_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
-        """Whether some of the ``rows`` rows that ``stats`` describe could be kept;
+        """Return whether some of the ``rows`` rows that ``stats`` describe could be kept.
 
         ``schema`` is the chunk's own.
         """
         return self.may(bounds_from_statistics(stats, schema, rows))
 
     def must_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
-        """Whether all of the ``rows`` rows that ``stats`` describe are certainly kept."""
+        """Return whether all of the ``rows`` rows that ``stats`` describe are certainly kept."""
         return self.must(bounds_from_statistics(stats, schema, rows))
 
     def may(self, bounds_of: prune.BoundsOf) -> bool:
-        """Whether rows within bounds could be kept."""
+        """Return whether rows within bounds could be kept."""
         return prune.may(self.node, bounds_of)
 
     def must(self, bounds_of: prune.BoundsOf) -> bool:
-        """Whether all rows within bounds are certainly kept."""
+        """Return whether all rows within bounds are certainly kept."""
         return self.extra is None and self.exact and prune.must(self.node, bounds_of)
 
     def hull(self, column: str) -> prune.Hull:
-        """The range of a column that kept rows can have."""
+        """Return the range of a column that kept rows can have."""
         return prune.hull(self.node, column)
 
     def also(self, other: Predicate) -> Predicate:
-        """Both conditions at once."""
+        """Return the conjunction of both conditions."""
         both = [extra for extra in (self.extra, other.extra) if extra is not None]
         return Predicate(
             node=conjunction(self.node, other.node),
@@ -94,8 +109,11 @@ class Predicate:
 
 
 def parse(condition: Condition, schema: pa.Schema) -> Predicate:
-    """The condition over the columns of ``schema``; raises Invalid, with the position, for what
-    lies outside the subset, names no column or does not fit a column's type."""
+    """Return the condition over the columns of ``schema``.
+
+    Raises Invalid, with the position, for what is outside the subset, names a column that does not
+    exist, or does not fit a column's type.
+    """
     if condition is None:
         return Predicate()
     if isinstance(condition, Predicate):
@@ -112,8 +130,7 @@ def parse(condition: Condition, schema: pa.Schema) -> Predicate:
 def parse_weakened(
     condition: str | exp.Expression, schema: pa.Schema, *, qualifiers: Iterable[str] = ()
 ) -> Predicate:
-    """What can be understood of a condition, for pruning: every row that ``condition`` keeps is
-    kept.
+    """Return a weaker condition for pruning: it keeps every row that ``condition`` keeps.
 
     Takes SQL text (DuckDB's dialect) or a sqlglot tree; ``qualifiers`` are the table's name and
     aliases, lower case.
@@ -126,19 +143,54 @@ def parse_weakened(
 
 
 def parse_filters(filters: Iterable[tuple[str, str, Any]], schema: pa.Schema) -> Predicate:
-    """All of ``(column, op, value)`` at once, with Python values: ``=  <>  <  <=  >  >=  in  not in
-    is null is not null  starts with``."""
-    from blockstore.predicate import filters as made
+    """Return the conjunction of ``(column, op, value)`` with Python values.
 
-    return Predicate(node=conjunction(*(made.leaf(schema, *given) for given in filters)))
+    ``op`` is ``=  <>  <  <=  >  >=  in  not in  is null  is not null`` or ``starts with``.
+    """
+    return Predicate(node=conjunction(*(_filter(schema, *given) for given in filters)))
 
 
 def between(column: str, schema: pa.Schema, start: object, end: object) -> Predicate:
-    """``start <= column < end``; None leaves a side open."""
+    """Return ``start <= column < end``; None leaves a side open."""
     bounds = [
         (column, op, value) for op, value in ((Op.GE, start), (Op.LT, end)) if value is not None
     ]
     return parse_filters([(name, str(op), value) for name, op, value in bounds], schema)
+
+
+def _filter(schema: pa.Schema, name: str, op: str, value: Any) -> Node:
+    """Return one condition; raise Invalid with the column, what was found and what is expected."""
+    column = find_column(schema, name)
+    if column is None:
+        raise Invalid(
+            f"a filter names column {name!r}, expected one of {', '.join(schema.names[:20])}"
+        )
+    try:
+        return _leaf(column, op, value)
+    except ValueError as error:
+        raise Invalid(
+            f"column {column.name!r} is {column.type}, found {value!r} in a filter, expected "
+            f"{error}"
+        ) from None
+
+
+def _leaf(column: Column, op: str, value: Any) -> Node:
+    if op in _NULLS:
+        return IsNull(column, _NULLS[op])
+    if op in _SETS:
+        return one_of(column, [literals.literal_of(item) for item in value], _SETS[op])
+    if op == _PREFIX:
+        prefix = literals.literal_of(value)
+        if kind_of(column.type) is not Kind.STRING or not isinstance(prefix, str):
+            raise ValueError("a text, and a text column")
+        return Prefix(column, prefix) if prefix else IsNull(column, negated=True)
+    if op not in list(Op):
+        known = ", ".join([*Op, *_SETS, *_NULLS, _PREFIX])
+        raise Invalid(
+            f"a filter on column {column.name!r} has the operator {op!r}, expected one of {known}"
+        )
+    literal = literals.literal_of(value)
+    return FALSE if literal is None else literals.compare(column, Op(op), literal)
 
 
 def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:
@@ -172,8 +224,8 @@ def _syntax_tree(text: str) -> exp.Expression:
         near = where.get("highlight") or text
         raise Invalid(
             f"cannot read the condition {text!r} at line {where.get('line', 1)}, column "
-            f"{where.get('col', 1)}, "
-            f"near {near!r}: expected SQL such as origin = 'JFK' AND dep_delay > 60"
+            f"{where.get('col', 1)}, near {near!r}: expected SQL such as origin = 'JFK' AND "
+            "dep_delay > 60"
         ) from None
     except (SqlglotError, RecursionError) as error:
         raise Invalid(
@@ -182,12 +234,12 @@ def _syntax_tree(text: str) -> exp.Expression:
         ) from None
     if len(trees) > 1:
         raise Invalid(
-            f"the condition {text[:200]!r} holds {len(trees)} statements, expected one condition: "
-            "join what must hold with AND"
+            f"the condition {text[:200]!r} has {len(trees)} statements, expected one condition: "
+            "join conditions with AND"
         )
     if not trees or trees[0] is None:
         raise Invalid(
-            f"the condition {text[:200]!r} says nothing, expected SQL such as origin = 'JFK', or "
-            "no condition at all"
+            f"the condition {text[:200]!r} is empty, expected SQL such as origin = 'JFK', or no "
+            "condition"
         )
     return trees[0]

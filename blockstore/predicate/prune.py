@@ -2,7 +2,7 @@
 which range.
 
 Rules:
-- ``may`` never answers False for rows among which one matches; ``must`` never answers True unless
+- ``may`` never returns False for rows among which one matches; ``must`` never returns True unless
   all match.
 - A bound that is missing bounds nothing. Cut texts stay bounds: ``low`` at or below, ``high`` at or
   above all values.

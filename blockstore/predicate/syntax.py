@@ -1,7 +1,7 @@
 """Single pieces of SQL syntax trees (sqlglot's): literals, patterns, positions, and the text of a
 piece.
 
-``NotUnderstood`` says that a piece lies outside the subset; it never leaves this package.
+``NotUnderstood`` is raised for a piece outside the subset; it never leaves this package.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from blockstore.predicate import literals
 from blockstore.predicate.literals import Kind, Literal
 
 ALLOWED = (
-    "a condition is made of comparisons of one column with a literal (= <> < <= > >=), IN (...), "
-    "BETWEEN, IS NULL, "
-    "LIKE 'prefix%', AND, OR, NOT and parentheses"
+    "a condition consists of comparisons of one column with a literal (= <> < <= > >=), IN (...), "
+    "BETWEEN, IS NULL, LIKE 'prefix%', AND, OR, NOT and parentheses"
 )
 
 _DECIMAL_DIGITS = 38
@@ -41,7 +40,7 @@ class Dialect(DuckDB):
 
 
 class NotUnderstood(Exception):
-    """A part of a condition lies outside the subset; the message is a sentence for people."""
+    """A part of a condition is outside the subset; the message is a sentence for people."""
 
 
 def refuse(message: str) -> NoReturn:
@@ -49,7 +48,7 @@ def refuse(message: str) -> NoReturn:
 
 
 def literal(tree: exp.Expression) -> Literal | None:
-    """The literal that a syntax tree stands for; None for NULL."""
+    """Return the literal of a syntax tree; None for NULL."""
     if isinstance(tree, exp.Null):
         return None
     if isinstance(tree, exp.Boolean):
@@ -72,7 +71,7 @@ def _bytes(digits: str) -> bytes:
     try:
         return bytes.fromhex(digits)
     except ValueError:
-        refuse(f"found x'{digits[:40]}', expected two hexadecimal digits a byte")
+        refuse(f"found x'{digits[:40]}', expected two hexadecimal digits for each byte")
 
 
 def _number(tree: exp.Literal) -> Decimal:
@@ -99,8 +98,8 @@ def _typed_literal(tree: exp.Cast) -> Literal:
 
 
 def is_double(tree: exp.Literal) -> bool:
-    """Whether engines take the number for a double: it has an exponent, or more digits than a
-    decimal has."""
+    """Return whether engines read the number as a double: it has an exponent, or more digits than a
+    decimal can have."""
     written = str(tree.this).lower()
     return not tree.is_string and (
         "e" in written or sum(map(str.isdigit, written)) > _DECIMAL_DIGITS
@@ -108,7 +107,7 @@ def is_double(tree: exp.Literal) -> bool:
 
 
 def split_pattern(pattern: str, escape: str) -> tuple[str, str]:
-    """(the text before the first wildcard, the wildcards and whatever follows)."""
+    """Return (the text before the first wildcard, the rest)."""
     prefix: list[str] = []
     characters = iter(enumerate(pattern))
     for at, character in characters:
@@ -138,5 +137,5 @@ def text(tree: exp.Expression) -> str:
 
 
 def holds_column(tree: exp.Expression) -> bool:
-    """Whether any column stands in the piece."""
+    """Return whether the piece contains a column."""
     return tree.find(exp.Column) is not None

@@ -1,8 +1,7 @@
 """SQL syntax trees (sqlglot's) turned into conditions.
 
-NOT is pushed down to the leaves on the way, so that a part that is not understood can be taken for
-TRUE wherever it stands: that only ever keeps more rows. Whether it is taken so, or refused, is the
-caller's choice (``weaken``).
+NOT is pushed down to the leaves, so that a part that is not understood can count as TRUE anywhere:
+that can only keep more rows. The caller chooses whether it counts as TRUE (``weaken``) or raises.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _OPS = {exp.EQ: Op.EQ, exp.NEQ: Op.NE, exp.LT: Op.LT, exp.LTE: Op.LE, exp.GT: Op
 _KNOWN_ARGS = frozenset(
     {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 )
-"""The parts of a syntax tree that are looked at; what else is set changes the meaning, so it is not
+"""The parts of a syntax tree that are read; any other part changes the meaning, so it is not
 understood."""
 
 
@@ -57,14 +56,14 @@ class Translator:
 
     schema: pa.Schema
     weaken: bool = False
-    """Take what is not understood for TRUE instead of raising Invalid."""
+    """Count what is not understood as TRUE instead of raising Invalid."""
     qualifiers: frozenset[str] = frozenset()
     """Names by which a column may be qualified: the table's, or its alias."""
     weakened: bool = field(default=False, init=False)
-    """Whether anything was taken for TRUE."""
+    """Whether anything was counted as TRUE."""
 
     def node(self, tree: exp.Expression, negated: bool = False) -> Node:
-        """The condition that a syntax tree, or its negation, stands for."""
+        """Return the condition of a syntax tree, or its negation."""
         if isinstance(tree, exp.Paren):
             return self.node(tree.this, negated)
         if isinstance(tree, exp.Not):
@@ -170,13 +169,13 @@ class Translator:
         if pattern is None:
             return FALSE
         if kind_of(column.type) is not Kind.STRING or not isinstance(pattern, str):
-            refuse(f"LIKE needs a text column and a text, and {column.name!r} is {column.type}")
+            refuse(f"LIKE needs a text column and a text, but {column.name!r} is {column.type}")
         prefix, rest = split_pattern(pattern, escape)
         if rest == "":
             return Compare(column, Op.NE if negated else Op.EQ, prefix)
         if rest != "%":
             refuse(
-                f"LIKE {pattern!r} is no prefix, expected a text with one % at its end, such as "
+                f"LIKE {pattern!r} is not a prefix, expected a text with one % at its end, such as "
                 "'abc%'"
             )
         if not prefix:
@@ -190,7 +189,7 @@ class Translator:
         if len(parts) > 1 and ".".join(parts[:-1]).lower() not in self.qualifiers:
             quoted = ".".join(parts).replace('"', '""')
             refuse(
-                f"found {text(tree)}: fields inside a column cannot be asked for; "
+                f"found {text(tree)}: fields inside a column cannot be selected; "
                 f'if the dot is part of a column\'s name, quote the name: "{quoted}"'
             )
         column = find_column(self.schema, parts[-1])

@@ -1,7 +1,28 @@
-"""A snapshot and a condition -> the chunks that can match, and their rows. Used by tables, the
-reader and Spark.
+"""Scans: from a snapshot and a condition to the chunks that can match, and to their rows.
 
-Its parts are loaded when they are used: who plans need not read.
+The problem: a table has many blocks, written under several schemas and merged at different times.
+A query should read few of them, and three engines (pyarrow here, DuckDB in the reader, Spark) must
+return the same rows.
+
+The mental model: planning and reading are apart. Planning is pure: a ``Snapshot`` (a fixed set of
+blocks) and a condition give a ``ScanPlan``, a list of ``ScanChunk``. Each says everything that an
+engine must apply: columns to rename, widen or fill with nulls, constant labels, rows to leave out
+by their source, and whether the condition is certain to hold. Any engine that applies the plan
+returns the same rows; ``read_plan`` is the reference.
+
+Pruning goes from cheap to expensive and never drops a matching row:
+1. blocks, by time range and labels, then by the ranges of their columns (``candidates.py``,
+   ``sieve.py``);
+2. chunks, by their statistics (``plan.py``);
+3. row groups and pages, by the file's own footer (``groups.py``, ``page_rows.py``).
+
+Example::
+
+    plan = plan_scan(snapshot, columns=["origin"], where="dep_delay > 60")
+    plan.pruned.chunks_by_statistics    # how many chunks were left out
+    rows = read_plan(bucket, plan, world).read_all()
+
+Names are imported at their first use: planning does not load what reading needs.
 """
 
 from __future__ import annotations

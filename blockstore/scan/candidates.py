@@ -2,10 +2,10 @@
 columns.
 
 Rules:
-- A block's rows lie in [min_time, max_time), milliseconds of the time column rounded down. The test
-  is exact: a block goes only if no time in its range can meet the condition.
+- A block's rows are in [min_time, max_time), milliseconds of the time column rounded down. The test
+  is exact: a block is left out only if no time in its range can meet the condition.
 - A stream's labels are constants, so the condition is decided for each stream once.
-- A block's object is made only if the block stays.
+- Only blocks that stay are made into objects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A block to look at, with what the snapshot says of its rows."""
+    """A block that stays, with what the snapshot says of its rows."""
 
     meta: BlockMeta
     sources: frozenset[str] | None = None
@@ -43,7 +43,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The blocks that stay, in the order of their ULIDs, and how many went for which reason."""
+    """The blocks that stay, in the order of their ULIDs, and how many were left out, by reason."""
 
     blocks: tuple[Candidate, ...]
     total: int
@@ -52,11 +52,11 @@ class Candidates:
     excepted: int
     """Blocks all of whose sources the snapshot hides."""
     chunks_by_statistics: int
-    """Chunks of the blocks that went because of what their statistics say."""
+    """Chunks of the blocks that were left out by their statistics."""
 
 
 def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]) -> Candidates:
-    """The blocks that can hold rows for which ``predicate`` is true;
+    """Return the blocks that can hold rows for which ``predicate`` is true.
 
     ``labels`` are the label columns.
     """
@@ -97,15 +97,15 @@ def _listed(
     name = snapshot.definition.time_column
     for block in snapshot.listed:
         meta = block.meta
-        # Another writer's block may be timed by another column, or by its creation: that says
-        # nothing of ours.
+        # A block of another writer may have the times of another column, or of its creation, which
+        # do not bound ours.
         in_time = meta.time_column != name or (meta.min_time <= last and meta.max_time > first)
         if in_time and _may_stream(predicate, meta.labels, labels):
             yield Candidate(meta=meta, sources=block.only_sources)
 
 
 def _time_hull_ms(snapshot: Snapshot, predicate: Predicate) -> tuple[int, int]:
-    """The first and the last millisecond that matching rows can lie in."""
+    """Return the first and the last millisecond that matching rows can have."""
     name = snapshot.definition.time_column
     if name is None:
         return int(_INT64.min), int(_INT64.max)

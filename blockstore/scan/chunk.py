@@ -1,12 +1,12 @@
-"""One chunk to read, and how: everything that an engine must apply to its rows, in neutral words.
+"""One chunk to read, and everything that an engine must apply to its rows, for any engine.
 
 Rules:
 - ``sources`` and ``excepted`` filter the rows by the chunk's own ``_source`` column; a level-1
-  chunk, which has none, is either read whole or not planned at all.
+  chunk, which has none, is either read completely or not planned.
 - Labels are constant text columns, unless the schema has that name.
 - ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` +
   position, the block's version). No other chunk can give them: a merge and a rewrite keep
-  ``_source`` alone, and a listing knows no versions.
+  ``_source`` alone, and a listing has no versions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from blockstore.format.block import ChunkFile
 
 HIDDEN = pa.schema([("_source", pa.string()), ("_row_id", pa.int64()), ("_version", pa.int64())])
-"""The columns that are read only when asked for by name."""
+"""The columns that are read only if the scan names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class ScanChunk:
     """Whether the condition certainly holds for every row."""
 
     def gives(self, name: str) -> bool:
-        """Whether the hidden column is known of every row."""
+        """Return whether the hidden column is known of every row."""
         known = {"_row_id": self.first_row_id, "_version": self.version}
         return name not in known or known[name] is not None
 

@@ -1,9 +1,9 @@
-"""Which columns a scan has, and how each is found in chunks of every schema that the table ever
-had.
+"""The columns of a scan, and where chunks of every schema that the table had store them.
 
-Rules: a column is the same column under every schema that has its field id (its name, where ids are
-missing); the columns of a scan are the table's, then the labels' in the order of their names;
-hidden ones come when asked for.
+Rules:
+- A column is the same under every schema that has its field id (its name, where ids are missing).
+- The columns of a scan are the table's, then the labels in the order of their names; hidden columns
+  only if the scan names them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Columns:
 
     @classmethod
     def of(cls, definition: Definition, labels: Iterable[str]) -> Columns:
-        """The table's columns, and labels that do not bear the name of one of them."""
+        """Return the table's columns, and those labels that have another name than all of them."""
         taken = {name.lower() for name in definition.schema.names}
         return cls(
             table=definition.schema,
@@ -52,7 +52,7 @@ class Columns:
         return pa.schema([*self.visible, *HIDDEN])
 
     def select(self, names: Iterable[str] | None) -> pa.Schema:
-        """The output schema of these columns, in this order; of all visible ones for None.
+        """Return the output schema of these columns, in this order; of all visible ones for None.
 
         Raises Invalid.
         """
@@ -70,8 +70,7 @@ class Columns:
             if found is None:
                 raise Invalid(
                     f"the scan names column {name!r}, which the table does not have; its columns "
-                    "are "
-                    f"{', '.join(map(repr, every.names))}"
+                    f"are {', '.join(map(repr, every.names))}"
                 )
             fields.append(found)
         if not fields:
@@ -92,8 +91,7 @@ def _regardless_of_case(
 
 
 class Schemas:
-    """The schemas of the chunks of one scan, by id: the table's own, and below zero those it does
-    not know."""
+    """The schemas of the chunks of one scan, by id: the table's own, and below zero all others."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
@@ -102,7 +100,7 @@ class Schemas:
         self._names: dict[int, dict[str, str | None]] = {}
 
     def id_of(self, schema_id: int, schema: bytes, block: str) -> int:
-        """The id of a block's schema, given what the index and what its meta.json say of it."""
+        """Return the id of a block's schema, from the index's id and the schema in meta.json."""
         if schema_id in self._definition.schemas:
             return schema_id
         if not schema:
@@ -119,11 +117,11 @@ class Schemas:
         return self._foreign[schema]
 
     def schema(self, id_: int) -> pa.Schema:
-        """The schema of an id that ``id_of`` answered."""
+        """Return the schema of an id that ``id_of`` returned."""
         return self._by_id[id_]
 
     def stored_names(self, id_: int) -> Mapping[str, str | None]:
-        """Under which name chunks of this schema hold each of the table's columns;
+        """Return the name under which chunks of this schema store each of the table's columns.
 
         None = they lack it.
         """
@@ -133,12 +131,12 @@ class Schemas:
         return self._names[id_]
 
     def all(self) -> Mapping[int, pa.Schema]:
-        """All of them, by id."""
+        """Return all schemas, by id."""
         return dict(self._by_id)
 
 
 def reads_of(stored: pa.Schema, table: pa.Schema) -> dict[str, ColumnRead]:
-    """For each column of the table, how it is read out of chunks whose schema is ``stored``."""
+    """Return how each column of the table is read out of chunks whose schema is ``stored``."""
     by_id = {own: field for field in stored if (own := field_id(field)) is not None}
     by_name = {field.name: field for field in stored if field_id(field) is None}
     reads = {}

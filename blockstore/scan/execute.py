@@ -1,7 +1,7 @@
 """Reading a plan with pyarrow: the reference executor, whose rows every other engine must return.
 
 Rules:
-- R11: a chunk that cannot be read fails the scan with the block's name; there are never fewer rows.
+- R11: a chunk that cannot be read fails the scan with the block's name; rows are never missing.
 - Memory is bounded by one window of small chunks, or one row group of a large one.
 - Rows come in the plan's order: by block, chunk and position.
 - Of a chunk that may hold matching rows, row groups whose bounds in the footer exclude them are not
@@ -32,9 +32,9 @@ _WINDOW_CHUNKS = 64
 def read_plan(
     bucket: ReadBucket, plan: ScanPlan, world: World, *, verify: bool = False
 ) -> pa.RecordBatchReader:
-    """The rows of the plan, batch by batch;
+    """Return the rows of the plan, batch by batch.
 
-    ``verify`` compares each chunk's SHA-256, for which it is held whole.
+    ``verify`` compares each chunk's SHA-256, for which the complete chunk is held.
     """
     return pa.RecordBatchReader.from_batches(
         plan.output_schema, _batches(bucket, plan, world, verify)
@@ -44,15 +44,15 @@ def read_plan(
 def read_part(
     bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one of ``parts`` runs of row groups of the plan's only chunk: what several
-    processes share a large one by."""
+    """Yield the rows of one of ``parts`` runs of row groups of the plan's only chunk, so that
+    several processes can share a large one."""
     (chunk,) = plan.chunks
     reader = RowReader(plan)
     stored = reader.stored_columns(chunk)
     if not stored:
         yield from reader.constant_batches(chunk) if part == 0 else ()
         return
-    with _blaming(chunk):
+    with _named(chunk):
         pieces = read_chunk_part(
             bucket,
             chunk.key,
@@ -69,7 +69,7 @@ def read_part(
 
 
 def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
-    """How many rows the plan returns; reads only chunks that metadata cannot answer for."""
+    """Return how many rows the plan has; read only chunks whose metadata does not say."""
     known = sum(chunk.file.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
     unknown = tuple(chunk for chunk in plan.chunks if not chunk.certain or chunk.filtered)
     if not unknown:
@@ -79,8 +79,8 @@ def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
 
 
 def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
-    """How many rows of each chunk the plan returns; reads only chunks that metadata cannot answer
-    for."""
+    """Return how many rows each chunk of the plan has; read only chunks whose metadata does not
+    say."""
     reader = RowReader(replace(plan, output_schema=plan.columns.select(["_source"])))
 
     def count(chunk: ScanChunk) -> int:
@@ -106,7 +106,7 @@ def _batches(
 
 
 def _windows(chunks: tuple[ScanChunk, ...]) -> Iterator[list[ScanChunk]]:
-    """Runs of small chunks to be read side by side; a large chunk stands alone."""
+    """Yield runs of small chunks to be read in parallel, and each large chunk alone."""
     window: list[ScanChunk] = []
     size = 0
     for chunk in chunks:
@@ -132,7 +132,7 @@ def _chunk_batches(
         yield from reader.constant_batches(chunk)
         return
     may = reader.judge_groups(chunk)
-    with _blaming(chunk):
+    with _named(chunk):
         for position, batch in read_chunk_part(
             bucket, chunk.key, chunk.file, stored, may=may, verify=verify
         ):
@@ -142,16 +142,15 @@ def _chunk_batches(
 
 
 @contextmanager
-def _blaming(chunk: ScanChunk) -> Iterator[None]:
+def _named(chunk: ScanChunk) -> Iterator[None]:
     """Name the block of a chunk that cannot be read (R11)."""
     try:
         yield
     except ObjectMissing as error:
         raise ObjectMissing(
             f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a "
-            "newer snapshot, and "
-            "if that names the block too, open the table again, for it may have been put back "
-            "from a copy, and run blockstore verify"
+            "newer snapshot; if that names the block too, open the table again (it may have been "
+            "put back from a copy) and run blockstore verify"
         ) from error
     except Corrupt as error:
         raise Corrupt(f"block {chunk.block} cannot be read: {error}") from error

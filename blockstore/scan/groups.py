@@ -1,8 +1,8 @@
-"""Which row groups of a chunk can hold rows of a scan, by the bounds in the file's own footer.
+"""The row groups of a chunk that can hold rows of a scan, by the bounds in the file's own footer.
 
 Rules:
-- No group is left out that holds a row of the scan: what is not known prunes nothing.
-- Labels and hidden columns are known of the chunk as a whole, and were judged with it.
+- No group is left out that holds a row of the scan: unknown bounds prune nothing.
+- Labels and hidden columns belong to the chunk, and were judged with it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from blockstore.scan.plan import ScanPlan
 
 
 def judge_groups(plan: ScanPlan, chunk: ScanChunk) -> JudgeGroups | None:
-    """What tells of each row group of the chunk's file whether it may hold rows of the plan;
-
-    None if nothing could.
+    """Return a function that judges for each row group of the chunk's file whether it may hold rows
+    of the plan; None if its footer cannot help.
     """
     stored, reads = plan.schemas[chunk.schema_id], plan.reads(chunk.schema_id)
     names = {name: reads[name].stored_as for name in names_of(plan.predicate.node) if name in reads}

@@ -1,6 +1,6 @@
-"""Whether chunks may hold NaN: what whoever prunes by Parquet's own bounds must know.
+"""Whether chunks may hold NaN, for engines that prune by Parquet's own bounds.
 
-NaN never stands in those bounds, and SQL orders it above every number: a reader that takes them for
+Those bounds never include NaN, which SQL orders above every number: an engine that takes them for
 the bounds of all values leaves out rows that match.
 """
 
@@ -15,8 +15,10 @@ from blockstore.scan.chunk import ScanChunk
 
 
 def may_hold_nan(chunks: Iterable[ScanChunk], field: pa.Field) -> bool:
-    """Whether a stored column of chunks of one schema may hold NaN: their statistics count them,
-    but not inside a value."""
+    """Return whether a stored column of chunks of one schema may hold NaN.
+
+    Statistics count the NaNs of a column, but not those inside nested values.
+    """
     if not pt.is_floating(field.type):
         return _holds_float(field.type)
     counted = (chunk.file.columns.get(field.name) for chunk in chunks)

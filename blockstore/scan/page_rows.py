@@ -1,9 +1,9 @@
-"""Which rows of a chunk can match, by the bounds of its pages in the file's own page index.
+"""The rows of a chunk that can match, by the bounds of its pages in the file's own page index.
 
 Rules:
-- No row of the scan lies outside: what is not known leaves nothing out.
-- Coarser than the judgment of a chunk (``plan.py``): of a condition it knows the range of each
-  column's values alone.
+- No row of the scan is left out: unknown bounds prune nothing.
+- Coarser than the judgment of a chunk (``plan.py``): it uses only the range of each column's values
+  in the condition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MOST_PAGES = 4_096
 _MOST_CHARACTERS = 65_536
-"""Of all bounds that are texts: they are kept, and long texts are seldom sorted by."""
+"""Limit for all text bounds together: they are kept, and tables are rarely sorted by long texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,7 @@ class PagedColumn:
     """The rows before each page, and at last all rows."""
 
     def rows(self, hull: Hull) -> range:
-        """From the first row of the first page that meets a condition's range to the last row of
-        the last."""
+        """Return the rows from the first to the last page that meets a condition's range."""
         meeting = np.flatnonzero(self.ranges.meet(hull))
         if not len(meeting):
             return range(0)
@@ -51,14 +50,12 @@ class PagedColumn:
 
 
 PagesOf = Callable[[ScanChunk, pa.Field], PagedColumn | None]
-"""The pages of a column that the chunk stores as this field;
-
-None if the file does not tell them.
+"""The pages of a column that the chunk stores as this field; None if the file does not say.
 """
 
 
 def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
-    """A range of the chunk's rows outside of which none is a row of the plan."""
+    """Return a range of the chunk's rows that includes every row of the plan."""
     rows = range(chunk.file.rows)
     if chunk.certain:
         return rows
@@ -79,7 +76,7 @@ def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
 def read_pages(
     parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
 ) -> PagedColumn | None:
-    """The pages of a column, if the file tells them and they are not too many;
+    """The pages of a column, if the file has them and they are not too many;
 
     ``file`` is what ``parquet`` reads.
     """

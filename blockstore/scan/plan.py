@@ -1,13 +1,12 @@
-"""A snapshot and a condition, turned into the chunks that can hold matching rows. Pure: no byte is
-read.
+"""Plans: the chunks of a snapshot that can hold rows for which a condition is true. Pure: no byte
+is read.
 
 Rules:
-- No chunk is left out that holds a row of the scan: what is not known prunes nothing.
-- Pruning goes from cheap to dear: blocks by time range, labels and the ranges of their columns
-  (``candidates.py``), then the chunks of those that stay by their statistics.
-- Chunks come in the order of (block, position in ``files``); the positions of rows count over them.
-- A hidden column is asked only of chunks that can give it; where another one stays, there is no
-  plan.
+- No chunk is left out that holds a row of the scan: unknown statistics prune nothing.
+- Pruning goes from cheap to expensive: blocks by time range, labels and the ranges of their columns
+  (``candidates.py``), then the remaining blocks' chunks by their statistics.
+- Chunks are in the order of (block, position in ``files``); the positions of rows count over them.
+- A plan with a hidden column needs chunks that all have it; otherwise planning raises Invalid.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ milliseconds as int."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """How much a plan leaves out, and why."""
+    """What a plan leaves out, by reason."""
 
     blocks: int
     """All blocks of the snapshot."""
@@ -64,7 +63,7 @@ class ScanPlan:
 
     @property
     def rows(self) -> int:
-        """The rows of all planned chunks: the most that the scan can return."""
+        """The rows of all planned chunks: an upper bound of the scan's rows."""
         return sum(chunk.file.rows for chunk in self.chunks)
 
     @property
@@ -78,21 +77,19 @@ class ScanPlan:
         return tuple(dict.fromkeys((*self.output_schema.names, *self.predicate.columns)))
 
     def reads(self, schema_id: int) -> Mapping[str, ColumnRead]:
-        """How each column of the table is read out of chunks of this schema: null-filled, widened,
-        renamed."""
+        """Return how each column of the table is read out of chunks of this schema."""
         return self._reads[schema_id]
 
     def groups(self) -> tuple[ScanGroup, ...]:
-        """The chunks by identical treatment, in the order of their first chunks: one
-        ``read_parquet`` each."""
+        """Return the chunks grouped by identical treatment: each group is one ``read_parquet``."""
         groups: dict[object, list[ScanChunk]] = {}
         for chunk in self.chunks:
             groups.setdefault(self._treatment(chunk), []).append(chunk)
         return tuple(ScanGroup(chunks=tuple(chunks)) for chunks in groups.values())
 
     def _treatment(self, chunk: ScanChunk) -> object:
-        """What must be equal for two chunks to be read alike; what tells rows of blocks apart only
-        where read."""
+        """Return what must be equal for two chunks to be read alike; hidden columns count only if
+        they are read."""
         needed = self.needed
         return (
             chunk.schema_id,
@@ -117,10 +114,18 @@ def plan_scan(
     time_range: TimeRange | None = None,
     labels: Iterable[str] = (),
 ) -> ScanPlan:
-    """The plan that reads ``columns`` (all visible ones for None) of the rows for which ``where``
-    is true and whose time lies in ``time_range``; ``labels`` may be named though no stream has them
-    yet. Raises Invalid for a column or a condition that the table cannot answer, or that some chunk
-    cannot."""
+    """Return the plan of a scan.
+
+    Args:
+        snapshot: The blocks to read.
+        columns: Names of the columns to return; None = all visible ones.
+        where: The condition that rows must meet.
+        time_range: The range of the time column that rows must be in.
+        labels: Labels that may be named although no stream has them yet.
+
+    Raises:
+        Invalid: The table, or some chunk, does not have a column, or a condition does not fit.
+    """
     known = snapshot.label_names.union(labels)
     offered = (
         snapshot.columns
@@ -156,10 +161,10 @@ def plan_scan(
 
 
 def check_given(chunks: Iterable[ScanChunk], names: Iterable[str]) -> None:
-    """Raise Invalid if one of the chunks cannot give one of these hidden columns."""
-    asked = list(names)
-    for chunk in chunks if asked else ():
-        name = next((name for name in asked if not chunk.gives(name)), None)
+    """Raise Invalid if one of the chunks does not have one of these hidden columns."""
+    wanted = list(names)
+    for chunk in chunks if wanted else ():
+        name = next((name for name in wanted if not chunk.gives(name)), None)
         if name is not None:
             why = (
                 "only a listing shows it"
@@ -167,9 +172,9 @@ def check_given(chunks: Iterable[ScanChunk], names: Iterable[str]) -> None:
                 else "it is a merge or a rewrite"
             )
             raise Invalid(
-                f"block {chunk.block} cannot give {name}, since {why}, and only blocks that the "
-                "index names and that are as they "
-                f"were written can: leave {name} out, or ask for rows of such blocks only"
+                f"block {chunk.block} does not have {name}, since {why}: only blocks that the "
+                "index names and that no merge or rewrite has changed have it; leave "
+                f"{name} out, or select rows of such blocks only"
             )
 
 
@@ -189,7 +194,7 @@ class _Judge:
         """The chunks of all blocks so far."""
 
     def chunks(self, block: Candidate) -> Iterator[ScanChunk]:
-        """The chunks of a block that may hold matching rows."""
+        """Yield the chunks of a block that may hold matching rows."""
         meta = block.meta
         schema_id = self._schemas.id_of(meta.schema_id, meta.schema, meta.ulid)
         labels = {name: meta.labels.get(name) for name in self._columns.labels}
@@ -263,8 +268,7 @@ def _time_condition(snapshot: Snapshot, time_range: TimeRange) -> Predicate:
     name = snapshot.definition.time_column
     if name is None:
         raise Invalid(
-            "the scan asks for a time range, but the table has no time column: use a condition "
-            "instead"
+            "the scan has a time range, but the table has no time column: use a condition instead"
         )
     start, end = (
         Temporal(Kind.TIMESTAMP, time * 1_000_000) if isinstance(time, int) else time

@@ -32,7 +32,7 @@ _HELD: dict[Kind, tuple[type, object]] = {
     Kind.FLOAT: (np.float64, 0.0),
     Kind.STRING: (np.object_, ""),
 }
-"""How the keys of a column are held, and what stands where a bound is unknown."""
+"""How the keys of a column are held, and the placeholders of unknown bounds."""
 
 
 def can_hold(kind: Kind) -> bool:

@@ -101,7 +101,7 @@ class RowReader:
             )
         if name == "_version":
             return _constant(chunk.version, pa.int64(), count)
-        assert chunk.first_row_id is not None, "a plan asks for _row_id only where it is known"
+        assert chunk.first_row_id is not None, "a plan reads _row_id only where it is known"
         first = chunk.first_row_id + position
         return pa.array(range(first, first + count), pa.int64())
 

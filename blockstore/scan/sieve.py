@@ -1,14 +1,13 @@
-"""Which blocks can hold matching rows by the statistics of their chunks, told for all blocks of an
-index at once.
+"""The blocks that can hold matching rows by the statistics of their chunks, judged all at once.
 
 Rules:
-- What is made of the statistics is kept with the blocks, a column at a time: the first condition on
-  a column reads the metas of the blocks that time and labels leave, later ones compare two arrays.
-  So blocks that cannot match cost next to nothing, however many they are.
-- Coarser than the judgment of a chunk (``plan.py``), never finer: of a condition it knows the range
-  of each column's values alone, and of a block the range over its chunks. What is not known, or not
-  sound, stays and is judged there.
-- The time column is not looked at: the blocks' own time ranges have been compared by then.
+- The ranges of a column are kept with the blocks: the first condition on a column reads the metas
+  of the blocks that time and labels leave, later ones compare two arrays. So blocks that cannot
+  match cost almost nothing, however many there are.
+- Coarser than the judgment of a chunk (``plan.py``), never finer: it uses only the range of each
+  column's values in the condition, and the range over all chunks of a block. A block with unknown
+  or inconsistent ranges stays and is judged there.
+- The time column is skipped: the blocks' own time ranges were compared before.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from blockstore.scan.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sieved:
-    """What a sieve has done."""
+    """The result of a sieve."""
 
     may: Mask
     """The blocks that can hold matching rows."""
     chunks: int
-    """How many chunks those have that went."""
+    """The number of chunks of the blocks that were left out."""
 
 
 def sieve(snapshot: Snapshot, predicate: Predicate, wanted: Mask) -> Sieved:
-    """What the statistics leave of the ``wanted`` blocks of ``snapshot.blocks.table()``."""
+    """Return what the statistics leave of the ``wanted`` blocks of ``snapshot.blocks.table()``."""
     definition = snapshot.definition
     may, chunks = wanted, 0
     for name in predicate.columns:
@@ -55,19 +54,19 @@ def sieve(snapshot: Snapshot, predicate: Predicate, wanted: Mask) -> Sieved:
         kind = kind_of(column.type)
         if can_hold(kind):
             make = _Maker(definition, column, kind)
-            asked = np.flatnonzero(may)
+            judged = np.flatnonzero(may)
             *held, count = (
-                array[asked] for array in snapshot.blocks.derived(name, definition, make, may)
+                array[judged] for array in snapshot.blocks.derived(name, definition, make, may)
             )
             left = Ranges(*held).meet(hull)
             chunks += int(count[~left].sum())
             may = np.zeros_like(may)
-            may[asked[left]] = True
+            may[judged[left]] = True
     return Sieved(may=may, chunks=chunks)
 
 
 class _Maker:
-    """Makes the ranges of one column, a place a block, and the number of its chunks."""
+    """Makes arrays, by block: the range of one column, and the number of the block's chunks."""
 
     def __init__(self, definition: Definition, column: Column, kind: Kind) -> None:
         self._definition = definition
@@ -80,7 +79,7 @@ class _Maker:
         return (*ranges, np.array([len(block.meta.chunks) for block in blocks], dtype=np.int64))
 
     def _range(self, meta: BlockMeta, schemas: Schemas) -> Range:
-        """The range of the column over all chunks; None = unknown."""
+        """Return the range of the column over all chunks; None = unknown."""
         try:
             id_ = schemas.id_of(meta.schema_id, meta.schema, meta.ulid)
             schema, names = schemas.schema(id_), schemas.stored_names(id_)

@@ -1,7 +1,7 @@
 """A snapshot: an immutable set of blocks that together hold every visible write exactly once.
 
 It is a value: two processes with the same snapshot read the same rows, whatever happens to the
-table meanwhile, until ``delete_delay`` after a newer one has replaced it.
+table, until ``delete_delay`` after a newer version has replaced it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from blockstore.lifecycle.list_path import Listed
 
 _FEW = 64
-"""To look at so many blocks one by one takes less than to load Arrow's functions."""
+"""Reading this many blocks one by one is faster than loading Arrow's functions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +41,11 @@ class Snapshot:
     malformed: Mapping[str, str] = field(default_factory=dict)
     """Blocks that were left out and may hold rows that no other block holds: ULID to the damage."""
     labels: frozenset[str] = frozenset()
-    """Labels that the table has, whatever its blocks bear."""
+    """Labels that the table has, whichever labels its blocks have."""
 
     @classmethod
     def of(cls, state: State, listed: Listed | None = None) -> Snapshot:
-        """The snapshot of a state, with what the list path adds to it."""
+        """Return the snapshot of a state, with what the list path adds to it."""
         return cls(
             definition=state.definition,
             version=state.version,
@@ -58,7 +58,7 @@ class Snapshot:
 
     @classmethod
     def of_listing(cls, definition: Definition, listed: Listed) -> Snapshot:
-        """The snapshot of a table without an index."""
+        """Return the snapshot of a table without an index."""
         from blockstore.lifecycle.schemas import renumbered
 
         return cls(
@@ -74,14 +74,14 @@ class Snapshot:
 
     @cached_property
     def label_names(self) -> frozenset[str]:
-        """Every label that the table was made with or that some stream bears."""
+        """Every label that the table was made with or that some stream has."""
         streams = self.blocks.table()["stream"]
         if len(streams) > _FEW:
             import pyarrow.compute as pc
 
             streams = pc.unique(streams)
-        borne = {name for stream in set(streams.to_pylist()) for name in labels_of(stream)}
-        return self.labels.union(borne, *(block.meta.labels for block in self.listed))
+        found = {name for stream in set(streams.to_pylist()) for name in labels_of(stream)}
+        return self.labels.union(found, *(block.meta.labels for block in self.listed))
 
     @cached_property
     def columns(self) -> Columns:
@@ -89,28 +89,28 @@ class Snapshot:
         return Columns.of(self.definition, self.label_names)
 
     def prepare(self) -> None:
-        """Make now what the first plan over the snapshot would have to make: its columns, and the
-        objects of as many blocks as are kept. For whoever has time before somebody asks. Raises
-        Corrupt if a stored block cannot be read."""
+        """Prepare the first plan over the snapshot: make its columns, and the objects of its blocks
+        if they are few enough to be kept.
+
+        For callers that have time before the first query. Raises Corrupt if a stored block cannot
+        be read.
+        """
         _ = self.columns
         if len(self.blocks) <= KEPT:
             self.blocks.take(range(len(self.blocks)))
 
     def live(self) -> Iterator[LiveBlock]:
-        """The blocks that the index names, each made into an object: for people, not for plans."""
+        """Yield the blocks that the index names as objects: for output, not for plans."""
         return iter(self.blocks)
 
     def count(self) -> int | None:
-        """The rows of the snapshot by metadata alone;
-
-        None where the rows of some block must be looked at.
-        """
+        """Return the number of rows by metadata; None if the rows of some block must be read."""
         if any(block.only_sources is not None and block.meta.level > 1 for block in self.listed):
             return None
-        whole = (
+        visible = (
             visible_rows(self.blocks) if len(self.blocks) <= _FEW else _visible_rows(self.blocks)
         )
-        return None if whole is None else whole + sum(block.meta.rows for block in self.listed)
+        return None if visible is None else visible + sum(block.meta.rows for block in self.listed)
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +121,7 @@ def labels_of(stream: str) -> Mapping[str, str]:
 
 
 def _visible_rows(blocks: Blocks) -> int | None:
-    """The same as ``visible_rows``, by columns: no block is made into an object."""
+    """Return the same as ``visible_rows``, by columns: no block is made into an object."""
     import pyarrow.compute as pc
 
     frame = blocks.table()

@@ -1,13 +1,19 @@
-"""What a user reads: a snapshot with the bucket that it was read from, and scans over it.
+"""Snapshots and scans for users: a snapshot with its bucket, and the scans over it.
 
-A ``TableSnapshot`` never changes: it answers the same rows however often it is asked, while the
-table goes on. Rows are read when a scan is turned into something (``to_reader``, ``to_table``, …),
-in the order of blocks and chunks.
+A ``TableSnapshot`` never changes: it returns the same rows at every call, whatever happens to the
+table. Rows are read when a scan is converted (``to_reader``, ``to_table``, …), in the order of
+blocks and chunks.
+
+Rules for a snapshot that is read after its version was collected:
+- A missing object is damage as long as the version can still be opened, above the boundary or by a
+  tag. Otherwise its blocks may be removed, and reading them raises ``VersionExpired``.
+- The index is read only once an object is missing. If that fails, the object's error is raised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,11 +21,17 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket import ReadBucket
-from blockstore.errors import Corrupt, MissingExtra
+from blockstore.errors import (
+    BlockstoreError,
+    Corrupt,
+    MissingExtra,
+    ObjectMissing,
+    VersionExpired,
+)
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
+from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
-from blockstore.scan.expiring import batches_or_expired, or_expired
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -60,11 +72,10 @@ class TableSnapshot:
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Malformed blocks that a listing shows and that may hold rows which no other block holds:
-        ULID to damage.
+        """Malformed blocks that may hold rows which no other block holds: ULID to damage.
 
-        Their rows are not read; a ``strict`` snapshot fails instead. Empty for a snapshot by the
-        index.
+        Their rows are not read; a ``strict`` snapshot fails instead. Empty unless a listing shows
+        blocks.
         """
         return self.snapshot.malformed
 
@@ -75,27 +86,26 @@ class TableSnapshot:
             others = f" (and {len(self.left_out) - 1} more)" if len(self.left_out) > 1 else ""
             raise Corrupt(
                 f"block {ulid} of {self.bucket.url}{others} is malformed and may hold rows that "
-                "no other block holds: "
-                f"{damage}; restore it from a copy, or take the snapshot without strict"
+                f"no other block holds: {damage}; restore it from a copy, or take the snapshot "
+                "without strict"
             )
 
     def count(self) -> int:
-        """The number of rows; from metadata alone wherever no row is hidden."""
+        """Return the number of rows; from metadata alone unless rows are hidden."""
         counted = self.snapshot.count()
         if counted is not None:
             return counted
         from blockstore.scan.execute import count_rows
 
-        with or_expired(self.bucket, self.world, self.version):
+        with _or_expired(self.bucket, self.world, self.version):
             return count_rows(self.bucket, self.scan().plan, self.world)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
-        """The rows that meet ``where`` (a stated subset of SQL conditions, or a pyarrow
-        expression).
+        """Return a scan of the rows that meet ``where``.
 
-        ``columns`` picks columns, also the hidden ones (``_source``, ``_row_id``, ``_version``),
-        which are not read otherwise. Chunks that cannot match are left out before a byte of data is
-        read.
+        ``where`` is SQL (the documented subset of conditions) or a pyarrow expression. ``columns``
+        selects columns, also the hidden ones (``_source``, ``_row_id``, ``_version``), which are
+        not read otherwise. Chunks that cannot match are skipped before any data is read.
         """
         names = columns if columns is None or isinstance(columns, str) else list(columns)
         return Scan(
@@ -105,7 +115,7 @@ class TableSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """Rows to be read; nothing is read before one of the ``to_…`` methods."""
+    """Rows to be read; nothing is read before one of the ``to_…`` methods is called."""
 
     bucket: ReadBucket
     world: World
@@ -115,30 +125,33 @@ class Scan:
 
     @cached_property
     def plan(self) -> ScanPlan:
-        """The chunks that can match, and what was left out.
+        """The chunks that can match, and counts of what was left out.
 
         Raises Invalid for unknown columns and conditions.
         """
         return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The rows as a stream of record batches, in bounded memory. Raises VersionExpired where
-        the version was collected before all were read, ObjectMissing or Corrupt for damage."""
+        """Return the rows as a stream of record batches, in bounded memory.
+
+        Reading raises VersionExpired if the version was collected before all rows were read,
+        ObjectMissing or Corrupt for damage.
+        """
         from blockstore.scan.execute import read_plan
 
         rows = read_plan(self.bucket, self.plan, self.world)
-        return batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
+        return _batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:
-        """The rows as a pyarrow Table."""
+        """Return the rows as a pyarrow Table."""
         return self.to_reader().read_all()
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame."""
         return _needs("pandas", "spark", self.to_table().to_pandas)
 
     def to_polars(self) -> Any:
-        """The rows as a polars DataFrame."""
+        """Return the rows as a polars DataFrame."""
 
         def convert() -> Any:
             import polars as pl
@@ -148,7 +161,7 @@ class Scan:
         return _needs("polars", None, convert)
 
     def to_duckdb(self) -> Any:
-        """The rows as a DuckDB relation on a connection of its own."""
+        """Return the rows as a DuckDB relation on a connection of its own."""
 
         def convert() -> Any:
             import duckdb
@@ -158,11 +171,48 @@ class Scan:
         return _needs("duckdb", "reader", convert)
 
 
+@contextmanager
+def _or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterator[None]:
+    """Raise VersionExpired for an object that is missing because the version was collected
+    meanwhile."""
+    try:
+        yield
+    except ObjectMissing as error:
+        expired = None if version is None else _expired(bucket, world, version)
+        if expired is None:
+            raise
+        raise VersionExpired(
+            f"the snapshot is too old, its files are being removed: {expired}"
+        ) from error
+
+
+def _batches_or_expired(
+    rows: pa.RecordBatchReader, bucket: ReadBucket, world: World, version: int | None
+) -> pa.RecordBatchReader:
+    """Return the same rows, with the errors of ``_or_expired``."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with _or_expired(bucket, world, version):
+            yield from rows
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+
+def _expired(bucket: ReadBucket, world: World, version: int) -> VersionExpired | None:
+    try:
+        Log(bucket, world).at(version)
+    except VersionExpired as error:
+        return error
+    except BlockstoreError:
+        return None
+    return None
+
+
 def _needs(package: str, extra: str | None, convert: Any) -> Any:
     try:
         return convert()
     except ModuleNotFoundError as error:
         command = f"pip install 'blocklake[{extra}]'" if extra else f"pip install {package}"
         raise MissingExtra(
-            f"{package} is not installed, and this answer needs it: {command}"
+            f"{package} is not installed, and the result needs it: run {command}"
         ) from error

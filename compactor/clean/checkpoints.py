@@ -1,4 +1,5 @@
-"""Missing checkpoints: a committer writes one after every 64th entry, and may die or fail before it.
+"""Missing checkpoints: a committer writes one after every 64th entry, and may die or fail before
+it.
 
 Without them a cold read of a table costs one request per entry. Any process may write one from a
 checked state; the compactor does so from time to time.

@@ -1,5 +1,5 @@
-"""The report of a cleaning pass: what it published, marked, withdrew and removed, and why it left the
-rest.
+"""The report of a cleaning pass: what it published, marked, withdrew and removed, and why it left
+the rest.
 """
 
 from __future__ import annotations

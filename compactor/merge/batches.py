@@ -1,12 +1,10 @@
-"""The rows of an open Parquet file in batches that are as large as is wanted, however wide the rows
-become.
+"""The rows of an open Parquet file in batches of the wanted size, however wide the rows become.
 
 Rules:
-- How many rows the next batch has is decided before it is read, from what the file weighs at that
-  place (``weight.py``) and from what the batch before it turned out to weigh.
-- A batch that is much too large all the same is handed on in pieces, so that what is made of it is
-  not.
-- Where the weight is not sure, batches begin small and grow, to a limit: a leap in width costs one
+- The number of rows of the next batch is decided before it is read, from what the file weighs at
+  that place (``weight.py``) and from the weight of the batch before.
+- A batch that is still much too large is passed on in pieces, so that what is made of it is not.
+- Where the weight is not sure, batches start small and grow, to a limit: a jump in width costs one
   of them.
 """
 
@@ -35,13 +33,13 @@ def batches(
     """The rows of ``groups``, in tables of about half of ``goal_bytes``, so that a buffer can be
     kept nearly full.
 
-    Texts of ``coded``, which come as numbers of a dictionary, count as the texts that ``weight``
-    knows of.
+    Columns of ``coded``, which are read as numbers of a dictionary, count as the texts in
+    ``weight``.
     """
     half = goal_bytes / 2
     most = _MOST_ROWS if weight.sure else _FIRST_ROWS
-    # Weighing costs as much as planning does: where every page is light, no batch can be much
-    # heavier than was planned.
+    # Weighing costs as much as planning. If every page is light, no batch can be much heavier than
+    # planned.
     weighed = not weight.sure or weight.page_bytes > goal_bytes
     row, before, wider = 0, 0.0, 1.0
     reading = parquet.iter_batches(
@@ -53,8 +51,8 @@ def batches(
         before = weight.before(row)
         wider = max(1.0, wider / _GROWTH, size / max(1.0, before - planned))
         most = most if weight.sure else min(_UNSURE_ROWS, _GROWTH * most)
-        # The reader asks for its batch size anew for every batch; a new reader would decode all
-        # rows so far again.
+        # The reader reads its batch size for every batch. A new reader would decode all rows so far
+        # again.
         parquet.reader.set_batch_size(_between(weight.row_at(before + half / wider) - row, most))
         yield from _pieces(pa.Table.from_batches([batch]), size, goal_bytes)
 

@@ -1,8 +1,8 @@
-"""The merge of a table without a sort key: run after run, in their places' order.
+"""The merge of a table without a sort key: one run after the other, in the order of their places.
 
-The same shape as ``KWay``, so that ``pump`` drives both. Small runs are read side by side, as many
-as one buffer holds; a large one alone, piece by piece. A run behind the first buffers little more
-than it was taken for.
+It has the same shape as ``KWay``, so that ``pump`` drives both. Small runs are read in parallel, as
+many as one buffer holds; a large one alone, piece by piece. A run behind the first buffers little
+more than its guessed size.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from blockstore.compactor.merge.kway import Piece
 from blockstore.compactor.merge.run import Run
 
 _AHEAD = 2
-"""What a run behind the first may buffer, as a multiple of what it was taken for."""
+"""What a run behind the first may buffer, as a multiple of its guessed size."""
 
 
 class Chain:
-    """``fills`` and ``cut`` in turn, until ``cut`` answers None."""
+    """``fills`` and ``cut`` in turn, until ``cut`` returns None."""
 
     def __init__(self, runs: Sequence[Run], buffer_bytes: int) -> None:
         self._goal = buffer_bytes
@@ -29,7 +29,7 @@ class Chain:
         self._links: list[_Link] = []
 
     def fills(self) -> list[Callable[[], None]]:
-        """The reads to be done before the next cut."""
+        """The reads to do before the next cut."""
         bytes_ahead = sum(link.run.bytes for link in self._links)
         while self._waiting and (
             not self._links or bytes_ahead + self._waiting[0][1].bytes <= self._goal
@@ -43,7 +43,7 @@ class Chain:
         ]
 
     def cut(self) -> list[Piece] | None:
-        """What may be emitted: everything up to the end of the first run that has more to give."""
+        """What may be emitted: everything up to the buffered end of the first unfinished run."""
         if not self._links and not self._waiting:
             return None
         pieces: list[Piece] = []

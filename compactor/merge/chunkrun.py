@@ -1,19 +1,19 @@
-"""A chunk of an input block as a run: checked, filtered and brought to the result's schema.
+"""A chunk of an input block as a run: checked, filtered and converted to the result's schema.
 
 Rules:
-- Rows come in the table's schema of now (``adapt``: by field id, widened, null where the chunk is
+- Rows have the table's current schema (``adapt``: by field id, widened, null where the chunk is
   older), followed by ``_source`` as a number: the place of the row's source among all sources of
-  the merge. Numbers cost nothing to gather and to concatenate; ``result.py`` turns them back into
+  the merge. Numbers are cheap to gather and to concatenate; ``result.py`` turns them back into
   names.
 - In a block of level 1 the source is implied; in any other it is read.
-- Rows of excepted sources are dropped, and counted; so every row read is either handed on or
+- Rows of excepted sources are dropped, and counted; so every row read is either passed on or
   dropped.
-- The chunk's declared number of rows is what it holds, or the merge ends with DamagedInput.
-- A chunk that is small in memory is read at once; a larger one in batches, by a reader that finds
-  room (``shared.py``). One that finds none is read once, put on the work disk in small batches, and
-  read from there.
-- Where the machine fails to read (no memory, a failing disk, no more open files), its error is
-  raised as it is: it says nothing about the block.
+- The chunk holds its declared number of rows, or the merge ends with DamagedInput.
+- A chunk that is small in memory is read at once; a larger one in batches, by a reader that needs
+  free memory (``shared.py``). If there is none, the chunk is read once, put on the work disk in
+  small batches, and read from there.
+- If the machine fails to read (no memory, a failing disk, too many open files), its error is raised
+  as it is: it says nothing about the block.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _WHOLE_BYTES = 256 << 10
 in batches."""
 
 _GUESS = 2
-"""Many chunks are open that were guessed to be small: one that is larger than so many guesses is
-not read at once."""
+"""Many chunks are open because they were guessed to be small: a chunk larger than this multiple of
+its guess is not read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,27 +58,27 @@ class ChunkSpec:
     ulid: str
     file: ChunkFile
     source: int | None
-    """The number of the implied source, or None where the chunk has a column of sources."""
+    """The number of the implied source; None if the chunk has a column of sources."""
     excepted: frozenset[int] = frozenset()
     floor: KeyPart | None = None
     ceiling: KeyPart | None = None
     within: KeyRange | None = None
     """The only rows that are read, or None for all."""
     in_order: bool = True
-    """Whether its block says that its rows are in the merge's order."""
+    """Whether its block declares that its rows are in the merge's order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A chunk that was checked and whose footer was read."""
+    """A chunk that was checked, with its footer read."""
 
     parquet: pq.ParquetFile
     groups: tuple[int, ...]
     """The row groups to be read: those that can hold rows of the range, or all."""
     bytes: int
-    """What their rows take."""
+    """The memory of their rows."""
     weight: Weight | None
-    """How, where the footer alone does not tell their bytes."""
+    """The weight of their rows, if the footer alone does not show it."""
 
     @property
     def sure(self) -> bool:
@@ -112,23 +112,25 @@ class ChunkRun:
 
     @property
     def bytes(self) -> int:
-        """About how much memory all its rows take: guessed until it is open."""
+        """About how much memory all its rows take; a guess until it is open."""
         return self._shared.guess(self.spec.file) if self._bytes is None else self._bytes
 
     @property
     def exhausted(self) -> bool:
-        """Whether every row was read; the declared number of rows was compared with the file's when
-        it was opened."""
+        """Whether every row was read; opening it has compared the declared number of rows with the
+        file's."""
         return self._looked_at == self.spec.file.rows
 
     def with_small_dictionaries(self) -> list[str]:
-        """The columns of texts that may be read as numbers; of a chunk that is open, before
-        anything is read. Raises DamagedInput."""
+        """The text columns that may be read as numbers. Call it on an open chunk, before reading.
+
+        Raises DamagedInput.
+        """
         assert self._opened is not None
         return self._with_small_dictionaries(self._opened, None)
 
     def open(self) -> None:
-        """Check the chunk and see what it weighs, before anything is read. Raises DamagedInput."""
+        """Check the chunk and weigh it, before anything is read. Raises DamagedInput."""
         if self._bytes is None:
             self._opened = self._open()
             self._bytes = self._opened.bytes
@@ -157,7 +159,7 @@ class ChunkRun:
             self._packed = None
 
     def _end_reading(self) -> None:
-        """Give back the file, and the room of its reader."""
+        """Release the file and the memory of its reader."""
         if self._staged is not None:
             self._staged.close()
             self._staged = None
@@ -175,17 +177,16 @@ class ChunkRun:
         if metadata.num_rows != self.spec.file.rows:
             raise DamagedInput(
                 self.spec.ulid,
-                f"chunk {self.spec.file.path} of block {self.spec.ulid} holds "
-                f"{metadata.num_rows:,} rows, but its "
-                f"meta.json says {self.spec.file.rows:,}: restore it from a copy",
+                f"chunk {self.spec.file.path} of block {self.spec.ulid} has "
+                f"{metadata.num_rows:,} rows, but its meta.json says {self.spec.file.rows:,}: "
+                "restore it from a copy",
             )
         if (SOURCE in schema.names) != (self.spec.source is None):
             raise DamagedInput(
                 self.spec.ulid,
                 f"chunk {self.spec.file.path} of block {self.spec.ulid} "
-                f"{'lacks the column _source' if self.spec.source is None else 'has a column _source'}, "
-                "which its "
-                "level says otherwise: restore the block from a copy",
+                f"{'lacks the column' if self.spec.source is None else 'has a column'} _source, "
+                "which contradicts its level: restore the block from a copy",
             )
         groups = self._groups(metadata)
         plain = weigh_plain(
@@ -232,12 +233,12 @@ class ChunkRun:
             lambda: batches(opened.parquet, opened.groups, weight, goal_bytes, self._coded)
         )
         if not self._shared.take(weight.reader_bytes):
-            return self._packed_anew(tables, goal_bytes)
+            return self._from_work_disk(tables, goal_bytes)
         self._taken = weight.reader_bytes
         return tables
 
     def _with_codes(self, opened: _Opened) -> _Opened:
-        """The chunk, of which texts are read as numbers of a dictionary where it holds them so."""
+        """The chunk, with texts that it stores as numbers of a dictionary read as numbers."""
         assert self._staged is not None
         self._coded = self._with_small_dictionaries(opened, self._shared.coded)
         if not self._coded:
@@ -264,13 +265,14 @@ class ChunkRun:
             staged.file,
             metadata=metadata,
             pre_buffer=False,
-            # What is in memory is decoded where it lies.
+            # What is in memory is decoded in place.
             buffer_size=0 if staged.in_memory else STREAM_BYTES,
             read_dictionary=[*coded, SOURCE] if self.spec.source is None else list(coded),
         )
 
-    def _packed_anew(self, tables: Iterator[pa.Table], goal_bytes: int) -> Iterator[pa.Table]:
-        """The same tables from the work disk, where no page is larger than a batch."""
+    def _from_work_disk(self, tables: Iterator[pa.Table], goal_bytes: int) -> Iterator[pa.Table]:
+        """Put the tables on the work disk, where no page is larger than a batch, and read them from
+        there."""
         path = self._stage.path(f"packed-{self.spec.ulid}-{Path(self.spec.file.path).stem}")
         numbers = pa.field(SOURCE, pa.int32())
         texts, codes = self._shared.schema.append(numbers), self._shared.read_schema.append(numbers)
@@ -299,9 +301,8 @@ class ChunkRun:
         return adapt(table, self._shared.read_schema).append_column(SOURCE, numbers)
 
     def _within(self, table: pa.Table) -> pa.Table:
-        """The rows of the range. Behind its end nothing more is read: a chunk that is sorted holds
-        no row of it there, and of one that is not the rows missed are missing in the sum of all
-        ranges, which is compared."""
+        """The rows of the range. Nothing is read past its end: a sorted chunk has no row of it
+        there, and rows missed in an unsorted chunk show in the sum over all ranges."""
         within = self.spec.within
         if within is None or not table.num_rows:
             return table
@@ -319,16 +320,16 @@ class ChunkRun:
         return kept
 
     def _cause(self, error: Exception) -> Exception:
-        """What a failed read is to be raised as: the machine's fault as it is, any other as the
-        block's."""
-        # Garbage is an OSError too, but one without a number: only the system gives it one.
+        """The error to raise for a failed read: the machine's as it is, any other as damage of the
+        block."""
+        # Garbage is an OSError too, but without an errno: only the system sets one.
         if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
             return error
         return DamagedInput(
             self.spec.ulid,
-            f"chunk {self.spec.file.path} of block {self.spec.ulid} has the bytes that its "
-            "meta.json promises, but "
-            f"is no readable Parquet file ({error}): restore the block from its source",
+            f"chunk {self.spec.file.path} of block {self.spec.ulid} has the size and hash of its "
+            f"meta.json, but is not a readable Parquet file ({error}): restore the block from its "
+            "source",
         )
 
 

@@ -1,14 +1,14 @@
-"""Which columns of text a merge carries as numbers of a dictionary, from the files that it reads
-into the one that it writes.
+"""Which text columns a merge carries as numbers of a dictionary, from the files that it reads to
+the one that it writes.
 
-A text that a file holds as a number is copied as one: read, sorted and written, it takes a third of
-the time of its text.
+A text that a file stores as a number is copied as one: reading, sorting and writing take a third of
+the time.
 
 Rules:
-- Only where all chunks that were looked at hold a column so: another one would have to be encoded
-  as it is read, which costs more than it saves. Rows are right all the same, whatever the chunks
-  hold that were not looked at.
-- Only with small dictionaries: each batch brings its own, and those of a window are made one. A
+- Only if all sampled chunks store a column that way: other chunks would have to be encoded as they
+  are read, which costs more than it saves. Rows are correct in any case, whatever the other chunks
+  store.
+- Only with small dictionaries: each batch brings its own, and those of a window are unified. A
   chunk with a larger one is read as texts, which are numbered batch by batch.
 - No column of the sort key: keys of different files are compared as texts.
 """
@@ -24,10 +24,8 @@ from blockstore.format.coded import coded_texts
 from blockstore.format.pages import dictionary_bytes
 
 _DICTIONARY_BYTES = 16 << 10
-"""What the dictionaries of all columns of a file may take together, decompressed.
-
-A batch is seldom smaller than twice that.
-"""
+"""What the dictionaries of all columns of a file may take together, decompressed. A batch is rarely
+smaller than twice that."""
 
 
 def with_small_dictionaries(
@@ -36,8 +34,8 @@ def with_small_dictionaries(
     columns: Collection[str] | None,
     groups: Collection[int],
 ) -> list[str]:
-    """The columns, of these or of all, that may be read as numbers: those with the smallest
-    dictionaries, while there is room."""
+    """Which of these columns, or of all, may be read as numbers: those with the smallest
+    dictionaries, up to the limit."""
     sizes = [
         (_largest(file, parquet.metadata, name, groups), name)
         for name in coded_texts(parquet, columns, groups)
@@ -54,8 +52,8 @@ def with_small_dictionaries(
 def carried(
     files: Sequence[Collection[str]], schema: pa.Schema, sort_by: Iterable[str]
 ) -> frozenset[str]:
-    """The columns of ``schema`` that are carried as numbers, told by those with small dictionaries
-    in some files."""
+    """The columns of ``schema`` to carry as numbers, given those with small dictionaries in some
+    files."""
     if not files:
         return frozenset()
     texts = {field.name for field in schema if pa.types.is_string(field.type)} - set(sort_by)
@@ -65,8 +63,7 @@ def carried(
 def _largest(
     file: pa.NativeFile, metadata: pq.FileMetaData, name: str, groups: Collection[int]
 ) -> int:
-    """The bytes of the largest dictionary of a column; more than there is room for where one cannot
-    be told."""
+    """The bytes of the largest dictionary of a column; more than the limit if one is unknown."""
     sizes = [0]
     for group in map(metadata.row_group, groups):
         columns = map(group.column, range(group.num_columns))

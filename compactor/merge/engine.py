@@ -1,10 +1,10 @@
-"""What a merge is asked and what it answers: the interface between the compactor and its merge
-engines.
+"""The interface between the compactor and its merge engines: what a merge gets and what it returns.
 
 An engine turns the chunks of several blocks into the chunks of one, and does nothing else: it
-writes no meta.json, commits nothing and removes nothing. ``LocalEngine`` is one, Spark's is another.
+writes no meta.json, commits nothing and removes nothing. ``LocalEngine`` is one; Spark's is loaded
+by name.
 
-Rules that every engine keeps:
+Rules for every engine:
 - The rows of the result are those of the inputs, without those of excepted sources, each with its
   ``_source``, under the definition's schema, in the stable order of the sort key: by key, then by
   the input's place, its chunk's place and the row's place. Without a sort key, in the order of
@@ -38,10 +38,7 @@ def no_progress(_: float) -> None:
 
 
 class DamagedInput(Corrupt):
-    """An input block's chunks are not what its meta.json says;
-
-    ``ulid`` names the block, and the others are well.
-    """
+    """The chunks of an input block do not match its meta.json; ``ulid`` is the block."""
 
     def __init__(self, ulid: str, message: str) -> None:
         super().__init__(message)
@@ -50,20 +47,18 @@ class DamagedInput(Corrupt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeInput:
-    """A block to merge, the sources whose rows it no longer shows, and those for which alone it is
-    read."""
+    """A block to merge, the sources whose rows are excepted, and the only sources it is read
+    for."""
 
     meta: BlockMeta
     excepted: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
-    """Where blocks overlap: the sources that no other block accounts for.
-
-    The merge accounts for no others of it.
-    """
+    """If blocks overlap: the sources that no other block accounts for, and the only ones that the
+    merge takes from it."""
 
     @property
     def sources(self) -> frozenset[str]:
-        """The sources that the merge takes over from this block."""
+        """The sources that the merge takes from this block."""
         return frozenset(self.meta.sources) if self.only is None else self.only
 
     @property
@@ -74,23 +69,23 @@ class MergeInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """One merge: at least one input, all of one stream, and the ULID under which the chunks are
-    written."""
+    """One merge: at least one input, all of one stream, and the ULID to write the chunks under."""
 
     ulid: str
     inputs: tuple[MergeInput, ...]
     definition: Definition
     within: KeyRange | None = None
-    """The only rows that are merged: one part of a merge that several workers do. None = all."""
+    """The only rows to merge: one part of a merge that several workers do. None = all."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What the result accounts for: the union of what it takes over, excepted sources too."""
+        """The sources that the result accounts for: the union of what it takes, excepted ones
+        included."""
         return tuple(sorted({source for item in self.inputs for source in item.sources}))
 
     @property
     def met(self) -> tuple[str, ...]:
-        """Every source that a row of an input may be of."""
+        """Every source that a row of an input may have."""
         return tuple(sorted({source for item in self.inputs for source in item.meta.sources}))
 
 
@@ -103,10 +98,10 @@ class MergeOptions:
     lanes: int = 2
     """How many threads read, sort and encode, at least 1; one at a time encodes."""
     work_dir: Path
-    """Where a merge may make a directory of its own for what does not fit in memory."""
+    """Where a merge may create a directory of its own for what does not fit into memory."""
     one_attempt: bool = True
-    """False where another attempt at the same block may be under way: then no two write the same
-    object or directory."""
+    """False if another attempt at the same block may be running: then no two attempts write the
+    same object or directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +111,18 @@ class Merged:
     written: WrittenChunks
     dropped_rows: int
     notes: tuple[str, ...] = ()
-    """What a person should know, one sentence each: an input that was not sorted, above all."""
+    """Notes for a person, one sentence each, such as an input that was not sorted."""
 
 
 class MergeEngine(Protocol):
     """Merges chunks."""
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """Write the chunks of the result below ``task.ulid``. Raises DamagedInput, NoSpace, or what
-        the bucket raises; what it had written by then is debris, which readers never see."""
+        """Write the chunks of the result below ``task.ulid``.
+
+        Raises DamagedInput, NoSpace, or what the bucket raises. What was written by then is debris
+        that readers never see.
+        """
         ...
 
 

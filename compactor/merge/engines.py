@@ -1,8 +1,8 @@
 """Merge engines by their names: the local one, and Spark's, which is loaded by name.
 
 An engine is a function that is called with ``Pieces``, the compactor's part of a merge, and returns
-a ``MergeEngine``. So it imports nothing of the compactor, and the compactor nothing of it. An engine
-may also do the merges of a complete pass at once (``BatchEngine``).
+a ``MergeEngine``. So it imports nothing of the compactor, and the compactor nothing of it. An
+engine may also do the merges of a complete pass at once (``BatchEngine``).
 """
 
 from __future__ import annotations

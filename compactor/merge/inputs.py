@@ -1,5 +1,4 @@
-"""The chunks of a merge, as runs to be opened: where their rows come from and between which keys
-they lie."""
+"""The chunks of a merge as runs to open, with the sources of their rows and their key bounds."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
     """The chunks of all inputs, in the order of the inputs and of their files: the places of the
     stable order.
 
-    A chunk of a block that shows none of its rows any more is still read, so that its rows are
-    counted as dropped. Of a merge within a range only chunks that can hold rows of it are.
+    A chunk of a block with all rows excepted is still read, so that its rows are counted as
+    dropped. A merge within a range reads only chunks that can have rows of the range.
     """
     specs = [_spec(item, file, task, sources) for item in task.inputs for file in item.meta.chunks]
     within = task.within
@@ -49,8 +48,7 @@ def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) 
 
 
 def in_order(meta: BlockMeta, task: MergeTask) -> bool:
-    """Whether a block says that it is sorted as the merge sorts: by the same columns, or by these
-    and then more."""
+    """Whether a block declares the merge's order: the same columns, or these and then more."""
     sort_by = task.definition.sort_by
     return meta.sort_by[: len(sort_by)] == sort_by
 
@@ -73,10 +71,8 @@ def _range(file: ChunkFile, task: MergeTask) -> tuple[KeyPart | None, KeyPart | 
 def key_range(
     stats: ColumnStats, kind: pa.DataType, rows: int
 ) -> tuple[KeyPart | None, KeyPart | None]:
-    """The bounds of a column's key parts.
-
-    Bounds mean the same under a wider type, so ``kind`` may be newer.
-    """
+    """The bounds of a column's key parts. ``kind`` may be a newer, wider type: the bounds are the
+    same."""
     if stats.nulls + stats.nans == rows:
         return (_NAN if stats.nans else _NULL), (_NULL if stats.nulls else _NAN)
     least, greatest = decode(kind, stats.min), decode(kind, stats.max)

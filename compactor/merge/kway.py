@@ -1,24 +1,24 @@
 """The bounded k-way merge: sorted runs in, sorted windows out, in memory that does not grow with
 the rows.
 
-Each open run has a buffer. The *horizon* is the least of the last keys buffered: whatever is at or
+Each open run has a buffer. The *horizon* is the least of the last keys buffered: everything at or
 below it, in any buffer, can be emitted, because every row not yet read is at or above the last key
-of its run. The buffers are cut at the horizon; the cut pieces together are one window, and sorting
-it (``window.py``) yields the next rows of the result. Buffers are then filled again.
+of its run. The buffers are cut at the horizon. The cut pieces together are one window, and sorting
+it (``window.py``) gives the next rows of the result. Then the buffers are filled again.
 
 Rules:
-- The result is the stable order: by key, then by the run's place, then by the row's place in its
-  run. It does not depend on memory, batch sizes or timing. Rows equal to the horizon are the
-  delicate ones: the run that set it may hold more of them unread, so runs before it give theirs, it
-  gives all that it has buffered, and runs behind it keep theirs for later.
-- Every window takes the whole buffer of the run that set its horizon, so the merge always gets on,
-  even where one key fills a file.
+- The result has the stable order: by key, then by the run's place, then by the row's place in its
+  run. It does not depend on memory, batch sizes or timing. Rows equal to the horizon need care: the
+  run that set it may have more of them unread. So runs before it give theirs, it gives all that it
+  has buffered, and later runs keep theirs.
+- Every window takes the complete buffer of the run that set its horizon, so the merge always
+  advances, even if one key fills a file.
 - A run not yet opened counts with its floor: rows below it may go, and it is opened once the
   horizon reaches it.
-- A run opened ahead, because it is small, may buffer little more than it was taken for: whatever it
-  turns out to hold, the window stays as large as was meant. Once it is the first of all open runs,
-  it buffers as much as any other.
-- Rows that are not in order are found here or in ``window.py``, never written.
+- A run that is opened ahead because it is small may buffer little more than its guessed size:
+  whatever it turns out to hold, the window keeps its planned size. Once it is the first of all open
+  runs, it buffers as much as any other.
+- Rows that are out of order are detected here or in ``window.py``, and never written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from blockstore.compactor.merge.order import Key, KeyPart, RowOrder
 from blockstore.compactor.merge.run import Run
 
 _AHEAD = 2
-"""What a run opened ahead may buffer, as a multiple of what it was taken for."""
+"""What a run opened ahead may buffer, as a multiple of its guessed size."""
 
 _BELOW_ALL: KeyPart = (-1, 0)
 _ABOVE_ALL: KeyPart = (3, 0)
@@ -48,12 +48,12 @@ class Piece:
 
 @dataclass(slots=True, kw_only=True)
 class _Buffer:
-    """What was read of a run and not yet emitted."""
+    """Rows that were read from a run and not yet emitted."""
 
     run: Run
     place: int
     ahead_bytes: int | None = None
-    """What it may buffer while runs that were opened before it have rows; None = as much as any."""
+    """What it may buffer while runs opened before it have rows; None = as much as any."""
     parts: list[pa.Table] = field(default_factory=list)
     bytes: int = 0
     ended: bool = False
@@ -66,8 +66,8 @@ class _Buffer:
                 self.run.close()
             if part is not None:
                 self.parts.append(part)
-                # What is not filled again need not be weighed, which of many small chunks takes
-                # long.
+                # An ended run is not filled again, so its size is not needed. Weighing many small
+                # chunks is slow.
                 self.bytes += 0 if self.ended else part.nbytes
 
     def last(self, order: RowOrder) -> Key:
@@ -86,8 +86,7 @@ class _Buffer:
                 self.parts[0] = part.slice(rows)
                 break
             self.parts.pop(0)
-        # Weighing slices costs more than cutting them; rows of one run are about as wide as one
-        # another.
+        # Weighing slices costs more than cutting them. Rows of one run have about the same width.
         self.bytes = self.bytes * sum(part.num_rows for part in self.parts) // max(1, before)
         return taken
 
@@ -97,10 +96,10 @@ class _Buffer:
 
 
 class KWay:
-    """One merge: ``fills`` and ``cut`` in turn, until ``cut`` answers None."""
+    """One merge: ``fills`` and ``cut`` in turn, until ``cut`` returns None."""
 
     def __init__(self, runs: Sequence[Run], order: RowOrder, buffer_bytes: int) -> None:
-        """``buffer_bytes`` is what each open run may buffer, give or take one piece."""
+        """``buffer_bytes`` is what each open run may buffer, plus or minus one piece."""
         self._order = order
         self._goal = buffer_bytes
         closed = [_Buffer(run=run, place=place) for place, run in enumerate(runs)]
@@ -110,8 +109,7 @@ class KWay:
         self._open: list[_Buffer] = []
 
     def fills(self) -> list[Callable[[], None]]:
-        """The reads to be done before the next cut: independent of one another, for a pool to
-        run."""
+        """The reads to do before the next cut; they are independent, so a pool may run them."""
         self._open = [buffer for buffer in self._open if buffer.parts or not buffer.ended]
         self._open_ahead()
         if self._open:
@@ -123,10 +121,10 @@ class KWay:
         ]
 
     def cut(self) -> list[Piece] | None:
-        """The pieces of the next window, in the order of the runs' places; None once all is
+        """The pieces of the next window, in the order of the runs' places; None once all rows are
         emitted.
 
-        Reads by itself what opening further runs needs; ``fills`` leaves little of that.
+        Reads what is needed to open further runs; ``fills`` has done most of that.
         """
         while True:
             live = [buffer for buffer in self._open if buffer.parts]
@@ -140,7 +138,7 @@ class KWay:
             if horizon is not None:
                 reached = horizon[0]
             if reached is not None and reached[0] < _floor(self._closed[-1]):
-                break  # everything buffered up to here lies below whatever the closed runs hold
+                break  # everything buffered so far is below all rows of the closed runs
             self._open_next()
             self._fill(self._open[-1])()
         return self._cut(live, horizon) if live else None
@@ -161,7 +159,7 @@ class KWay:
         return pieces
 
     def _open_ahead(self) -> None:
-        """Open the runs that share keys with all that are open, or are small enough to join their
+        """Open the runs that share keys with all open ones, or are small enough to join their
         window.
 
         Opened in the order of their floors while below every ceiling, all open runs share a value:

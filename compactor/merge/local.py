@@ -1,14 +1,14 @@
 """The local merge engine: one process, its threads, and as much memory as it is given.
 
-How memory is shared out: an eighteenth buffers the rows read ahead, and up to five windows of that
-size are under way (cut, joined, sorted, encoded); an eighth gathers a row group; a third is what
-the Parquet readers of open chunks may take. Chunks that would need more are merged in passes over
-the work disk first. Nothing here grows with the number of rows. What chunks weigh is guessed; a few
-of them, opened first, correct the guess.
+How memory is divided: an eighteenth buffers the rows read ahead, and up to five windows of that
+size are in progress (cut, joined, sorted, encoded); an eighth gathers a row group; a third is for
+the Parquet readers of open chunks. Chunks that would need more are merged in passes over the work
+disk first. Nothing here grows with the number of rows. The weight of chunks is guessed; a few of
+them, opened first, correct the guess.
 
-Chunks whose block says that it is sorted otherwise are sorted first. So is every chunk of a block
-of which one was found not to be in its order: that ends the attempt, and the next one knows. A few
-such blocks, and all others are too.
+Chunks whose block declares another order are sorted first. So is every chunk of a block of which
+one chunk was not in its declared order: that ends the attempt, and the next attempt knows. After a
+few such blocks all others are sorted first too.
 """
 
 from __future__ import annotations
@@ -48,34 +48,34 @@ _ROW_GROUP_BYTES = 128 << 20
 _LEAST_RUN_BYTES = 64 << 10
 _LEAST_GROUP_BYTES = 1 << 20
 _HELD_BYTES = 256 << 10
-"""A chunk of at most this many bytes is held in memory whole, however many there are."""
+"""A chunk of at most this many bytes is held in memory, however many there are."""
 
 _MOST_OPEN = 1 << 16
 _OF_FILES = 2
-"""Half of the files that the process may open are left to its other threads, and to sockets."""
+"""Half of the files that the process may open are left for its other threads and for sockets."""
 
 _SURPRISES = 3
-"""After so many blocks that are not sorted as they say, none is believed any more: each costs an
+"""After this many blocks that are not sorted as declared, no declaration is trusted: each costs an
 attempt."""
 
 _WEIGHED = 16
-"""So many of the small chunks are opened before anything is planned."""
+"""How many of the small chunks are opened before anything is planned."""
 
 _REMOTE_LANES = 16
-"""How many chunks are read side by side where reading one is mostly waiting."""
+"""How many chunks are read in parallel where reading is mostly waiting."""
 
 
 class LocalEngine:
     """Merges in this process."""
 
     def __init__(self, free: Free | None = None) -> None:
-        """``free`` says how many bytes a disk has left; by default the system's own answer."""
+        """``free`` returns the free bytes of a disk; by default the system's value."""
         self._free = free
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """See ``MergeEngine.merge``.
 
-        A chunk that turns out not to be sorted is sorted first, and noted.
+        A chunk that turns out to be unsorted is sorted first, and noted.
         """
         sources = Sources(task.met)
         specs = chunk_specs(task, sources)
@@ -101,15 +101,15 @@ class _UnsortedChunk(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """A run and the chunk that it is; one that was sorted by the merge is sorted for certain, and
-    has None."""
+    """A run and its chunk; None for a run that the merge itself sorted, which is certainly
+    sorted."""
 
     run: Run
     chunk: ChunkSpec | None
 
 
 class _Attempt:
-    """One try at a merge, with what is known by now about chunks that are not sorted."""
+    """One attempt at a merge, with what is known so far about unsorted chunks."""
 
     def __init__(
         self,
@@ -121,8 +121,8 @@ class _Attempt:
         specs: Sequence[ChunkSpec],
         surprises: Mapping[str, str],
     ) -> None:
-        """``surprises`` are the blocks that are not sorted as they say, each with the chunk that
-        told it."""
+        """``surprises`` are the blocks that are not sorted as declared, each with the chunk that
+        showed it."""
         self._bucket = bucket
         self._world = world
         self._task = task
@@ -137,7 +137,7 @@ class _Attempt:
         )
         self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS)
         self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
-        # Where reading is mostly waiting, many chunks are read side by side.
+        # A remote store is mostly waiting: many chunks are read in parallel.
         self._lanes = (
             options.lanes if bucket.path_of(META) is not None else max(options.lanes, _REMOTE_LANES)
         )
@@ -146,9 +146,7 @@ class _Attempt:
     def run(self) -> Merged:
         known = self._weigh_some()
         placed = self._narrowed()
-        if all(
-            item.chunk is not None for item in placed
-        ):  # what comes over the work disk comes as texts
+        if all(item.chunk is not None for item in placed):  # the work disk holds texts, not codes
             self._shared.carry(carried(known, self._task.definition.schema, self._order.sort_by))
         writer = BlockWriter(
             self._bucket,
@@ -187,7 +185,7 @@ class _Attempt:
         self._stage.clear()
 
     def needs(self) -> Needs:
-        """The room on disk that this takes at most."""
+        """The most disk that this attempt takes."""
         return needs(
             [chunk.spec.file.bytes for chunk in self._chunks],
             open_together=depth(self._chunks) if self._order.sort_by else 1,
@@ -200,28 +198,29 @@ class _Attempt:
         )
 
     def _weigh_some(self) -> list[list[str]]:
-        """Open some of the small chunks, spread over all: what they hold corrects what is guessed
-        of the others. Which columns of these, and of the largest of all chunks, have small
-        dictionaries."""
+        """Open some of the small chunks, spread over all, to correct the guesses for the others.
+
+        Returns which columns of these, and of the largest chunk, have small dictionaries.
+        """
         small = [chunk for chunk in self._chunks if chunk.bytes <= self._buffers]
         some = small[:: max(1, -(-len(small) // _WEIGHED))]
         largest = max(self._chunks, key=lambda chunk: chunk.bytes, default=None)
         guessed = sum(chunk.bytes for chunk in some)
         self._world.pool.map(_open, (some[lane :: self._lanes] for lane in range(self._lanes)))
-        self._shared.learn(guessed, sum(chunk.bytes for chunk in some))
+        self._shared.correct(guessed, sum(chunk.bytes for chunk in some))
         if largest is not None and largest not in some:
             largest.open()
             some.append(largest)
         return [chunk.with_small_dictionaries() for chunk in some]
 
     def _open_limit(self) -> int:
-        """How many chunks may be open at once."""
+        """How many chunks may be open at the same time."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         by_files = _MOST_OPEN if files == resource.RLIM_INFINITY else files // _OF_FILES
         return max(2, min(by_files, self._options.memory_bytes // _READERS // self._reader_bytes()))
 
     def _narrowed(self) -> list[_Placed]:
-        """The runs, once few enough of them overlap to be open at once."""
+        """The runs, after spilling until few enough of them overlap to be open together."""
         runs = [
             placed
             for number, chunk in enumerate(self._chunks)
@@ -308,8 +307,8 @@ class _Attempt:
         if read != written + dropped:
             raise Corrupt(
                 f"merging into block {self._task.ulid}: {read:,} rows were read and {dropped:,} "
-                "dropped, but "
-                f"{written:,} were written; nothing was committed: report this as a bug"
+                f"dropped, but {written:,} were written; nothing was committed: report this as a "
+                "bug"
             )
         return dropped
 
@@ -319,16 +318,18 @@ class _Attempt:
         if otherwise:
             yield (
                 f"{otherwise:,} {'block was' if otherwise == 1 else 'blocks were'} not sorted by "
-                f"{key}, as the table is "
-                f"now: {'it was' if otherwise == 1 else 'they were'} sorted first"
+                f"{key}, the table's sort key: {'it was' if otherwise == 1 else 'they were'} "
+                "sorted first"
             )
         for ulid, path in sorted(self._surprises.items()):
-            yield f"chunk {path} of block {ulid} is not sorted by {key}: all chunks of the block were sorted first"
+            yield (
+                f"chunk {path} of block {ulid} is not sorted by {key}: all chunks of the block "
+                "were sorted first"
+            )
         if len(self._surprises) >= _SURPRISES:
             yield (
-                f"after {_SURPRISES} blocks that are not sorted by {key} all others were sorted "
-                "first too: look at how the "
-                "blocks were written"
+                f"{_SURPRISES} blocks are not sorted by {key} as they declare, so all others were "
+                "sorted first too: check how the blocks were written"
             )
 
 
@@ -338,8 +339,8 @@ def _open(chunks: Iterable[ChunkRun]) -> None:
 
 
 def _cheapest(sizes: Sequence[int], count: int) -> tuple[int, int]:
-    """Which ``count`` consecutive runs to merge first: those with the fewest bytes, as (first,
-    behind the last)."""
+    """Which ``count`` consecutive runs to merge first: those with the fewest bytes, as a range
+    (first, end)."""
     upto = [0, *accumulate(sizes)]
     first = min(range(len(sizes) - count + 1), key=lambda at: upto[at + count] - upto[at])
     return first, first + count

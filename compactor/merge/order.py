@@ -4,10 +4,10 @@ Rules:
 - Ascending by the columns of the sort key, from left to right; values by their type's own order
   (strings and binary by bytes, false before true, -0.0 equal to 0.0), NaN after every number, null
   after everything.
-- Two representations, which agree on every pair of rows (a test holds them to it): a *key*, a tuple
-  of Python values that compares across files, for the few rows on which a merge decides; and
-  *words*, unsigned 64-bit integers computed for a whole window at once, for sorting it. Words of
-  different windows do not compare.
+- Two representations, which agree on every pair of rows (a test checks it): a *key*, a tuple of
+  Python values that compares across files, for the few rows that decide a merge; and *words*,
+  unsigned 64-bit integers computed for a complete window, for sorting it. Words of different
+  windows do not compare.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class RowOrder:
         return tuple(key_part(table.column(name)[row]) for name in self.sort_by)
 
     def position(self, table: pa.Table, key: Key, *, after: bool) -> int:
-        """How many leading rows of a sorted table are less than ``key``, or, with ``after``, at
-        most ``key``."""
+        """How many leading rows of a sorted table are less than ``key``; with ``after``, at most
+        ``key``."""
         columns = [table.column(name) for name in self.sort_by]
         low, high = _equal_rows(columns[0], key[0])
         while low < high:
@@ -77,8 +77,8 @@ class RowOrder:
         return low
 
     def words(self, table: pa.Table) -> Words:
-        """The rows' keys as unsigned integers, most significant first: few, since columns share a
-        word."""
+        """The rows' keys as unsigned integers, most significant first; columns share words where
+        they fit."""
         words: Words = []
         free = 0
         for name in self.sort_by:
@@ -97,10 +97,10 @@ class RowOrder:
 def arrange(words: Words) -> npt.NDArray[np.int64]:
     """The stable sorting permutation.
 
-    Digit after digit, the least significant first, each time stably. numpy counts digits of 16 bits
-    instead of comparing them: a window's keys, which lie close together, take half of the time that
-    merging its sorted runs takes, and that is half of what sorting keys and places in one word
-    takes. For wide words merging the runs is quicker.
+    Digit by digit, the least significant first, each time stably. numpy counts digits of 16 bits
+    instead of comparing them: for a window's keys, which are close together, this takes half of the
+    time of merging its sorted runs, which takes half of the time of sorting keys and places in one
+    word. For wide words merging the runs is faster.
     """
     places: npt.NDArray[np.int64] | None = None
     for word in reversed(words):
@@ -130,7 +130,7 @@ def key_part(scalar: pa.Scalar) -> KeyPart:
     try:
         value = scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
     except UnicodeDecodeError as error:
-        # Another program wrote it, and it must not keep its block from merges.
+        # Another program wrote it; it must not keep its block out of merges.
         return (0, RawText(bytes(error.object)))
     if value is None:  # a dictionary's own null
         return _NULL
@@ -138,11 +138,11 @@ def key_part(scalar: pa.Scalar) -> KeyPart:
 
 
 def _equal_rows(column: pa.ChunkedArray, part: KeyPart) -> tuple[int, int]:
-    """Between which rows of a sorted column those equal to ``part`` lie; all of them where that is
-    not quick to tell.
+    """The range of rows of a sorted column that are equal to ``part``; all rows if that is slow to
+    find.
 
-    A merge asks this of every open run at every window, with nothing else under way: numpy answers
-    in a hundredth of the time that comparing scalars takes.
+    A merge needs this of every open run at every window, while nothing else runs: numpy takes a
+    hundredth of the time of comparing scalars.
     """
     kind = column.type
     quick = pa.types.is_integer(kind) or pa.types.is_temporal(kind)
@@ -171,7 +171,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _digits(word: npt.NDArray[np.uint64]) -> Iterator[npt.NDArray[Any]]:
-    """A word as few digits, the least significant first; itself where they would not be few."""
+    """A word as digits, the least significant first; the word itself if they would be too many."""
     bits = int(word.max()).bit_length() if len(word) else 0
     if bits > _MOST_DIGITS * _DIGIT_BITS:
         yield word
@@ -182,7 +182,7 @@ def _digits(word: npt.NDArray[np.uint64]) -> Iterator[npt.NDArray[Any]]:
 
 
 def _ranks(column: pa.Array) -> tuple[npt.NDArray[np.uint64], int]:
-    """An order-preserving integer a row, from 0, and the bits that the greatest needs."""
+    """An order-preserving integer per row, from 0, and the number of bits of the greatest."""
     kind = column.type
     if pa.types.is_floating(kind):
         values = _float_ranks(column)

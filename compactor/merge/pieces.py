@@ -1,18 +1,18 @@
-"""A large merge in pieces: one range of keys each, done by workers that know nothing of one
-another, and put together.
+"""A large merge in pieces: one range of keys each, done by independent workers, and joined.
 
-What a distributed engine is handed, so that it needs no code of the compactor: it carries tasks to
-workers and answers back, and asks here how to cut, how to do one, and what the parts make.
+A distributed engine is given ``Pieces``, so that it needs no code of the compactor: it carries
+tasks to workers and results back, and calls this for how to cut, how to do one piece, and what the
+parts make.
 
 Rules:
 - The pieces' ranges do not overlap and leave nothing out (``ranges.py``): their chunks, in the
   order of the pieces, are one block that is sorted across its chunks, row for row what one worker
   would have written.
-- Rows in = rows out + rows dropped over all pieces. Where that does not hold (a chunk was not
-  sorted, so a piece stopped too early) the parts are no merge: the answer is None, and the merge is
-  done in one piece.
-- Cutting reads statistics and the leading column of a few chunks, no more. A bad cut makes pieces
-  uneven, never wrong.
+- Rows in = rows out + rows dropped over all pieces. If that does not hold (a chunk was not sorted,
+  so a piece stopped too early) the parts are not a merge: the result is None, and the merge is done
+  in one piece.
+- Cutting reads statistics and the leading column of a few chunks. A bad cut makes pieces uneven,
+  never wrong.
 """
 
 from __future__ import annotations
@@ -38,26 +38,23 @@ from blockstore.names import object_key
 from blockstore.world import World
 
 _SAMPLED = 8
-"""The leading column of so many chunks, the largest, is looked at; of the others only the
+"""How many chunks, the largest, have their leading column sampled; the others only give their
 statistics."""
 
 _POINTS = 64
-"""Values taken of a sampled chunk, evenly spaced; and of the space between the bounds of another
-one."""
+"""Evenly spaced values: from a sampled chunk, or between the bounds of another one."""
 
 Point = tuple[KeyPart, float]
-"""A key, and how many rows it stands for."""
+"""A key, and how many rows it represents."""
 
 
 class Pieces:
-    """The parts of merges, for an engine that spreads them over workers.
-
-    Holds nothing, so that it travels by name.
-    """
+    """The parts of merges, for an engine that distributes them. Stateless, so it pickles by
+    name."""
 
     def cut(self, bucket: ReadBucket, task: MergeTask, count: int) -> tuple[MergeTask, ...]:
-        """The task as at most ``count`` pieces of about as many rows each; itself where it cannot
-        be cut."""
+        """The task as at most ``count`` pieces with about the same number of rows; the task itself
+        if it cannot be cut."""
         if count < 2 or not task.definition.sort_by:
             return (task,)
         column = task.definition.sort_by[0]
@@ -71,10 +68,7 @@ class Pieces:
         )
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """One task or piece, in this process.
-
-        Other attempts at the same may be under way elsewhere.
-        """
+        """Do one task or piece in this process. Other attempts at it may be running elsewhere."""
         work = WorkDirectory(merge_folder(options.work_dir, world.ids.token()))
         try:
             mine = replace(options, work_dir=work.open(), one_attempt=False)
@@ -83,7 +77,7 @@ class Pieces:
             work.clear()
 
     def together(self, task: MergeTask, parts: Sequence[Merged]) -> Merged | None:
-        """What the pieces make, in their order; None where they are not the whole merge."""
+        """The merge that the pieces make, in their order; None if rows are missing."""
         whole = Merged(
             written=WrittenChunks.together(part.written for part in parts),
             dropped_rows=sum(part.dropped_rows for part in parts),
@@ -111,8 +105,8 @@ def _points(bucket: ReadBucket, task: MergeTask, column: str) -> Iterator[Point]
 def _sample(
     bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType
 ) -> list[KeyPart]:
-    """Evenly spaced values of a sorted chunk; none where it cannot be read, which the merge itself
-    will say better."""
+    """Evenly spaced values of a sorted chunk; none if it cannot be read, which the merge itself
+    reports better."""
     step = max(1, file.rows // _POINTS)
     values, before = [], 0
     try:
@@ -127,7 +121,7 @@ def _sample(
 
 
 def _spread(file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
-    """Values between the bounds that the statistics give: evenly spaced numbers and times, else the
+    """Values between the bounds of the statistics: evenly spaced numbers and times, otherwise the
     bounds alone."""
     stats = file.columns.get(column)
     if stats is None:
@@ -143,8 +137,8 @@ def _spread(file: ChunkFile, column: str, kind: pa.DataType) -> list[KeyPart]:
 
 
 def _quantiles(points: list[Point], count: int) -> list[KeyPart]:
-    """The keys that divide the points into ``count`` parts of about equal weight; fewer where keys
-    are few."""
+    """The keys that divide the points into ``count`` parts of about equal weight, or fewer if there
+    are few keys."""
     points.sort(key=lambda point: point[0])
     reached = list(accumulate(weight for _, weight in points))
     if not reached:

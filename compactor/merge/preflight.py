@@ -1,13 +1,13 @@
-"""Whether there is room for a merge, before it starts.
+"""The check for disk space before a merge starts.
 
 Rules:
-- What a merge needs is known from sizes alone: its output is at most about as large as its inputs;
-  on the work disk lie copies of a remote store's chunks, and the rows of those that are too many to
+- The sizes of chunks show what a merge needs: its output is at most about as large as its inputs.
+  The work disk holds copies of a remote store's chunks, and the rows of those that are too many to
   be open at once, or not in the table's order.
 - A merge that does not fit is refused with NoSpace, which names the folder, what is free and what
-  is needed. Others go on.
-- Sizes are estimates and disks are shared: a disk that fills up all the same ends the merge with
-  NoSpace too, and leaves nothing on the work disk.
+  is needed. Others continue.
+- Sizes are estimates and disks are shared: a disk that still fills up ends the merge with NoSpace
+  too, and leaves nothing on the work disk.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from blockstore.errors import NoSpace
 from blockstore.names import META
 
 _SPILLED = 3
-"""Bytes of a spilled run a byte of Parquet, at most as a rule: Arrow compressed with lz4."""
+"""Bytes of a spilled run per byte of Parquet, usually at most: Arrow compressed with lz4."""
 
 _SPARE = 64 << 20
-"""What is left free on a disk, for everybody else."""
+"""What stays free on a disk for other uses."""
 
 Free = Callable[[Path], int]
 
@@ -48,11 +48,15 @@ def needs(
     remote: bool,
     sorted_first: int = 0,
 ) -> Needs:
-    """What a merge of chunks of these sizes needs, ``open_together`` of which share keys while
-    ``limit`` may be open.
+    """The disk that a merge needs.
 
-    Chunks of at most ``held_bytes`` are held in memory; ``sorted_first`` are the bytes of those to
-    be sorted by the merge.
+    Args:
+        sizes: The bytes of each chunk.
+        open_together: How many of them share keys.
+        limit: How many may be open at once.
+        held_bytes: Chunks of at most this size are held in memory.
+        remote: Whether the store is remote.
+        sorted_first: The bytes of the chunks that the merge must sort.
     """
     copies = sum(one for one in sizes if one > held_bytes) if remote else 0
     excess = open_together - limit
@@ -65,8 +69,7 @@ def needs(
 def check_space(
     wanted: Needs, bucket: ReadBucket, work_dir: Path, free: Free | None = None
 ) -> None:
-    """Raise NoSpace unless the work disk, and a local bucket's disk, have room for what is
-    wanted."""
+    """Raise NoSpace unless the work disk, and a local bucket's disk, have enough free space."""
     free = free or free_bytes
     work, target = _existing(work_dir), bucket.path_of(META)
     output = None if target is None else _existing(Path(target))
@@ -89,10 +92,9 @@ def _check(path: Path, wanted: int, free: Free, fix: str) -> None:
     there = free(path)
     if there < wanted + _SPARE:
         raise NoSpace(
-            f"the merge needs up to {size(wanted)} on the disk of {path}, and {size(there)} are "
-            "free "
-            f"({size(_SPARE)} of them stay so): {fix}; nothing was written, and the merge is "
-            "planned again"
+            f"the merge needs up to {size(wanted)} on the disk of {path}, but {size(there)} are "
+            f"free, of which {size(_SPARE)} are reserved: {fix}; nothing was written, and the "
+            "merge is planned again"
         )
 
 

@@ -1,13 +1,12 @@
-"""Drives a merge: reading, sorting and writing of three successive windows go on side by side.
+"""Drives a merge: three successive windows are read, sorted and written at the same time.
 
-One step runs, through the pool, the sink's write of the window before last, the sort of the last
-window and the reads that the next cut needs; between steps the buffers are cut. At most three
-windows are in memory, and an error in any part ends the merge with it.
+One step runs, on the pool, the write of the window before last, the sort of the last window and the
+reads that the next cut needs; between steps the buffers are cut. At most three windows are in
+memory, and an error in any part ends the merge with it.
 
 The tasks of a step are taken in turn by as many workers as there are lanes, the write first: it is
-the longest and cannot be divided, so with more busy at once than there are cores it would have a
-part of one, and end last and alone. Where reading is mostly waiting, more lanes than cores are
-right.
+the longest and cannot be divided, so with more workers than cores it would get part of a core, and
+end last and alone. Where reading is mostly waiting, more lanes than cores are right.
 """
 
 from __future__ import annotations
@@ -32,10 +31,18 @@ _Step = Callable[[], None]
 def pump(
     runs: Sequence[Run], order: RowOrder, sink: Sink, *, run_bytes: int, pool: Pool, lanes: int = 2
 ) -> None:
-    """Hand every row of ``runs`` to ``sink`` in order, a window at a time; closes the runs.
+    """Pass every row of ``runs`` to ``sink`` in order, a window at a time; close the runs.
 
-    ``run_bytes`` is what each open run may buffer, ``lanes`` how many threads of the pool are busy
-    at most. Without a sort key the runs are handed on one after the other. Raises Unsorted.
+    Args:
+        runs: The sorted runs; without a sort key they are passed on one after the other.
+        order: The sort key.
+        sink: Called with each window.
+        run_bytes: What each open run may buffer.
+        pool: Runs the tasks.
+        lanes: How many threads of the pool may be busy.
+
+    Raises:
+        Unsorted: A run is not in order.
     """
     merge = KWay(runs, order, run_bytes) if order.sort_by else Chain(runs, run_bytes)
     stages = _Stages(sorter=Sorter(order), sink=sink)
@@ -53,7 +60,7 @@ def pump(
 
 @dataclass(slots=True, kw_only=True)
 class _Stages:
-    """The windows on their way: one to be sorted, one to be written."""
+    """The windows in progress: one to sort, one to write."""
 
     sorter: Sorter
     sink: Sink
@@ -65,8 +72,8 @@ class _Stages:
         return bool(self.pieces) or self.table is not None
 
     def tasks(self) -> list[_Step]:
-        """The work of one step; each task takes its window with it, so that memory is freed as it
-        goes."""
+        """The work of one step. Each task takes its window along, so that memory is freed when it
+        ends."""
         tasks: list[_Step] = []
         if self.table is not None:
             tasks.append(self._write(self.table))
@@ -87,8 +94,8 @@ class _Stages:
 
 
 def _do(tasks: Sequence[_Step], pool: Pool, lanes: int) -> None:
-    """Do all of them, no more than ``lanes`` at once; after an error no further one is begun, and
-    the first in their order is raised."""
+    """Do all tasks, at most ``lanes`` at once. After an error none is started, and the error of the
+    first failed task in their order is raised."""
     waiting = deque(enumerate(tasks))
     failed: dict[int, BaseException] = {}
 

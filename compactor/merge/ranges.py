@@ -2,9 +2,9 @@
 
 Rules:
 - Ranges of one merge do not overlap and leave nothing out: low is inclusive, high exclusive, None
-  is open. Rows of equal leading keys are in one range, so that the parts, one behind the other, are
-  the whole in its stable order.
-- NaN and null come after every value: only the last range, whose high is open, holds them.
+  is open. Rows of equal leading keys are in one range, so that the parts in a row are the complete
+  merge in its stable order.
+- NaN and null come after every value: only the last range, whose high is open, has them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KeyRange:
     high: KeyPart | None = None
 
     def meets(self, floor: KeyPart | None, ceiling: KeyPart | None) -> bool:
-        """Whether rows between these bounds (None = unknown) can lie in the range."""
+        """Whether rows between these bounds (None = unknown) can be in the range."""
         above = floor is not None and self.high is not None and floor >= self.high
         below = ceiling is not None and self.low is not None and ceiling < self.low
         return not (above or below)
@@ -37,13 +37,13 @@ class KeyRange:
     def clamped(
         self, floor: KeyPart | None, ceiling: KeyPart | None
     ) -> tuple[KeyPart | None, KeyPart | None]:
-        """The bounds of what is left of rows between these bounds."""
+        """These bounds, cut to the range."""
         lows = [bound for bound in (floor, self.low) if bound is not None]
         highs = [bound for bound in (ceiling, self.high) if bound is not None]
         return max(lows, default=None), min(highs, default=None)
 
     def within(self, table: pa.Table) -> pa.Table:
-        """The rows of a table that lie in the range, in their order."""
+        """The rows of a table that are in the range, in their order."""
         column = table.column(self.column)
         mask = None
         if self.low is not None:
@@ -56,7 +56,7 @@ class KeyRange:
         return table if mask is None else table.filter(mask)
 
     def may_hold(self, group: pq.RowGroupMetaData, kind: pa.DataType) -> bool:
-        """Whether a row group of a Parquet file can hold rows of the range, by its statistics;
+        """Whether a row group of a Parquet file can have rows of the range, by its statistics;
         ``kind`` is the column's type in the table."""
         stats = next(
             (
@@ -75,13 +75,12 @@ class KeyRange:
             )
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return True
-        # Statistics say nothing of NaN, and null lies outside of them: behind every high, above
-        # every low.
+        # Statistics do not cover NaN and null, which are behind every high and above every low.
         sound = stats.has_null_count and not stats.null_count and not pa.types.is_floating(kind)
         return self.meets(floor, ceiling if sound or self.high is not None else None)
 
     def is_past(self, table: pa.Table) -> bool:
-        """Whether the last row of a table, which is not empty, lies behind the range."""
+        """Whether the last row of a non-empty table is past the range."""
         return self.high is not None and key_part(table.column(self.column)[-1]) >= self.high
 
 

@@ -1,4 +1,4 @@
-"""The result of a merge: rows on their way into chunks, and the block that they become."""
+"""The result of a merge: rows on their way into chunks, and the block that the chunks become."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ PRODUCER = "compactor"
 
 
 def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
-    """The table with its last column, the sources' numbers, written out as names of the few that
-    occur."""
+    """The table with its last column, the numbers of sources, replaced by names."""
     numbers = table.column(SOURCE).combine_chunks().to_numpy(zero_copy_only=False)
     occurs = np.zeros(len(sources.names), dtype=bool)
     occurs[numbers] = True
@@ -33,8 +32,8 @@ def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
 def merged_block(
     task: MergeTask, merged: Merged, *, visible_by: VisibleBy, sources_file: ChunkFile | None = None
 ) -> BlockMeta:
-    """The block of a merge: the union of its inputs' sources, one level above the highest, its
-    parents named.
+    """The block of a merge: it has the union of its inputs' sources, one level above the highest,
+    and names its parents.
 
     Its time range is that of the rows written; without a time column, the union of the inputs'
     ranges.

@@ -1,11 +1,11 @@
-"""A run: rows already in order, read piece by piece. What the k-way merge merges.
+"""A run: sorted rows, read piece by piece. The input of the k-way merge.
 
 Rules:
-- The pieces of a run, one after the other, are in order; the merge checks it and raises
-  ``Unsorted`` if not.
+- The pieces of a run are in order, one after the other; the merge checks it and raises ``Unsorted``
+  if not.
 - ``floor`` bounds the leading sort column of every row from below, and ``ceiling`` from above; None
-  = unknown. A run is opened only when the merge reaches its floor, so runs that do not overlap cost
-  no memory together.
+  = unknown. A run is opened only when the merge reaches its floor, so runs that do not overlap do
+  not need memory at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from blockstore.compactor.merge.order import KeyPart
 
 
 class Unsorted(Exception):
-    """A run's rows are not in the order that its block promises: sort it, then merge again."""
+    """A run's rows are not in the order that its block declares: sort it, then merge again."""
 
     def __init__(self, run: int) -> None:
         super().__init__(f"run {run} is not sorted")
@@ -46,19 +46,17 @@ class Run(Protocol):
         ...
 
     def read(self, goal_bytes: int) -> pa.Table | None:
-        """The next rows, about ``goal_bytes`` of them and at least one;
-
-        None at the end. Opens the run.
-        """
+        """The next rows, about ``goal_bytes`` and at least one row; None at the end. Opens the
+        run."""
         ...
 
     def close(self) -> None:
-        """Give back files and memory; allowed at any time."""
+        """Release files and memory; allowed at any time."""
         ...
 
 
 class TableRun:
-    """A run that lies in memory."""
+    """A run in memory."""
 
     def __init__(
         self,
@@ -79,7 +77,7 @@ class TableRun:
         return bool(self._rest.num_rows == 0)
 
     def read(self, goal_bytes: int) -> pa.Table | None:
-        """The next ``goal_bytes`` of the table, or ``rows`` rows where that was asked for."""
+        """The next ``goal_bytes`` of the table, or ``rows`` rows if that is set."""
         if self._rest.num_rows == 0:
             return None
         rows = self._rows or max(1, goal_bytes * self._rest.num_rows // max(1, self._rest.nbytes))

@@ -1,14 +1,14 @@
-"""What the chunks of one merge share: the memory for their readers, and what was learned of their
+"""What the chunks of one merge share: the memory for their readers, and what is known of their
 sizes.
 
 Rules:
-- Readers of open chunks take no more than their part of the memory together; a chunk that finds no
-  room there is read once, alone, and goes on from the work disk, where rows lie in small batches
-  (``chunkrun.py``). One always finds room.
-- What columns are carried as numbers of a dictionary is decided once, after some chunks were opened
-  and before one is read.
-- What a chunk weighs is only known once it is open. Until then it is guessed from what is known of
-  every chunk, corrected by what those that were opened turned out to weigh.
+- Readers of open chunks take at most their share of the memory together. A chunk that finds none
+  left is read once, alone, and continues from the work disk, in small batches (``chunkrun.py``).
+  One reader always fits.
+- Which columns are carried as numbers of a dictionary is decided once, after some chunks were
+  opened and before any is read.
+- The weight of a chunk is only known once it is open. Until then it is a guess, corrected by the
+  weight of the chunks that were opened.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from blockstore.format.block import ChunkFile
 from blockstore.format.coded import with_codes
 
 _INFLATION = 3
-"""Arrow bytes a byte of compressed Parquet, roughly."""
+"""Arrow bytes per byte of compressed Parquet, roughly."""
 
 _TEXT_BYTES = 20
-"""What a text takes at least, roughly."""
+"""The least size of a text, roughly."""
 
 
 class Shared:
-    """One for all chunks of a merge, and for all its threads."""
+    """One instance for all chunks and threads of a merge."""
 
     def __init__(self, schema: pa.Schema, readers_bytes: int) -> None:
         self.schema = schema
         self.read_schema = schema
-        """What the rows of a chunk are brought to."""
+        """The schema to which rows of a chunk are converted."""
         self.coded: frozenset[str] = frozenset()
-        """The columns of text that are read, sorted and written as numbers of a dictionary
+        """The text columns that are read, sorted and written as numbers of a dictionary
         (``codes.py``)."""
         self.row_bytes = row_width(schema)
-        """What a row takes without its texts."""
+        """The bytes of a row without its texts."""
         self.alone = threading.Lock()
-        """Held while a chunk is read that found no room."""
+        """Held while a chunk is read that found no memory left."""
         self._guessed_row_bytes = row_width(schema, _TEXT_BYTES)
         self._varying: tuple[pa.Schema, tuple[Varying, ...]] = (pa.schema([]), ())
         self._factor = 1.0
@@ -51,23 +51,21 @@ class Shared:
         self._lock = threading.Lock()
 
     def carry(self, coded: frozenset[str]) -> None:
-        """Read these texts as numbers from now on; before the first chunk is read."""
+        """Read these texts as numbers from now on; call it before the first chunk is read."""
         self.coded = coded
         self.read_schema = with_codes(self.schema, coded)
 
     def guess(self, file: ChunkFile) -> int:
-        """About what the rows of a chunk take."""
+        """About how many bytes the rows of a chunk take."""
         return int(self._factor * max(file.bytes * _INFLATION, file.rows * self._guessed_row_bytes))
 
-    def learn(self, guessed: int, found: int) -> None:
-        """Correct the guesses by those of some chunks, and what these were found to take.
-
-        Guesses only grow.
-        """
+    def correct(self, guessed: int, found: int) -> None:
+        """Correct the guesses, given the guessed and the actual size of some chunks. Guesses only
+        grow."""
         self._factor *= max(1.0, found / max(1, guessed))
 
     def varying(self, schema: pa.Schema, metadata: pq.FileMetaData) -> tuple[Varying, ...]:
-        """``weight.varying``, found once for chunks of one schema that follow one another."""
+        """``weight.varying``, cached for successive chunks of one schema."""
         known, columns = self._varying
         if not schema.equals(known) and metadata.num_row_groups:
             columns = varying(metadata)
@@ -75,7 +73,7 @@ class Shared:
         return columns
 
     def take(self, size: int) -> bool:
-        """Room for a reader, if there is any left; to be given back."""
+        """Take memory for a reader, if there is enough left; to be returned by ``give_back``."""
         with self._lock:
             if self._taken and self._taken + size > self._readers_bytes:
                 return False

@@ -1,5 +1,4 @@
-"""Where rows come from, as numbers: a merge counts its sources, and turns the names in chunks into
-places among them."""
+"""The sources of rows as numbers: a merge numbers its sources, and replaces the names in chunks."""
 
 from __future__ import annotations
 
@@ -14,10 +13,7 @@ SOURCE = "_source"
 
 
 class Sources:
-    """The sources of a whole merge, numbered;
-
-    ``excepted`` holds, by block, the numbers to be dropped.
-    """
+    """The sources of a merge, numbered."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = pa.array(names, pa.string())
@@ -39,7 +35,7 @@ class Sources:
             raise DamagedInput(
                 ulid,
                 f"block {ulid} has a row of the source {column[row].as_py()!r}, which no block of "
-                "the merge lists "
-                "among its sources: mark the block with no-compact and look at how it was written",
+                "the merge lists among its sources: place a no-compact mark on the block and "
+                "check how it was written",
             )
         return numbers

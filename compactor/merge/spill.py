@@ -1,12 +1,12 @@
-"""Runs on the work disk: what a merge falls back to when its inputs are too many to be open at
-once.
+"""Runs on the work disk: for merges with more inputs than may be open at once.
 
 Rules:
-- Consecutive runs are merged into one spilled run, so that the stable order of the result stays the
-  same however many passes it takes.
-- A spilled run is an Arrow IPC stream in small batches, compressed with lz4: open, it holds one
-  batch.
-- ``sort`` makes sorted runs out of a run that is not, part by part, each as large as memory allows.
+- Consecutive runs are merged into one spilled run, so that the stable order of the result does not
+  depend on the number of passes.
+- A spilled run is an Arrow IPC stream in small batches, compressed with lz4: while open, it holds
+  one batch in memory.
+- ``spill_sorted`` makes sorted runs out of an unsorted one, part by part, each as large as memory
+  allows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BATCH_BYTES = 1 << 18
 
 
 class SpillWriter:
-    """Writes one run; ``finish`` answers it."""
+    """Writes one run; ``finish`` returns it."""
 
     def __init__(
         self, path: Path, schema: pa.Schema, order: RowOrder, *, batch_bytes: int = _BATCH_BYTES
@@ -68,13 +68,13 @@ class SpillWriter:
         )
 
     def abort(self) -> None:
-        with suppress(OSError):  # what failed is told already, and the folder goes with the merge
+        with suppress(OSError):  # the failure was raised already; the folder goes with the merge
             self._file.close()
             self._path.unlink(missing_ok=True)
 
 
 class SpilledRun:
-    """A run that was written to the work disk; its file goes when it is closed."""
+    """A run on the work disk; closing it removes its file."""
 
     def __init__(
         self, path: Path, *, rows: int, size: int, floor: KeyPart | None, ceiling: KeyPart | None
@@ -141,7 +141,7 @@ def spill(
 def pack(
     tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, batch_bytes: int
 ) -> SpilledRun:
-    """The tables as they come, on the work disk in batches of about ``batch_bytes``.
+    """Put the tables on the work disk, in batches of about ``batch_bytes``.
 
     Raises NoSpace, NoWorkDirectory.
     """
@@ -158,7 +158,7 @@ def pack(
 def spill_sorted(
     run: Run, order: RowOrder, schema: pa.Schema, stage: Stage, name: str, *, part_bytes: int
 ) -> list[SpilledRun]:
-    """Sort a run part by part: sorted runs on the work disk which together hold its rows.
+    """Sort a run part by part; return sorted runs on the work disk that together have its rows.
 
     Raises NoSpace, NoWorkDirectory.
     """

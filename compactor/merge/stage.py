@@ -1,11 +1,11 @@
 """The bytes of input chunks, checked before a row of them is used.
 
 Rules:
-- A chunk has the size and the SHA-256 that its block's meta.json says, or the merge ends with
+- A chunk has the size and the SHA-256 of its block's meta.json, or the merge ends with
   DamagedInput, which names the block: what is merged is what was written.
-- A small chunk is held in memory; a large one is read from where it lies, if that is a local file,
-  or from a copy in the work directory, which is removed when the chunk is closed. Nothing else is
-  ever written there but spilled runs (``spill.py``).
+- A small chunk is held in memory. A large one is read in place if it is a local file, or from a
+  copy in the work directory, which is removed when the chunk is closed. Otherwise only spilled runs
+  (``spill.py``) are written there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Staged:
 
     file: pa.NativeFile
     path: Path | None = None
-    """A copy to be removed, if there is one."""
+    """The copy to remove, if there is one."""
     in_memory: bool = False
 
     def close(self) -> None:
@@ -47,10 +47,8 @@ class Stage:
     """Checked access to the chunks of one merge, and its work directory."""
 
     def __init__(self, bucket: ReadBucket, directory: Path, *, whole_bytes: int) -> None:
-        """Chunks of at most ``whole_bytes`` are held in memory;
-
-        ``directory`` is made at its first use.
-        """
+        """Chunks of at most ``whole_bytes`` are held in memory; ``directory`` is created at its
+        first use."""
         self._bucket = bucket
         self._directory = WorkDirectory(directory)
         self._whole_bytes = whole_bytes
@@ -64,8 +62,8 @@ class Stage:
         key = object_key(ulid, file.path)
         try:
             if file.bytes <= self._whole_bytes:
-                # One byte more than it should have, so that one that is too large is seen; a whole
-                # GET would hash it as well.
+                # One byte more than declared shows a chunk that is too large. A GET of the object
+                # would also hash it.
                 return self._hold(ulid, file, self._bucket.get_range(key, 0, file.bytes + 1))
             path = self._bucket.path_of(key)
             if path is not None:
@@ -76,8 +74,7 @@ class Stage:
             raise DamagedInput(
                 ulid,
                 f"block {ulid} lacks its chunk {file.path} ({file.bytes:,} bytes expected): "
-                "restore it from a copy, "
-                "or mark the block for deletion if its rows are lost",
+                "restore it from a copy, or mark the block for deletion if its rows are lost",
             ) from None
 
     def path(self, name: str) -> Path:
@@ -131,6 +128,5 @@ def _refuse(ulid: str, file: ChunkFile, found: str) -> None:
     raise DamagedInput(
         ulid,
         f"chunk {file.path} of block {ulid} has {found}, but its meta.json says {file.bytes:,} "
-        "bytes "
-        f"with the SHA-256 {file.sha256}: restore it from a copy",
+        f"bytes with the SHA-256 {file.sha256}: restore it from a copy",
     )

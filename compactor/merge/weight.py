@@ -1,14 +1,14 @@
-"""What the rows of an open chunk take in memory: all of them, any stretch of them, and the reader
-that decodes them.
+"""What the rows of an open chunk take in memory: all of them, any part of them, and the reader that
+decodes them.
 
 Rules:
-- Compressed bytes say nothing: a page of texts that repeat is a hundredth or a thousandth of its
-  rows. What counts is what the file tells of its texts, page by page (``pages.py``); all else has a
-  width. Files of our own writer tell it, so for them only where inside a page the bytes lie is
-  guessed: evenly.
-- Where a file does not tell, the uncompressed size stands for its texts, evenly over the row group,
-  and the weight is not ``sure``: that is far too little for dictionaries and shared beginnings, and
-  says nothing of where wide rows begin.
+- Compressed bytes say nothing: a page of repeated texts is a hundredth or a thousandth of its rows.
+  What counts is what the file records about its texts, page by page (``pages.py``); everything else
+  has a fixed width. Files of our own writer record it, so for them only the position of bytes
+  inside a page is guessed: evenly.
+- If a file does not record it, the uncompressed size is used for its texts, evenly over the row
+  group, and the weight is not ``sure``: that is far too little for dictionaries and shared
+  prefixes, and does not show where wide rows begin.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import pyarrow.parquet as pq
 from blockstore.format.pages import ColumnPages, column_pages
 
 STREAM_BYTES = 64 << 10
-"""Read-ahead a column of an open chunk: small, since a merge keeps many chunks open."""
+"""Read-ahead per column of an open chunk: small, since a merge keeps many chunks open."""
 
 COLUMN_BYTES = 300 << 10
-"""What an open column of a chunk was measured to take: read-ahead, one page decompressed, its
-dictionary; where no text makes a page larger."""
+"""The measured memory of an open column of a chunk, unless a text makes a page larger: read-ahead,
+one decompressed page, its dictionary."""
 
 _PAGE_ROWS = 1_024
-"""Writers look at a page's size after so many rows at the latest: wide rows make pages of many
+"""Writers check a page's size after this many rows at the latest: wide rows make pages of many
 megabytes."""
 
 _SHARED_BEGINNINGS = "DELTA_BYTE_ARRAY"
@@ -52,17 +52,17 @@ Curve = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """What the rows of some row groups, one behind the other, weigh in Arrow."""
+    """What the rows of some consecutive row groups weigh in Arrow."""
 
     rows: Floats
     """Places between the rows, ascending from 0."""
     upto: Floats
     """The bytes of all rows before each place."""
     reader_bytes: int
-    """What a reader takes besides the rows that it hands out: pages, dictionaries, read-ahead."""
+    """What a reader takes in addition to the rows that it returns: pages, dictionaries,
+    read-ahead."""
     page_bytes: int
-    """Inside a page nobody knows which row weighs what: this is the heaviest page of each column
-    together."""
+    """The sum of the heaviest page of each column: inside a page the weight of a row is unknown."""
     sure: bool
 
     @property
@@ -75,28 +75,28 @@ class Weight:
         return float(np.interp(row, self.rows, self.upto))
 
     def row_at(self, weight: float) -> int:
-        """The row before which so many bytes lie."""
+        """The row that has this many bytes before it."""
         return int(np.interp(weight, self.upto, self.rows))
 
 
 def row_width(schema: pa.Schema, text_bytes: int = 0) -> int:
-    """The bytes of a row in Arrow, where each text holds so many."""
+    """The bytes of a row in Arrow, if each text has ``text_bytes``."""
     return sum(_width(field.type, text_bytes) for field in schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Varying:
-    """A column of which the number of rows does not tell the bytes."""
+    """A column whose bytes do not follow from the number of rows."""
 
     place: int
     is_text: bool
     value_bytes: int
-    """What each value takes besides its text, if it lies in a list or a struct: rows do not tell
-    how many there are."""
+    """The bytes of each value without its text, if it is in a list or a struct: the number of
+    values does not follow from the rows."""
 
 
 def varying(metadata: pq.FileMetaData) -> tuple[Varying, ...]:
-    """The columns of a file, with at least one row group, that vary."""
+    """The varying columns of a file that has at least one row group."""
     group = metadata.row_group(0)
     columns = map(group.column, range(group.num_columns))
     found = (
@@ -113,11 +113,11 @@ def varying(metadata: pq.FileMetaData) -> tuple[Varying, ...]:
 
 
 def weigh_plain(metadata: pq.FileMetaData, columns: Sequence[Varying], width: int) -> int | None:
-    """The bytes of all rows, if the footer alone tells them: where no text may be a dictionary's or
-    share its beginning.
+    """The bytes of all rows, if the footer alone shows them: if no text is in a dictionary or
+    shares a prefix.
 
-    Quick, since a merge of many small chunks asks it of each. ``width`` is what a row takes without
-    what varies.
+    Fast, since a merge of many small chunks needs it for each. ``width`` is the fixed part of a
+    row.
     """
     found = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
@@ -138,10 +138,7 @@ def weigh(
     *,
     without: str,
 ) -> Weight:
-    """The weight of the rows of these row groups.
-
-    The texts of the column ``without`` do not count.
-    """
+    """The weight of the rows of these row groups, without the texts of the column ``without``."""
     pages = column_pages(file, groups, [one.place for one in varying])
     curves: list[Curve] = []
     readers, heaviest, sure = [0], [0], True
@@ -160,7 +157,7 @@ def weigh(
         own = [_curve(*one, rows) for one in counted]
         curves.append(_together(own, rows, width))
         heaviest.append(int(sum(np.diff(upto).max() for _, upto in own)))
-        sure = sure and all(_tells(*one) for one in counted)
+        sure = sure and all(_is_known(*one) for one in counted)
     rows_before, bytes_before = _in_turn(curves)
     return Weight(
         rows=rows_before,
@@ -179,14 +176,14 @@ def _width(kind: pa.DataType, text_bytes: int) -> int:
 
 
 def _hides(one: Varying, column: pq.ColumnChunkMetaData) -> bool:
-    """Whether its texts may be much larger than what stands in the file, uncompressed."""
+    """Whether its texts may be much larger than their uncompressed bytes in the file."""
     return one.is_text and (column.has_dictionary_page or _SHARED_BEGINNINGS in column.encodings)
 
 
-def _tells(one: Varying, column: pq.ColumnChunkMetaData, pages: ColumnPages | None) -> bool:
-    """Whether the pages say what they hold.
+def _is_known(one: Varying, column: pq.ColumnChunkMetaData, pages: ColumnPages | None) -> bool:
+    """Whether the pages record the size of their texts.
 
-    Of texts with shared beginnings pyarrow counts what repeats only sometimes.
+    For texts with shared prefixes pyarrow counts repeated parts only sometimes.
     """
     if pages is None or not one.is_text:
         return pages is not None
@@ -208,16 +205,16 @@ def _curve(
     texts, values = _texts(one, column), _values(one, column)
     if pages is None:
         return np.array([0.0, rows]), np.array([0.0, texts + values])
-    # Which page holds how many values of lists is not told; compressed, they are about as large as
-    # one another.
+    # How many values of lists each page has is not recorded. Compressed, they have about the same
+    # size.
     shares = np.array(pages.compressed, dtype=float) / max(1, sum(pages.compressed))
-    told = texts * shares if pages.texts is None else np.array(pages.texts, dtype=float)
-    upto = np.cumsum(told + values * shares)
+    sizes = texts * shares if pages.texts is None else np.array(pages.texts, dtype=float)
+    upto = np.cumsum(sizes + values * shares)
     return np.array([*pages.first_rows, rows], dtype=float), np.concatenate([[0.0], upto])
 
 
 def _together(curves: Sequence[Curve], rows: int, width: int) -> Curve:
-    """Several columns of one row group, and all that has a width."""
+    """Several columns of one row group, and everything with a fixed width."""
     places = np.unique(np.concatenate([np.array([0.0, rows]), *(places for places, _ in curves)]))
     upto = places * max(1, width)
     for own, bytes_before in curves:
@@ -226,7 +223,7 @@ def _together(curves: Sequence[Curve], rows: int, width: int) -> Curve:
 
 
 def _in_turn(curves: Sequence[Curve]) -> Curve:
-    """Several row groups, one behind the other."""
+    """Several row groups, one after the other."""
     rows, upto = [np.zeros(1)], [np.zeros(1)]
     for places, bytes_before in curves:
         rows.append(rows[-1][-1] + places[1:])
@@ -235,7 +232,7 @@ def _in_turn(curves: Sequence[Curve]) -> Curve:
 
 
 def _reader_bytes(column: pq.ColumnChunkMetaData, pages: ColumnPages | None, rows: int) -> int:
-    """What reading a column of a row group takes: a page, compressed and decompressed, a
+    """The memory for reading a column of a row group: a page, compressed and decompressed, a
     dictionary, read-ahead."""
     plain, compressed = column.total_uncompressed_size, column.total_compressed_size
     largest, ahead = plain * _PAGE_ROWS // max(_PAGE_ROWS, rows), STREAM_BYTES

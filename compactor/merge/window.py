@@ -1,8 +1,8 @@
 """A window: the pieces that one cut of the merge freed, sorted into the next rows of the result.
 
-Owns the check that a merge's output is in order: pieces must be sorted in themselves, and a window
-must not begin below the end of the window before it. A breach names the run, whose block promised
-an order it has not.
+Owns the check that a merge's output is in order: each piece must be sorted, and a window must not
+begin below the end of the one before it. A violation names the run, whose block declared an order
+that it does not have.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from blockstore.compactor.merge.order import Key, RowOrder, arrange, descents
 from blockstore.compactor.merge.run import Unsorted
 
 _TAKEN_ROWS = 1 << 17
-"""Rows are gathered so many at a time: arrays of a few megabytes lie where those of the window
-before lay, while for large ones the system clears new pages every time, which took longer than to
-gather."""
+"""Rows are gathered this many at a time: arrays of a few megabytes reuse the memory of the window
+before, while for large ones the system clears new pages each time, which took longer than gathering
+them."""
 
 
 class Sorter:
@@ -64,8 +64,9 @@ class Sorter:
 
 
 def _gather(table: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
-    """The rows at ``places``: each column joined first, since gathering from many chunks costs
-    more, and one after the other, since joining all at once would hold the window three times."""
+    """The rows at ``places``. Each column is joined first, since gathering from many chunks costs
+    more; one column after the other, since joining all at once would hold the window three
+    times."""
     parts = [
         pa.array(places[start : start + _TAKEN_ROWS])
         for start in range(0, len(places), _TAKEN_ROWS)

@@ -1,13 +1,13 @@
 """The folder of one merge on the work disk, and what dead processes left there.
 
 Rules:
-- What fails there is told with the folder and what to do, and concerns no merge that needs no work
-  disk (on Spark each has its folder there).
-- A merge has a folder of its own, ``blockstore-merge-<ULID>``, made at its first use and removed at
+- A failure there is reported with the folder and what to do. It does not affect merges that need no
+  work disk (on Spark each has its folder there).
+- A merge has its own folder, ``blockstore-merge-<ULID>``, created at its first use and removed at
   its end. An attempt at a piece has one around that, ``blockstore-merge-<token>``, which is held
   the same way. Nothing else has such a name.
-- Each is held while its process lives (``scratch.py``); what dead processes left goes at the next
-  start.
+- Each is held while its process lives (``scratch.py``); the next start removes what dead processes
+  left.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _NAME = re.compile(_PREFIX + r"(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{16})")
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OF_THE_PROCESS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Limits of the process or the machine: no other folder would be better."""
+"""Limits of the process or the machine, which are the same for every folder."""
 
 
 class NoWorkDirectory(Unavailable):
-    """The work directory cannot be used as it is; a merge that needs none is not concerned."""
+    """The work directory cannot be used; merges that need none are not affected."""
 
 
 class work_disk:  # noqa: N801
-    """Turns what fails in a folder on the work disk into NoSpace or NoWorkDirectory, which name it
+    """Turns OSErrors in a folder on the work disk into NoSpace or NoWorkDirectory, which name it
     and what to do."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,36 +53,35 @@ class work_disk:  # noqa: N801
             ) from error
         raise NoWorkDirectory(
             f"the work directory {self._folder} cannot be used ({os.strerror(error.errno)}): make "
-            "it a folder in which this "
-            "process may write, or set work_dir to another one"
+            "it a folder that this process can write to, or set work_dir to another one"
         ) from error
 
 
 def merge_folder(work_dir: Path, name: str) -> Path:
-    """Where the merge of this ULID, or the attempt of this token, has its folder."""
+    """The folder of the merge with this ULID, or of the attempt with this token."""
     folder = work_dir / f"{_PREFIX}{name}"
     assert _NAME.fullmatch(folder.name), f"{name} is neither a ULID nor a token"
     return folder
 
 
 class WorkDirectory:
-    """The folder of one merge; it costs nothing until something is put there."""
+    """The folder of one merge; it is not created until something is put there."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._held: HeldFolder | None = None
 
     def open(self) -> Path:
-        """The folder, which is there and held from now on. Raises NoSpace, NoWorkDirectory."""
+        """The folder, which exists and is held from now on. Raises NoSpace, NoWorkDirectory."""
         with work_disk(self._directory.parent):
             if self._held is None:
                 self._directory.parent.mkdir(parents=True, exist_ok=True)
                 self._held = HeldFolder(self._directory)
-            self._directory.mkdir(exist_ok=True)  # somebody may have cleared the disk meanwhile
+            self._directory.mkdir(exist_ok=True)  # the disk may have been cleared meanwhile
         return self._directory
 
     def path(self, name: str) -> Path:
-        """A path in the folder, which is there and held from now on."""
+        """A path in the folder, which exists and is held from now on."""
         return self.open() / name
 
     def clear(self) -> None:
@@ -93,25 +92,23 @@ class WorkDirectory:
 
 
 def clear_abandoned(work_dir: Path) -> int:
-    """Remove what merges of dead processes left in ``work_dir``; answers how many folders that
-    were."""
-    return scratch.clear_abandoned(work_dir, _NAME, whoever=True)
+    """Remove what merges of dead processes left in ``work_dir``; return the number of folders."""
+    return scratch.clear_abandoned(work_dir, _NAME, any_user=True)
 
 
 def check_outside_tables(work_dir: Path) -> None:
-    """Raises Invalid where ``work_dir`` is a table on this machine, or lies inside one: what is
-    there is the table's."""
+    """Raise Invalid if ``work_dir`` is a table on this machine, or inside one: only the table's
+    objects belong there."""
     for folder in (work_dir, *work_dir.parents):
         if _is_table(folder):
             raise Invalid(
-                f"the work directory {work_dir} lies inside the table {folder}, where nothing but "
-                "the table may lie: "
-                "set work_dir to a folder outside of all tables"
+                f"the work directory {work_dir} is inside the table {folder}, whose folder must "
+                "contain nothing else: set work_dir to a folder outside of all tables"
             )
 
 
 def _is_table(folder: Path) -> bool:
-    """Whether an index lies in a folder, or a complete block."""
+    """Whether a folder contains an index or a complete block."""
     if any(os.path.exists(folder / key) for key in (BOUNDARY, entry_key(1))):
         return True
     return any(is_ulid(marker.parent.name) for marker in folder.glob(f"*/{META}"))

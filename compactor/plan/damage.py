@@ -21,20 +21,20 @@ from blockstore.names import META, meta_key, object_key
 from blockstore.world import World
 
 _TURN = 64
-"""So many meta.json of a remote store are read by one thread in a row: each is a few kilobytes. Of
-a folder one thread reads all: several take three times as long, since they wait for one another and
-not for a disk."""
+"""How many meta.json files of a remote store one thread reads in a row: each is a few kilobytes.
+For a folder one thread reads all: several take three times as long, since they wait for one another
+and not for a disk."""
 
 
 def contradicted(
     bucket: ReadBucket, listing: Listing, metas: Iterable[BlockMeta]
 ) -> dict[str, str]:
-    """The blocks of which an object is missing or has another size: ULID to what is wrong."""
+    """The blocks that have an object missing or of the wrong size: ULID to what is wrong."""
     damaged = {}
     for meta in metas:
         directory = listing.directories.get(meta.ulid)
         if directory is None:
-            continue  # younger than the listing, or gone: whoever reads it will say so
+            continue  # newer than the listing, or gone: reading it will show
         if META in directory.objects and directory.difference(meta) is None:
             continue
         why = _by_name(bucket, meta)
@@ -44,12 +44,12 @@ def contradicted(
 
 
 def unreadable(bucket: ReadBucket, world: World, metas: Sequence[BlockMeta]) -> dict[str, str]:
-    """The blocks whose meta.json is no JSON of theirs: ULID to what is wrong."""
+    """The blocks whose meta.json cannot be read or is another block's: ULID to what is wrong."""
     ulids = [meta.ulid for meta in metas]
     turn = _TURN if bucket.path_of(META) is None else max(1, len(ulids))
     turns = [ulids[start : start + turn] for start in range(0, len(ulids), turn)]
     found = world.pool.map(lambda turn: [(ulid, _unread(bucket, ulid)) for ulid in turn], turns)
-    return {ulid: why for answers in found for ulid, why in answers if why is not None}
+    return {ulid: why for part in found for ulid, why in part if why is not None}
 
 
 def _by_name(bucket: ReadBucket, meta: BlockMeta) -> str | None:

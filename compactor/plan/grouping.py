@@ -1,8 +1,8 @@
-"""How blocks of one stream are put together: by runs between marks, by what fits into a block, by
+"""How blocks of one stream are grouped: into runs between marks, by what fits into a block, and by
 size. Pure.
 
 Rules:
-- Every function keeps each block in at most one group and invents none.
+- Every function puts each block into at most one group and adds none.
 - Blocks below ``SMALL_BYTES`` count as equal: reading one costs its requests, not its bytes.
 """
 
@@ -52,8 +52,8 @@ def split(run: Iterable[Candidate], max_bytes: int) -> Iterator[list[Candidate]]
 
 
 def tiers(run: Iterable[Candidate]) -> Iterator[list[Candidate]]:
-    """Groups of about the same size: none larger than twice the mean of the smaller ones, small
-    ones all equal."""
+    """Groups of blocks of about the same size: none is larger than twice the mean of the smaller
+    ones; small blocks count as equal."""
     tier: list[Candidate] = []
     total = 0
     for block in sorted(run, key=lambda block: (block.bytes, block.ulid)):
@@ -68,8 +68,8 @@ def tiers(run: Iterable[Candidate]) -> Iterator[list[Candidate]]:
 
 
 def worthwhile(group: Iterable[Candidate], tier_blocks: int) -> list[Candidate]:
-    """The group without the blocks that are too large to be rewritten for the rest: one rewrites a
-    block only for at least a ``tier_blocks``-th of its size, small ones for anything."""
+    """The group without blocks that are too large to be rewritten for the rest: the rest must have
+    at least a ``tier_blocks``-th of their size. Small blocks are always worth it."""
     by_size = sorted(group, key=lambda block: (block.bytes, block.ulid))
     while len(by_size) >= 2:
         largest = by_size[-1].bytes
@@ -80,7 +80,7 @@ def worthwhile(group: Iterable[Candidate], tier_blocks: int) -> list[Candidate]:
 
 
 def overlap(blocks: Iterable[Candidate]) -> bool:
-    """Whether the times of any two meet."""
+    """Whether the times of any two overlap."""
     ordered = sorted(blocks, key=attrgetter("min_time"))
     reach = ordered[0].max_time
     for block in ordered[1:]:

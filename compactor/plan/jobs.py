@@ -1,8 +1,8 @@
-"""The values of planning: what it looks at, what it is told, and the jobs that it answers.
+"""The values of planning: candidates, settings, and planned jobs.
 
 Rules:
 - A job carries everything that a person or an executor needs to judge it: its reason, its inputs
-  with their sizes, what it is expected to write, and what it needs of disk and memory at most.
+  with their sizes, what it is expected to write, and how much disk and memory it needs at most.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ HOUR_MS = 3_600_000
 
 _LEAST_MEMORY = 64 << 20
 _IN_MEMORY = 4
-"""Bytes of memory a byte of input, at most: rows decoded, and a window of them on its way."""
+"""Bytes of memory per byte of input, at most: decoded rows, and a window of them."""
 
 _ON_WORK_DISK = 2
-"""Bytes of work disk a byte of input, at most: a copy of each chunk of a remote store, or the rows
-of one pass."""
+"""Bytes of work disk per byte of input, at most: a copy of each chunk of a remote store, or the
+rows of one pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A live block, as far as planning looks at it."""
+    """A live block, as planning sees it."""
 
     ulid: str
     stream: StreamKey
@@ -42,13 +42,13 @@ class Candidate:
 
     @property
     def created_ms(self) -> int:
-        """When the block was made, which is how long it has waited."""
+        """When the block was created; it has waited since."""
         return ulid_time_ms(self.ulid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """What the operator decides about plans."""
+    """The operator's settings for plans."""
 
     ranges_ms: tuple[int, ...] = (2 * HOUR_MS, 8 * HOUR_MS, 48 * HOUR_MS, 336 * HOUR_MS)
     """Lengths of the time windows, ascending, each a multiple of the one before; windows are
@@ -56,13 +56,13 @@ class PlanSettings:
     tier_blocks: int = 8
     max_block_bytes: int = 64 << 30
     memory_bytes: int = 1 << 30
-    """What one merge may take."""
+    """The memory of one merge."""
     retention_ms: int | None = None
     """The table's: blocks whose newest row is older expire."""
 
     @property
     def wait_ms(self) -> int:
-        """How long a block of the first level waits for others of its size before fewer of them are
+        """How long a block of the first level waits for a full tier before fewer blocks are
         enough."""
         return self.ranges_ms[0]
 
@@ -71,10 +71,10 @@ class Reason(StrEnum):
     """Why blocks are merged."""
 
     OVERLAP = "overlap"
-    """They lie in one closed time window, and their times overlap: readers must open all of
+    """They are in one closed time window, and their times overlap: readers must open all of
     them."""
     WINDOW = "window"
-    """They lie in one closed time window."""
+    """They are in one closed time window."""
     SIZE = "size"
     """There are many of about the same size."""
     WAIT = "wait"
@@ -85,7 +85,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """One merge to be done, and why."""
+    """One merge to do, and why."""
 
     reason: Reason
     details: str
@@ -107,13 +107,12 @@ class PlannedJob:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory that the merge takes at most."""
+        """The most memory that the merge takes."""
         return min(self.memory_limit, max(_LEAST_MEMORY, _IN_MEMORY * self.bytes))
 
     @property
     def disk_bytes(self) -> int:
-        """The room on the work disk that the merge takes at most; a merge of few local chunks takes
-        none."""
+        """The most work disk that the merge takes; a merge of few local chunks takes none."""
         return _ON_WORK_DISK * self.bytes
 
     @property

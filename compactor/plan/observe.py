@@ -1,18 +1,16 @@
-"""What the compactor sees of a table before it plans: one listing, then the index where there is
-one.
+"""What the compactor sees of a table before it plans: one listing, then the index if there is one.
 
 Rules:
 - With an index only its live blocks are candidates: their rows are what readers see. Without one
-  they are what the exact cover chooses among the blocks that are ready, each with the sources for
+  the candidates are what the exact cover chooses among the ready blocks, each with the sources for
   which it is read (3.2).
-- Without an index, a block that the cover will choose otherwise once all complete blocks have aged
-  is no candidate: a fresh merge of it counts as work done, so that many passes within
+- Without an index, a block that the cover will choose differently once all complete blocks have
+  aged is not a candidate: a fresh merge of it counts as done, so that many passes within
   ``sync_delay`` make one merge.
-- A block with a no-compact mark stays out of merges. So does one with a deletion mark, whatever its
-  reason (a person wants its rows gone, and a merge would carry them on), and one that was found
-  damaged.
-- A block that another sort key or time column ordered than the table's of now is merged with its
-  like only (R9); one whose schema contradicts the others' is not merged.
+- A block with a no-compact mark stays out of merges. So does a block with a deletion mark, whatever
+  its reason (a person wants its rows gone, and a merge would keep them), and a damaged block.
+- A block that is ordered by another sort key or time column than the table's current one is merged
+  only with its like (R9). A block whose schema contradicts the others' is not merged.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -43,14 +41,11 @@ class Observation:
     """The version of the index; None without one."""
     now_ms: int
     inputs: Mapping[str, MergeInput]
-    """Every block that readers read, as a merge would read it."""
+    """Every block that readers see, as a merge would read it."""
     candidates: tuple[Candidate, ...]
     listing: Listing
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Live blocks of which objects are missing, so that no merge need try them:
-
-    ULID to what is wrong. No candidates.
-    """
+    """Live blocks with missing objects, which are not candidates: ULID to what is wrong."""
 
     def offers(self, ulid: str, wanted: MergeInput) -> bool:
         """Whether the block may be merged, and would be read as ``wanted`` says."""
@@ -59,8 +54,8 @@ class Observation:
 
 
 def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) -> Observation:
-    """Look at the table; streams with a label of ``skip`` are not seen, blocks of ``left_out`` are
-    not merged."""
+    """Look at the table. Streams with a label of ``skip`` are ignored; blocks in ``left_out`` are
+    not candidates."""
     if not table.indexed:
         return _by_listing(table, skip, left_out)
     return _by_index(table, table.catalog.listing(), skip, left_out)
@@ -69,8 +64,9 @@ def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) 
 def observe_again(
     table: Table, before: Observation, *, skip: Labels = (), left_out: Collection[str] = ()
 ) -> Observation:
-    """The same, of a table with an index, by its state of now and the listing of a look before: a
-    listing of a large table takes long and costs requests. Marks placed since are not seen."""
+    """The same for a table with an index, from its current state and the listing of the look
+    ``before``: a listing of a large table is slow and costs requests. Marks placed since are not
+    seen."""
     return _by_index(table, before.listing, skip, left_out)
 
 

@@ -3,23 +3,24 @@
 Rules:
 - A job has at least two blocks, all of one stream (labels, resolution, sort key), and no block is
   in two jobs.
-- Blocks that lie in one aligned time window (2h, 8h, 2d, 14d) are merged once the window is closed:
+- Blocks within one aligned time window (2h, 8h, 2d, 14d) are merged once the window is closed:
   later data has arrived, or it is old. The largest closed window comes first, so that a backlog is
-  written once and not once a range; while data arrives, small windows close before large ones and
+  written once and not once per range. While data arrives, small windows close before large ones and
   are merged in that order.
-- Blocks of a window still open, of a span that no window holds, or without time are merged by size:
-  as soon as ``tier_blocks`` of about equal size are there.
+- Blocks of an open window, of a span that no window holds, or without time are merged by size: as
+  soon as ``tier_blocks`` of about equal size exist.
 - The wait of the first level is bounded in time too: once a block of level 1 has waited for the
   length of the first range, any others of its size that are of level 1 or small are enough. So a
   trickle of tiny blocks becomes one block at least every two hours, and costs at most one rewriting
   of a small block in that time.
 - A merge must be worth its writing: a block is not rewritten for less than a ``tier_blocks``-th of
-  its size, unless what lies beside it in a closed window has waited for that window's length. So no
-  late block stays for ever, and late rows rewrite a window at most once in its length.
+  its size, unless a block next to it in a closed window has waited for that window's length. So no
+  late block stays forever, and late rows rewrite a window at most once in its length.
 - The inputs of a job are at most ``max_block_bytes`` together.
-- A block with a no-compact mark is no input, and splits the blocks before it from those after it.
+- A block with a no-compact mark is not an input, and splits the blocks before it from those after
+  it.
 - A block about to expire by retention is left alone.
-- Within a stream overlapping blocks come first, then the oldest; streams take turns, so none waits
+- Within a stream overlapping blocks come first, then the oldest. Streams take turns, so none waits
   for another's backlog.
 - Every plan is applied in finitely many passes: a job makes one block of two or more. An empty plan
   stays empty until blocks or time change.
@@ -49,8 +50,7 @@ from blockstore.format.durations import format_duration
 def plan(
     blocks: Iterable[Candidate], settings: PlanSettings, now_ms: int
 ) -> tuple[PlannedJob, ...]:
-    """The jobs of one pass, none of which conflicts with another, in the order in which they should
-    be done."""
+    """The jobs of one pass, in the order in which they should be done; no two conflict."""
     key = attrgetter("stream", "sort_by")
     turns: list[tuple[int, PlannedJob]] = []
     for _, members in groupby(sorted(blocks, key=lambda block: (*key(block), block.ulid)), key=key):
@@ -95,7 +95,7 @@ class _Stream:
         ]
 
     def _windows(self, range_ms: int) -> Iterator[tuple[int, list[Candidate]]]:
-        """The closed windows of one length, oldest first, with the free blocks that lie in each."""
+        """The closed windows of one length, oldest first, with the free blocks in each."""
         inside = [block for block in self._free() if block.timed and fits(block, range_ms)]
         inside.sort(key=attrgetter("min_time"))
         for number, members in groupby(inside, key=lambda block: block.min_time // range_ms):
@@ -103,8 +103,8 @@ class _Stream:
                 yield number * range_ms, list(members)
 
     def _unsettled(self) -> Iterator[list[Candidate]]:
-        """The free blocks that no closed window holds: by the least window around each, which is
-        still open, and those around which there is none."""
+        """The free blocks outside closed windows: grouped by the smallest window around each, which
+        is still open, and those that no window holds."""
         homes: dict[tuple[int, int] | None, list[Candidate]] = {}
         for block in self._free():
             home = self._home(block)
@@ -120,7 +120,8 @@ class _Stream:
         return None
 
     def _is_closed(self, end_ms: int) -> bool:
-        """Later data has arrived, or the window ended so long ago that late data must be rare."""
+        """Whether later data has arrived, or the window ended so long ago that late data is
+        rare."""
         newest = max((block.max_time for block in self.blocks if block.timed), default=0)
         return newest > end_ms or self.now_ms >= end_ms + self.settings.ranges_ms[0]
 
@@ -138,8 +139,7 @@ class _Stream:
                 yield self._job(
                     Reason.OVERLAP if overlaps else Reason.WINDOW,
                     f"{len(inputs)} {'overlapping ' if overlaps else ''}blocks in a closed window "
-                    "of "
-                    f"{_length(range_ms)}",
+                    f"of {_length(range_ms)}",
                     inputs,
                     (start, start + range_ms),
                 )
@@ -162,7 +162,7 @@ class _Stream:
                     yield self._job(Reason.WAIT, details, early, None)
 
     def _fills_a_block(self, group: list[Candidate], tier: list[Candidate]) -> bool:
-        """Fewer than a tier's number, but no more of them would fit into a block."""
+        """Whether the group, though smaller than a tier, leaves no room for another block."""
         return (
             len(group) >= 2
             and len(group) < len(tier)

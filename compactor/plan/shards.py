@@ -2,10 +2,10 @@
 
 Rules:
 - A stream belongs to exactly one shard of a count, by a hash of its labels and resolution that is
-  the same everywhere and in every release.
-- A shard merges, which begins with what an earlier process had merged of its streams and could not
-  commit any more, and does nothing else: it holds the role ``compactor/<i>``; everything but
-  merging is the role ``compactor``'s.
+  the same on every machine and in every release.
+- A shard only merges. It begins with the merges of its streams that an earlier process uploaded and
+  did not commit. It holds the role ``compactor/<i>``; everything but merging belongs to the role
+  ``compactor``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ class Shard:
     def __post_init__(self) -> None:
         if not 0 <= self.number < self.count:
             raise Invalid(
-                f"shard {self.number}/{self.count} does not exist: of {self.count} shards the "
-                "numbers are 0 to "
-                f"{self.count - 1}"
+                f"shard {self.number}/{self.count} does not exist: {self.count} shards have the "
+                f"numbers 0 to {self.count - 1}"
             )
 
     @property
@@ -55,5 +54,5 @@ def parse_shard(text: str) -> Shard:
     """``"1/4"``: the second of four. Raises Invalid."""
     match = _TEXT.fullmatch(text.strip())
     if match is None:
-        raise Invalid(f"--shard is {text!r}, expected a number and how many there are, such as 0/4")
+        raise Invalid(f"--shard is {text!r}, expected NUMBER/COUNT, such as 0/4")
     return Shard(number=int(match[1]), count=int(match[2]))

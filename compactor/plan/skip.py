@@ -1,16 +1,15 @@
-"""Streams that the compactor leaves alone, by label: what ``skip`` promises to whoever repairs
+"""Streams that the compactor leaves alone, by label: ``skip`` protects them while a person repairs
 them.
 
 Rules:
-- Nothing of such a stream is merged, taken out by retention, marked by cleaning or removed. What
-  was marked before waits.
-- What hides no row and takes none away goes on, so that no other stream waits for it: its blocks
-  are published, marks that do not hold are withdrawn, and the watermarks and the index move as for
-  all others. A superseded block that stays for longer is counted by nobody: the index or the cover
-  accounts for its sources.
-- A directory belongs to the stream that its meta.json names. One without, or with one that cannot
-  be read, belongs to none: an aborted upload goes by R4, and what a removal left behind is
-  finished.
+- No block of such a stream is merged, expired by retention, marked by cleaning or removed. What was
+  marked before waits.
+- What hides and removes no row continues, so that no other stream waits: its blocks are published,
+  invalid marks are withdrawn, and the watermarks and the index advance as for all others. A
+  superseded block that stays longer is not counted: the index or the cover accounts for its
+  sources.
+- A directory belongs to the stream that its meta.json names. One without a readable meta.json
+  belongs to no stream: an aborted upload goes by R4, and an interrupted removal is finished.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from blockstore.lifecycle.listing import Found
 
 Labels = Collection[tuple[str, str]]
 
-LEFT_ALONE = "its stream is left alone, by skip in the configuration"
-"""Why a block waits whose mark is due."""
+LEFT_ALONE = "the configuration skips its stream"
+"""Why a block stays although its mark is due."""
 
 
 def is_skipped(meta: BlockMeta, skip: Labels) -> bool:

@@ -1,5 +1,5 @@
-"""Failures of a loop, classed by what the process does about them. Pure, except for the jitter that is
-passed in.
+"""Failures of a loop, classed by what the process does about them. Pure, except for the jitter
+that is passed in.
 
 - **retry**: the store, the network or the disk fails, or another operation interfered. The loop
   retries, with growing waits. A person need not act unless the failure persists.
@@ -73,10 +73,7 @@ def _judged(error: BaseException, url: str) -> tuple[FailureKind, str]:
         case Fenced():
             return (
                 FailureKind.FATAL,
-                (
-                    "run one compactor per table, or leave the work to the newer one; this one may be "
-                    "restarted"
-                ),
+                "run one compactor per table, or let the newer one work; this one may be restarted",
             )
         case BoundaryLost():
             return FailureKind.FATAL, f"stop all writers, then: blockstore index rebuild {url}"

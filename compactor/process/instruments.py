@@ -54,7 +54,7 @@ class Instruments:
         yield from _gauges(tables)
         yield from _totals(tables)
         yield from boundary_totals(
-            _P, ("table",), [((one.name,), one.asked_of_boundary) for one in tables]
+            _P, ("table",), [((one.name,), one.boundary_requests) for one in tables]
         )
         yield from _staleness(status)
 

@@ -1,4 +1,5 @@
-"""The tables under one URL: the table at the URL itself, or every table in a folder directly below it.
+"""The tables under one URL: the table at the URL itself, or every table in a folder directly below
+it.
 
 Listing costs one LIST, and two or three small requests for each folder that is not known to be a
 table. ``each_table`` does one thing to every table, once: a table that fails is reported and does

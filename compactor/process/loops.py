@@ -223,7 +223,7 @@ class Loops:
             return
         try:
             next_s = self.turn(loop)
-        except BaseException as error:  # noqa: BLE001 - a library's panic is no Exception, and ends no loop either
+        except BaseException as error:  # noqa: BLE001 - a library's panic must not end the loop either
             with about(table=loop.table, loop=loop.name):
                 next_s = self._failed(loop, error, 0.0)
         if next_s is not None:

@@ -183,7 +183,7 @@ class MergeLoop:
             except (Abandoned, Fenced, BoundaryLost) as error:
                 self._stopped(running, error)
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other jobs go on
+            except Exception as error:  # noqa: BLE001 - the other jobs continue
                 return self._failure(job, running, error)
             self._in_a_row = 0
             self.ledger.ended(self.name, finished_job(running, result))

@@ -96,8 +96,7 @@ class Process:
         if error is not None:
             with self._lock:
                 self.fatal = self.fatal or error
-            # Nothing of a merge that is no longer ours may be committed; the index would refuse it
-            # anyway.
+            # A merge that is no longer ours must not be committed; the index would also refuse it.
             self._abandon.set()
         self._stopping.set()
         self.ended.set()
@@ -160,7 +159,7 @@ class Process:
         return {status.name for status in self.ledger.tables()}
 
     def _found(self, place: Place) -> None:
-        left = not self.config.tends(place.name)
+        left = self.config.leaves(place.name)
         self.ledger.add(place.name, place.bucket.url, left=left)
         with about(table=place.name):
             _logger.info(
@@ -296,7 +295,7 @@ class Process:
         if keeper is None:
             return table
         if keeper.table.indexed:
-            table = replace(table, asked_of_boundary=keeper.table.log.boundary.counts)
+            table = replace(table, boundary_requests=keeper.table.log.boundary.counts)
         if not table.running:
             return table
         now_ms = self.world.clock.now_ms()

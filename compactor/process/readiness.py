@@ -71,7 +71,7 @@ def _reasons(
         if loop.last_success_s is None:
             yield f"the lake has not been listed yet{_problem(loop)}"
         elif not tables:
-            # So looks a disk that is not mounted, a mistyped URL, or a lake without a table yet.
+            # A disk that is not mounted, a mistyped URL, or a lake that is still empty.
             yield "there is no table at its URL or directly below it: check the URL, or create one"
     for table in tables:
         if table.health is TableHealth.LEFT:

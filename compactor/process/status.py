@@ -208,7 +208,7 @@ class TableStatus:
     kept_bytes: int = 0
     """Blocks that are not live, and that a version or a tag names."""
     totals: Totals = field(default_factory=Totals)
-    asked_of_boundary: BoundaryCounts = field(default_factory=BoundaryCounts, compare=False)
+    boundary_requests: BoundaryCounts = field(default_factory=BoundaryCounts, compare=False)
     """Requests of the table's handle to its boundary."""
 
     @property

@@ -1,13 +1,13 @@
-"""The index entry of a merge: one block in, its inputs out, at once or not at all.
+"""The index entry of a merge: it adds one block and removes its inputs, at once or not at all.
 
 Rules (protocol 3.3):
-- Every input must still be live, with the exceptions under which it was read; else Conflict, and
-  the merge is dropped: its block stays behind as debris that no reader ever sees.
-- A process that holds a role merges in it: once another has claimed the role, its merges are
-  Fenced.
-- The result accounts for exactly the sources of the blocks that it replaces, so nothing can be
-  counted twice.
-- A merge of which no row is left (all were excepted) takes its inputs away and adds nothing.
+- Every input must still be live, with the exceptions under which it was read. Otherwise the commit
+  raises Conflict, and the merge is dropped: its block remains as debris that no reader sees.
+- A process that holds a role merges in it: once another process has claimed the role, its merges
+  are Fenced.
+- The result accounts for exactly the sources of the blocks that it replaces, so nothing is counted
+  twice.
+- A merge without rows (all were excepted) removes its inputs and adds nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from blockstore.index.state import State
 
 @dataclass(kw_only=True)
 class Compact(Change):
-    """Replace the blocks of ``read`` (each with the exceptions it was read under) by ``block``."""
+    """Replace the blocks of ``read``, each with the exceptions it was read under, by ``block``."""
 
     operation: Operation = Operation.COMPACT
     commit: str

@@ -2,20 +2,19 @@
 
 Rules:
 - The order is R3's and the index's: chunks, then meta.json and its checks, then the entry. A
-  process that dies anywhere in between leaves debris, and a table that reads as before; what it had
-  uploaded whole is committed by the next (``resume.py``).
+  process that dies anywhere in between leaves debris, and a table that reads as before. What it had
+  uploaded completely is committed by the next one (``resume.py``).
 - With an index the merged block is visible by its entry alone (``visible_by: index``), never by its
-  age. Which rows went in is fixed by the state that was planned on; the commit refuses if that has
+  age. The state that was planned on determines which rows went in; the commit refuses if that has
   changed since.
-- Without one it is visible by its age, accounts for exactly the sources that were read, and
+- Without an index it is visible by its age, accounts for exactly the sources that were read, and
   replaces its inputs in the cover. Just before its meta.json the table is looked at again: an input
-  that was marked, removed, or merged by another meanwhile drops the merge. So whoever places a
-  no-compact mark and waits ``sync_delay`` meets every merge that took the block: it was dropped, or
-  it is listed (3.1, 3.2). Once meta.json lies there the table is looked at once more: rows that
-  were hidden or removed while it was on its way have the merge taken away, before anybody counts
-  it.
-- A damaged input is quarantined, and ends its own job only. One that is gone meanwhile is a
-  conflict: another merged it.
+  that was marked, removed, or merged by another process drops the merge. So a person who places a
+  no-compact mark and waits ``sync_delay`` affects every merge that took the block: it was dropped,
+  or it is listed (3.1, 3.2). After meta.json is uploaded the table is looked at once more: if rows
+  were hidden or removed meanwhile, the merge is taken away before any reader counts it.
+- A damaged input is quarantined, and ends its own job only. An input that is gone is a conflict:
+  another process merged it.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ from blockstore.lifecycle.upload import finish_upload
 from blockstore.table import Table
 
 IN_A_ROW = 3
-"""After so many jobs that failed one after the other the rest of a pass is left."""
+"""After this many jobs that failed in a row the rest of a pass is left."""
 
 Watch = Callable[[JobResult], None]
 Failed = Callable[[PlannedJob, Exception], None]
 
 _STOPS = (Abandoned, BoundaryLost, Fenced)
-"""What ends a pass at once: the process is to stop, or nothing may be written any more."""
+"""What ends a pass at once: the process stops, or nothing may be written any more."""
 
 _KEPT = (BlockstoreError, OSError, MemoryError)
-"""What may befall one job and not the next: a failure of its own, or of this machine, for which it
-was too large. A bug of ours is none of these."""
+"""What may fail one job and not the next: its own failure, or one of this machine, for which it was
+too large. A bug of ours is not among them."""
 
 _Ended = JobResult | tuple[PlannedJob, Exception]
 
@@ -71,13 +70,13 @@ class Executor:
     options: MergeOptions
     skip: Labels = ()
     held: Held | None = None
-    """The role in which merges are committed; a process that lost it is fenced."""
+    """The role in which merges are committed; a process that loses it is fenced."""
 
     def run(self, job: PlannedJob, seen: Observation) -> JobResult:
-        """The job's result; a conflict or a damaged input is one.
+        """Do one job; a conflict or a damaged input is a result too.
 
-        Raises what is no fault of the job: Unavailable (NoSpace too), Indeterminate, AccessDenied,
-        Fenced. The same plan can then be tried again.
+        Raises what is not the job's fault: Unavailable (also NoSpace), Indeterminate, AccessDenied,
+        Fenced. The same plan can then be retried.
         """
         started = self.table.world.clock.monotonic_s()
         try:
@@ -95,12 +94,19 @@ class Executor:
         watch: Watch | None = None,
         failed: Failed | None = None,
     ) -> list[JobResult]:
-        """The results of a pass; ``watch`` hears of each as it ends, and ``failed`` of each that
-        failed. Raises as ``run``.
+        """Do the jobs of a pass, a ``BatchEngine`` all of them at once.
 
-        A ``BatchEngine`` gets all of them together. A job that
-        fails, or for which there is no room or no memory, keeps none of the others from being done:
-        the first such error is raised at the end. At once: Fenced, BoundaryLost, Abandoned.
+        A failed job does not stop the others, also if it lacked disk space or memory: the first
+        such error is raised at the end. Fenced, BoundaryLost and Abandoned are raised at once.
+
+        Args:
+            jobs: The plan.
+            seen: The observation that was planned on.
+            watch: Called with each result.
+            failed: Called with each job that failed, and its error.
+
+        Returns:
+            The results of the jobs that did not fail.
         """
         results: list[JobResult] = []
         first: Exception | None = None
@@ -123,10 +129,8 @@ class Executor:
         return results
 
     def task_of(self, job: PlannedJob, seen: Observation) -> MergeTask:
-        """What the engine is asked.
-
-        Raises DamagedInput for an input whose meta.json is no more what it was.
-        """
+        """The engine's task for a job. Raises DamagedInput if the meta.json of an input has
+        changed."""
         task = MergeTask(
             ulid=self.table.world.ids.ulid(),
             inputs=tuple(seen.inputs[block.ulid] for block in job.inputs),
@@ -141,7 +145,7 @@ class Executor:
     def publish(
         self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
     ) -> JobResult:
-        """Make the merged rows take the place of the inputs. Raises Conflict where they may not."""
+        """Replace the inputs by the merged rows. Raises Conflict if they may not be replaced."""
         publish = self._commit if self.table.indexed else self._leave_to_its_age
         return replace(
             publish(job, seen, task, merged),
@@ -173,29 +177,29 @@ class Executor:
     def _together(
         self, engine: BatchEngine, jobs: Sequence[PlannedJob], seen: Observation
     ) -> Iterator[_Ended]:
-        """The jobs as one piece of work of the engine. Its errors are each one job's."""
+        """The jobs as one call of the engine. Each of its errors belongs to one job."""
         clock = self.table.world.clock
         started = clock.monotonic_s()
         tasks: list[MergeTask] = []
-        asked: list[PlannedJob] = []
+        given: list[PlannedJob] = []
         for job in jobs:
             try:
                 tasks.append(self.task_of(job, seen))
-                asked.append(job)
+                given.append(job)
             except DamagedInput as error:
                 yield self._ended(job, error)
             except _STOPS:
                 raise
             except _KEPT as error:
                 yield job, error
-        for place, answer in engine.merge_all(
+        for place, merged in engine.merge_all(
             self.table.bucket, self.table.world, tasks, self.options
         ):
-            job = asked[place]
+            job = given[place]
             try:
-                if isinstance(answer, BlockstoreError):
-                    raise answer
-                result = self.publish(job, seen, tasks[place], answer)
+                if isinstance(merged, BlockstoreError):
+                    raise merged
+                result = self.publish(job, seen, tasks[place], merged)
             except _STOPS:
                 raise
             except (Conflict, DamagedInput) as error:
@@ -216,7 +220,7 @@ class Executor:
     def _commit(
         self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged
     ) -> JobResult:
-        """Replace the inputs by one entry; without rows, take them away."""
+        """Replace the inputs by one entry; without rows, only remove them."""
         assert seen.version is not None
         block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
         committed = self.table.log.commit(
@@ -246,21 +250,20 @@ class Executor:
         changed = next((one for one in task.inputs if not again.offers(one.meta.ulid, one)), None)
         if changed is not None:
             raise Conflict(
-                f"block {changed.meta.ulid} was marked, removed, or merged by another while it "
-                "was merged here: the merge is "
-                "dropped, and the next pass plans again"
+                f"block {changed.meta.ulid} was marked, removed, or merged by another process "
+                "during this merge: the merge is dropped, and the next pass plans again"
             )
         if not merged.written.rows:
             raise Conflict(
-                "the blocks hold no row of the sources for which they are read: nothing to merge"
+                "the blocks have no rows of the sources for which they are read: nothing to merge"
             )
         block = self._upload(task, merged, VisibleBy.AGE, fresh)
         self._look_once_more(task, block)
         return JobResult(job=job, outcome=Outcome.UPLOADED, block=block.ulid)
 
     def _look_once_more(self, task: MergeTask, block: BlockMeta) -> None:
-        """Raise Conflict where rows were hidden or removed while meta.json was on its way; the
-        merge is taken away then."""
+        """Take the merge away and raise Conflict if rows were hidden or removed while meta.json was
+        uploaded."""
         table = self.table
         properties = table.definition.properties
         inputs = [one.meta for one in task.inputs]
@@ -268,48 +271,47 @@ class Executor:
         sources = found.hidden | found.gone
         if not sources:
             return
-        # Where a mark refused the first upload, two complete blocks lie there.
+        # If a mark refused the first upload, there are two complete blocks.
         uploads = [replace(block, ulid=ulid) for ulid in sorted({task.ulid, block.ulid})]
-        answers = [
+        kept = [
             take_away(table.catalog, table.bucket, table.world, properties, one, sources)
             for one in uploads
         ]
-        stays = next((why for why in answers if why is not None), None)
+        stays = next((why for why in kept if why is not None), None)
         what = (
             f"rows of source {min(sources)} were hidden or removed while their merge {block.ulid} "
             "was uploaded"
         )
         if stays is not None:
             if not found.hidden:
-                return  # who slept for that long finds its inputs removed because of this merge
+                return  # after so long a pause the inputs are gone because of this merge
             raise Conflict(
-                f"{what}, which shows them and stays: {stays}; hide it, with all that it holds: "
+                f"{what}; the merge shows them and stays: {stays}; hide it, with everything in it: "
                 f"'blockstore mark {table.bucket.url} {block.ulid} --deletion'"
             )
-        raise Conflict(f"{what}: the merge is taken away again, and the next pass plans anew")
+        raise Conflict(f"{what}: the merge is taken away, and the next pass plans again")
 
     def _upload(
         self, task: MergeTask, merged: Merged, visible_by: VisibleBy, fresh: Freshness | None = None
     ) -> BlockMeta:
-        """Make the block complete, if what it rests on is still ``fresh``."""
+        """Upload meta.json, if the look that it relies on is still ``fresh``."""
         sources_file = write_sources(self.table.bucket, task.ulid, task.sources)
         block = merged_block(task, merged, visible_by=visible_by, sources_file=sources_file)
         if fresh is not None and fresh.is_over:
             raise Conflict(
-                f"the second look at the table was longer than {fresh.lasts_s:g} s ago when its "
-                "merge was to be uploaded: it is "
-                "dropped, since a block may have been taken out meanwhile, and the next pass "
-                "plans again"
+                f"the second look at the table was more than {fresh.lasts_s:g} s old when the "
+                "merge was to be uploaded: the merge is dropped, since a block may have been "
+                "hidden meanwhile, and the next pass plans again"
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
         return finish_upload(self.table.bucket, self.table.world, stamped)
 
 
 def release_frames(error: BaseException) -> None:
-    """Free what the frames of a failure hold: a merge that found too little memory must not keep
-    its own from those after it.
+    """Free what the frames of a failure hold, so that a merge which ran out of memory does not keep
+    its own from the next ones.
 
-    Called by whoever caught it, before anything else runs: a generator that waits somewhere in
+    Called by the code that caught the error, before anything else runs: a generator suspended in
     those frames would be closed.
     """
     seen: set[int] = set()

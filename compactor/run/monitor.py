@@ -1,12 +1,14 @@
-"""A table's bucket as the process sees it: how far a merge is, and a way to abandon it.
+"""How far a merge is, and a way to abandon it.
+
+``MonitoredBucket`` sees the merges of this process by their requests for chunks. Remote merges send
+none through it: ``RemoteEngine`` reports their progress to it instead.
 
 Rules:
-- Only requests for chunks are abandoned: index, metas and marks are answered to the end, so a
-  commit under way is never cut short by our own hand. What an abandoned merge has uploaded is
-  debris, which readers never see and cleaning removes.
-- ``Abandoned`` is no ``Unavailable``: nothing tries it again.
-- Of merges that are done elsewhere no byte passes here. They are as far as their engine tells, and
-  its silence says nothing of this process.
+- Only requests for chunks are abandoned. Index, metas and marks are served to the end, so the
+  process never interrupts a commit of its own. What an abandoned merge has uploaded is debris:
+  readers never see it, and cleaning removes it.
+- ``Abandoned`` is not ``Unavailable``: nothing retries it.
+- Remote merges are as far as their engine reports, and its silence says nothing about this process.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ from blockstore.world import World
 
 
 class Abandoned(BlockstoreError):
-    """The process was told to stop: the merge under way is given up."""
+    """The process stops: the running merge is abandoned."""
 
 
 class MonitoredBucket(Wrapper):
-    """``inner``, whose chunk requests raise Abandoned once ``abandon`` is set; counts the bytes of
-    chunks written."""
+    """``inner``, whose chunk requests raise Abandoned once ``abandon`` is set; counts written chunk
+    bytes."""
 
     def __init__(self, inner: Bucket, clock: Clock, abandon: threading.Event) -> None:
         super().__init__(inner)
@@ -48,39 +50,38 @@ class MonitoredBucket(Wrapper):
         self._reported: float | None = None
 
     def restart(self) -> None:
-        """Count from zero: a merge begins."""
+        """A merge begins: count from zero."""
         self._begin(None)
 
     def restart_remote(self) -> None:
-        """Merges begin whose bytes are not seen here."""
+        """Remote merges begin, whose bytes do not pass here."""
         self._begin(0.0)
 
     def report(self, share: float) -> None:
-        """So much of the merges that are done elsewhere, from 0 to 1, has ended by now: something
-        moved there."""
+        """The share of the remote merges, from 0 to 1, that has ended by now."""
         with self._lock:
             self._reported = max(share, self._reported or 0.0)
             self._moved_s = self._clock.monotonic_s()
 
     def moved(self) -> None:
-        """A merge ended that is done elsewhere."""
+        """A remote merge ended."""
         self._moved_s = self._clock.monotonic_s()
 
     @property
     def remote(self) -> bool:
-        """Whether the merges that run are done elsewhere."""
+        """Whether the running merges are remote."""
         return self._reported is not None
 
     def share(self, size: int) -> float:
-        """How far a merge is that is expected to write ``size`` bytes: 0 to 0.99, for it has not
-        ended yet."""
+        """The progress of a merge that is expected to write ``size`` bytes: 0 to 0.99, since it has
+        not ended yet."""
         reported = self._reported
         return min(
             0.99, reported if reported is not None else self._written / size if size else 0.0
         )
 
     def idle_s(self) -> float:
-        """For how long no chunk was read or written, and nothing told of one."""
+        """For how long no chunk was read or written, and no progress reported."""
         return self._clock.monotonic_s() - self._moved_s
 
     def _begin(self, reported: float | None) -> None:
@@ -123,7 +124,7 @@ class MonitoredBucket(Wrapper):
         if not _is_chunk(key):
             return
         if self._abandon.is_set():
-            raise Abandoned(f"the process stops: the merge that used {key} is abandoned")
+            raise Abandoned(f"the process is stopping: the merge that used {key} is abandoned")
         self._moved_s = self._clock.monotonic_s()
 
 

@@ -2,17 +2,15 @@
 
 Rules:
 - ``plan_table`` changes nothing.
-- ``compact_once`` claims no role. It needs none: the index checks every merge, so a compactor that
-  runs beside it can waste work and never harm; claiming the role would stop that compactor.
-- Several passes: what one pass makes, the next may merge further. A pass in which nothing was
-  committed and nothing new was learned is the last. Whether there is a next one is asked of the
-  index, by the listing of the last: mostly there is none, and the table is not listed again to
-  learn that.
-- Without an index a merge replaces its inputs only once it has aged. Until then they are work done,
-  so a second pass finds nothing to do: merging what was merged waits for a later run.
-- Merges that a process had uploaded and died before it could commit are committed first
-  (``resume.py``).
-- A damaged block is quarantined, left out and named in the report; the rest goes on.
+- ``compact_once`` claims no role, and needs none: the index checks every merge, so running it next
+  to a compactor wastes work at most. Claiming the role would stop that compactor.
+- Several passes: the next pass may merge what this one made. A pass that committed nothing and
+  found nothing new is the last. Whether there is a next one is decided from the index and the last
+  listing: usually there is none, and the table need not be listed again to find out.
+- Without an index a merge replaces its inputs only once it has aged. Until then they count as done,
+  so a second pass finds nothing to do; a later run merges the merges.
+- Merges that a dead process had uploaded but not committed are committed first (``resume.py``).
+- A damaged block is quarantined, left out and named in the report; the rest continues.
 """
 
 from __future__ import annotations
@@ -32,12 +30,11 @@ from blockstore.compactor.settings import Settings
 from blockstore.table import Table
 
 _CONFLICTS = 3
-"""After so many passes in a row that ended in nothing but conflicts, others change the table too
-fast for us."""
+"""After this many passes in a row with nothing but conflicts, others change the table too fast."""
 
 
 def plan_table(table: Table, settings: Settings) -> tuple[PlannedJob, ...]:
-    """The jobs of the first pass, as ``compact_once`` would do them now."""
+    """The jobs that the first pass of ``compact_once`` would do now."""
     return plan_seen(observe(table, skip=settings.skip), settings)
 
 
@@ -48,10 +45,18 @@ def compact_once(
     engine: MergeEngine | None = None,
     watch: Watch | None = None,
 ) -> Report:
-    """Merge until there is nothing left to merge; ``watch`` hears of every job as it ends.
+    """Merge until there is nothing left to merge.
 
-    Raises Unavailable (NoSpace too), Indeterminate and the like: what was committed by then stays,
-    everything else is as before, and a later run goes on.
+    Args:
+        table: The table.
+        settings: How to plan and merge.
+        engine: What merges; by default ``LocalEngine``.
+        watch: Called with the result of each job.
+
+    Raises:
+        Unavailable: The store does not respond, or a disk is full (NoSpace). What was committed by
+            then stays, the rest is as before, and a later run continues. Other store errors, such
+            as Indeterminate, likewise.
     """
     executor = Executor(
         table=table,
@@ -64,7 +69,7 @@ def compact_once(
     seen: Observation | None = observe(table, skip=settings.skip)
     results = list(resume(table, seen=seen, skip=settings.skip))
     if results:
-        _tell(results, watch)
+        _show(results, watch)
         seen = None
     passes = conflicts = 0
     while conflicts < _CONFLICTS:
@@ -86,8 +91,10 @@ def compact_once(
         fruitful = any(result.outcome not in (Outcome.CONFLICT, Outcome.DAMAGED) for result in done)
         conflicts = 0 if fruitful or left_out.keys() - known else conflicts + 1
         if table.indexed:
-            anew = observe_again(table, seen, skip=settings.skip, left_out=left_out.keys() | merged)
-            if not plan_seen(anew, settings):
+            again = observe_again(
+                table, seen, skip=settings.skip, left_out=left_out.keys() | merged
+            )
+            if not plan_seen(again, settings):
                 break
         seen = None
     return Report(
@@ -100,21 +107,21 @@ def compact_once(
 
 
 def _inputs_by_age(done: Iterable[JobResult]) -> Iterator[str]:
-    """What was merged on a table without an index: work done, though a listing that lags may not
-    show it yet."""
+    """What was merged on a table without an index: it is done, though a listing may not show it
+    yet."""
     for result in done:
         if result.outcome is Outcome.UPLOADED:
             yield from (block.ulid for block in result.job.inputs)
 
 
-def _tell(results: Iterable[JobResult], watch: Watch | None) -> None:
+def _show(results: Iterable[JobResult], watch: Watch | None) -> None:
     if watch is not None:
         for result in results:
             watch(result)
 
 
 def merge_options(settings: Settings) -> MergeOptions:
-    """The bounds that the settings set to a merge."""
+    """The bounds of a merge, from the settings."""
     return MergeOptions(
         memory_bytes=settings.memory_bytes,
         chunk_bytes=settings.chunk_bytes,
@@ -124,7 +131,7 @@ def merge_options(settings: Settings) -> MergeOptions:
 
 
 def plan_seen(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
-    """The jobs of a pass over what was seen of a table."""
+    """The jobs of a pass over an observed table."""
     retention_s = seen.definition.properties.retention_s
     return plan(
         seen.candidates,

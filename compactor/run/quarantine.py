@@ -6,7 +6,7 @@ Rules:
   complete (``blockstore/care``) removes the mark, or a person does. A block that is gone, or marked
   for deletion, is not damaged: another process merged it.
 - Two findings wait for a person: what cleaning found (malformed, or complete and refused by the
-  index), and what merging found. The second is in the bucket, as its mark, so every process sees it.
+  index), and what merging found. The second is in the bucket, as a mark, so every process sees it.
 - Each command repairs what can be repaired without losing a row, removes the mark once the block is
   complete, and otherwise says what it needs. With ``--dry-run`` a repair only looks.
 """
@@ -33,16 +33,16 @@ Found = Mapping[str, tuple[str, str]]
 
 
 def quarantine(table: Table, ulid: str, why: str) -> bool:
-    """Mark the block, if it is still one that readers read;
+    """Mark the block if readers still read it; return whether they do.
 
-    False if it is not, and then nothing was wrong with it.
+    A block that readers no longer read was not damaged.
     """
     if not _is_live(table, ulid):
         return False
     try:
         placed = place_no_compact(table.bucket, table.world, ulid, NoCompactReason.MALFORMED, why)
     except NotFound:
-        placed = False  # not one object is left of it: every merge names it again
+        placed = False  # no object of it is left: every merge reports it again
     if placed:
         _logger.warning("block %s of %s is quarantined: %s", ulid, table.url, why)
     return True
@@ -57,35 +57,35 @@ def _is_live(table: Table, ulid: str) -> bool:
 
 
 def found_by_cleaning(cleaned: CleaningReport, url: str) -> Found:
-    """What a cleaning pass found."""
+    """The blocks that a cleaning pass found."""
     return {
-        ulid: (reason, _adopt(url, ulid) if ulid in cleaned.refused else _mend(url, ulid))
+        ulid: (reason, _adopt(url, ulid) if ulid in cleaned.refused else _repair(url, ulid))
         for ulid, reason in cleaned.quarantined.items()
     }
 
 
 class DamageMarks:
-    """The blocks that a merge found to be damaged, by their marks; each mark is read once."""
+    """The blocks that merges found damaged, by their marks; each mark is read once."""
 
     def __init__(self, bucket: ReadBucket) -> None:
         self._bucket = bucket
         self._known: dict[str, _Mark] = {}
         self._had: frozenset[str] = frozenset()
-        """Blocks found damaged of late that were seen to have a mark."""
+        """Blocks found damaged recently that had a mark when last seen."""
 
     def look(self, marked: Collection[str], damaged: Mapping[str, str], url: str) -> Found:
-        """Those of the blocks with a no-compact mark that a merge found to be damaged, and the
-        ``damaged`` of late."""
+        """Those of the ``marked`` blocks that a merge found damaged, and those recently found
+        ``damaged``."""
         self._known = {ulid: known for ulid, known in self._known.items() if ulid in marked}
         for ulid in sorted(set(marked) - self._known.keys()):
             mark = self._read(ulid)
             if mark is not None:
                 self._known[ulid] = mark
         now = {ulid for ulid in damaged if ulid in self._known or self._read(ulid) is not None}
-        # The process remembers what it found for longer than a person needs who mends the block and
-        # takes the mark away.
+        # The process remembers its findings for an hour, longer than a person may need to repair
+        # the block and remove the mark.
         late = {
-            ulid: (problem, _mend(url, ulid))
+            ulid: (problem, _repair(url, ulid))
             for ulid, problem in damaged.items()
             if ulid in now or ulid not in self._had
         }
@@ -97,8 +97,7 @@ class DamageMarks:
         }
 
     def _read(self, ulid: str) -> _Mark | None:
-        """None where the mark is not there now, whatever a listing said: one that comes later is
-        another."""
+        """The mark, or None if it does not exist now, whatever a listing said."""
         try:
             mark = decode_no_compact_mark(
                 self._bucket.get(no_compact_mark_key(ulid)).data, ulid=ulid
@@ -121,13 +120,14 @@ class _Mark:
     readable: bool = True
 
     def command(self, url: str, ulid: str) -> str:
-        """One that cannot be read may be a person's, so no repair takes it away."""
+        """The command for the block. A mark that cannot be read may be a person's, so no repair
+        removes it."""
         if self.readable:
-            return _mend(url, ulid)
+            return _repair(url, ulid)
         return f"blockstore mark {quote(url)} {ulid} --no-compact --remove"
 
 
-def _mend(url: str, ulid: str) -> str:
+def _repair(url: str, ulid: str) -> str:
     return f"blockstore repair {quote(url)} --block {ulid}"
 
 

@@ -1,4 +1,4 @@
-"""What a run of the compactor tells: jobs planned and jobs done, for people and as JSON."""
+"""The report of a compaction run: jobs planned and jobs done, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from blockstore.compactor.plan.jobs import PlannedJob
 
 
 class Outcome(StrEnum):
-    """What became of a job."""
+    """How a job ended."""
 
     COMMITTED = "committed"
     UPLOADED = "uploaded"
-    """On a table without an index: the merged block is durable, and replaces its inputs once it has
-    aged."""
+    """On a table without an index: the merged block is durable, and replaces its inputs once it
+    has aged."""
     CONFLICT = "conflict"
     """Another operation changed an input meanwhile; nothing is lost, and the next pass plans
     again."""
     DAMAGED = "damaged"
-    """An input is not what its meta.json says; it is left out from now on, and the others are
-    planned again."""
+    """An input does not match its meta.json; it is left out from now on, and the others are planned
+    again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """One job and what became of it."""
+    """One job and its outcome."""
 
     job: PlannedJob
     outcome: Outcome
     block: str | None = None
-    """The merged block; None where there is none, or no row was left."""
+    """The merged block; None if there is none, or no row was left."""
     version: int | None = None
     rows: int = 0
     dropped_rows: int = 0
@@ -47,7 +47,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole run."""
+    """A complete run."""
 
     url: str
     version: int | None
@@ -55,7 +55,7 @@ class Report:
     passes: int
     results: tuple[JobResult, ...]
     left_out: Mapping[str, str]
-    """Damaged blocks, by ULID, and what is wrong with each."""
+    """Damaged blocks: ULID to what is wrong."""
 
     @property
     def done(self) -> tuple[JobResult, ...]:
@@ -64,7 +64,7 @@ class Report:
         return tuple(result for result in self.results if result.outcome in done)
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON holds it."""
+        """The report as JSON."""
         return {
             "url": self.url,
             "version": self.version,
@@ -75,7 +75,7 @@ class Report:
 
 
 def job_json(job: PlannedJob) -> dict[str, object]:
-    """A planned job as JSON holds it."""
+    """A planned job as JSON."""
     return {
         "reason": str(job.reason),
         "details": job.details,
@@ -96,7 +96,7 @@ def job_json(job: PlannedJob) -> dict[str, object]:
 
 
 def result_json(result: JobResult) -> dict[str, object]:
-    """A job and its outcome as JSON holds them."""
+    """A job and its outcome as JSON."""
     return {
         **job_json(result.job),
         "outcome": str(result.outcome),

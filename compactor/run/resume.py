@@ -1,19 +1,17 @@
-"""Merges that a process had uploaded whole and died before it could commit: found again, and
+"""Complete merges that a process uploaded and died before it could commit: found again, and
 committed.
 
 Rules:
-- Found by what they account for: a complete, unmarked ``index`` block above the horizon, which the
-  index does not know, whose parents are all live and together hold exactly its sources.
-- Committed only if its rows are certain to be those that readers see now. A merge does not say
-  under which exceptions it was read, so every row of its parents must be in it and none of them may
-  have an exception now. Any other merge is done again, and what it left is cleaned away.
+- Found by what they account for: a complete, unmarked ``index`` block above the horizon that the
+  index does not have, whose parents are all live and together hold exactly its sources.
+- Committed only if its rows are certainly those that readers see now. A merge does not record under
+  which exceptions it was read, so it must contain every row of its parents, and none of them may
+  have an exception now. Any other merge is done again, and cleaning removes what it left.
 - Only a merge of blocks that the caller saw as candidates: a shard sees those of its own streams,
-  so no two shards take up the same, and each commits in its own role, by whose epoch it is fenced.
-- The entry is the merge's own: the index checks that every parent is still live, as for any merge,
-  so two processes that find one block (or the one that made it, if it lives after all) harm
-  nothing.
-- On a table without an index there is nothing to find: a merge uploaded whole is visible by its
-  age.
+  so no two shards take the same merge, and each commits in its own role, whose epoch fences it.
+- The entry is an ordinary merge entry: the index checks that every parent is still live, so two
+  processes that find the same block (or its maker, if it still lives) do no harm.
+- On a table without an index there is nothing to find: a complete merge is visible by its age.
 """
 
 from __future__ import annotations
@@ -38,13 +36,11 @@ from blockstore.table import Table
 def resume(
     table: Table, *, seen: Observation | None = None, skip: Labels = (), held: Held | None = None
 ) -> tuple[JobResult, ...]:
-    """Commit the merges that were uploaded whole, the largest first; answers those that were.
+    """Commit the complete merges, the largest first; return those that were committed.
 
-    ``seen`` is what the caller has just seen of the table; where anything was committed it must
-    look again.
-
-    Raises Unavailable, Indeterminate, Fenced: what was committed by then stays, and the rest is
-    found again.
+    ``seen`` is what the caller has just seen of the table; if anything was committed it must look
+    again. Raises Unavailable, Indeterminate, Fenced: what was committed by then stays, and the rest
+    is found again.
     """
     if not table.indexed:
         return ()
@@ -60,10 +56,10 @@ def resume(
 
 
 def _left(table: Table, listing: Listing) -> Iterator[BlockMeta]:
-    """The merges that lie there whole and that the index does not know.
+    """The complete merges that the index does not have.
 
-    Level-1 blocks that were merged away are many, and are told by their own source; nothing of them
-    is read.
+    Level-1 blocks that were merged away are many; their own source identifies them, so they are not
+    read.
     """
     state = table.log.state
     wanted = {

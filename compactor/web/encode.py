@@ -1,10 +1,8 @@
-"""The process's status as the page's JSON: what the page shows, and not what it would have to leave
-out.
+"""The process's status as the page's JSON: only what the page shows.
 
 Rules:
 - Times are milliseconds since the epoch, sizes bytes; nothing is formatted here.
-- Of the inputs of a job the first are named and all are counted: a status stays small whatever is
-  merged.
+- The first inputs of a job are named and all are counted: a status stays small whatever is merged.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _QUARANTINED = 500
 
 
 def encode_status(status: Status) -> bytes:
-    """The status as the page asks for it."""
+    """The status as JSON for the page."""
     return orjson.dumps(
         {
             "url": status.url,

@@ -25,7 +25,7 @@ _FILES = Path(__file__).parent / "static"
 
 
 class PageSource(Protocol):
-    """The running process. Asked from many threads."""
+    """The running process; called from many threads."""
 
     @property
     def world(self) -> World:
@@ -33,19 +33,16 @@ class PageSource(Protocol):
         ...
 
     def status(self) -> Status:
-        """How it is doing now; made at once, without a request to the store."""
+        """Its state now; made at once, without a request to the store."""
         ...
 
     def open(self, table: str) -> Table:
-        """The process's handle on a table, by the name that its status gives it.
-
-        Raises NotFound.
-        """
+        """The process's handle on a table, by its name in the status. Raises NotFound."""
         ...
 
 
 def routes(source: PageSource, *, timelines: TimelineSource | None = None) -> list[BaseRoute]:
-    """The page's routes. ``timelines`` are by default those of the process's own tables."""
+    """The page's routes; ``timelines`` are by default those of the process's tables."""
 
     def quarantined(table: str) -> Mapping[str, str]:
         found = (one for one in source.status().tables if one.name == table)

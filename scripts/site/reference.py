@@ -47,10 +47,9 @@ def openapi() -> dict[str, Any]:
     from fastapi import FastAPI
 
     from blockstore.reader.http.app import application
-    from blockstore.reader.setting_values import HttpSettings
 
     gateway = MagicMock()
-    gateway.settings.http = HttpSettings(listening=("127.0.0.1", 0))
+    gateway.settings.http = MagicMock(origins=(), uploads_at_once=1)
     app: Any = application(gateway)
     while not isinstance(app, FastAPI):
         app = getattr(app, "app", None) or app._app

@@ -1,7 +1,7 @@
-"""One bit of a stored object is another: whoever reads it learns the same as before, or that it is
+"""One bit of a stored object is flipped: a reader gets the same as before, or an error that it is
 damaged; never another thing.
 
-Each object that decides what a table is stands here: a checkpoint, an entry, meta.json, both marks,
+Each object that decides what a table is has a test: a checkpoint, an entry, meta.json, both marks,
 the boundary and the hint. What protects them: the seal at the beginning of every JSON object, the
 zeros before the boundary's digits, the hashed JSON, the counts and the content's digest of a
 checkpoint.
@@ -97,7 +97,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 def judge(
     name: str, data: bytes, read: Callable[[bytes], Any], bits: Iterable[int] | None = None
 ) -> int:
-    """Flip each bit: the same, or a BlockstoreError; answers how many were found to be damage."""
+    """Flip each bit: the same, or a BlockstoreError; return how many were found to be damage."""
     right = read(data)
     found = total = 0
     for bit in range(8 * len(data)) if bits is None else bits:
@@ -108,7 +108,7 @@ def judge(
             found += 1
         else:
             assert learned == right, (
-                f"bit {bit} of {len(data)} bytes of {name} is another, and nobody saw it"
+                f"bit {bit} of {len(data)} bytes of {name} was flipped and not detected"
             )
     tally(f"bits flipped of {name}", total)
     tally("bits flipped and ignored", 0)

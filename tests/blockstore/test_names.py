@@ -42,8 +42,10 @@ def test_a_strange_entry_name_is_unknown_and_not_guessed(key: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "valid"),
-    [(ULID, True), (MIN_ULID, True), (MAX_ULID, True), (ULID.lower(), False), ("8" + ULID[1:], False),
-     (ULID[:-1], False), (ULID + "0", False), (ULID[:-1] + "I", False), (ULID[:-1] + "U", False), (ULID + "\n", False)],
+    [(ULID, True), (MIN_ULID, True), (MAX_ULID, True), (ULID.lower(), False),
+     ("8" + ULID[1:], False),
+     (ULID[:-1], False), (ULID + "0", False), (ULID[:-1] + "I", False), (ULID[:-1] + "U", False),
+     (ULID + "\n", False)],
 )  # fmt: skip
 def test_a_ulid_is_canonical_or_none(text: str, valid: bool) -> None:
     assert names.is_ulid(text) is valid
@@ -61,7 +63,8 @@ def test_keys_of_a_block_split_into_ulid_and_path() -> None:
 
 @pytest.mark.parametrize(
     ("path", "valid"),
-    [("chunks/000001.parquet", True), ("chunks/0f-000001.parquet", True), ("chunks/../meta.parquet", False),
+    [("chunks/000001.parquet", True), ("chunks/0f-000001.parquet", True),
+     ("chunks/../meta.parquet", False),
      ("/chunks/000001.parquet", False), ("chunks/a/b.parquet", False), ("chunks/.parquet", False),
      ("chunks/000001.parquet\n", False), ("sources.parquet", False)],
 )  # fmt: skip

@@ -263,10 +263,13 @@ class TestTypes:
         "bytes": (pa.binary(), [b"", b"\x00\xff", None]),
         "day": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
         "naive": (pa.timestamp("us"), [dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), None]),
-        "zone": (pa.timestamp("ns", tz="Europe/Berlin"), [dt.datetime(1960, 1, 1, tzinfo=UTC), dt.datetime(2024, 6, 1, tzinfo=UTC), None]),
-        "money": (pa.decimal128(38, 9), [decimal.Decimal("-1.000000001"), decimal.Decimal("12345678901234567890.5"), None]),
+        "zone": (pa.timestamp("ns", tz="Europe/Berlin"),
+         [dt.datetime(1960, 1, 1, tzinfo=UTC), dt.datetime(2024, 6, 1, tzinfo=UTC), None]),
+        "money": (pa.decimal128(38, 9), [decimal.Decimal("-1.000000001"),
+          decimal.Decimal("12345678901234567890.5"), None]),
         "list": (pa.list_(pa.int64()), [[], [1, None, 3], None]),
-        "struct": (pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))]), [{"x": 1, "y": ["a"]}, {"x": None, "y": None}, None]),
+        "struct": (pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))]),
+         [{"x": 1, "y": ["a"]}, {"x": None, "y": None}, None]),
         "map": (pa.map_(pa.string(), pa.int32()), [[("a", 1)], [], None]),
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ from blockstore.world import Serial, Threads, World
 
 
 @pytest.mark.parametrize("pool", [Serial(), Threads(4)])
-def test_a_pool_answers_in_the_order_of_its_items(pool: Serial | Threads) -> None:
+def test_a_pool_results_in_the_order_of_its_items(pool: Serial | Threads) -> None:
     assert pool.map(lambda n: n * n, range(50)) == [n * n for n in range(50)]
     assert pool.map(lambda n: n, []) == []
 
@@ -69,18 +69,18 @@ def test_a_manual_world_repeats_itself() -> None:
 def test_a_map_inside_a_map_ends_whatever_the_number_of_threads() -> None:
     """All threads of a pool could wait for work that none of them is left to do."""
     threads = Threads(2)
-    answers: list[object] = []
+    results: list[object] = []
 
     def outer(number: int) -> list[int]:
         return threads.map(lambda inner: 10 * number + inner, range(3))
 
     def ask() -> None:
-        answers.append(threads.map(outer, range(6)))
+        results.append(threads.map(outer, range(6)))
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(60)
-    assert answers == [[[10 * number + inner for inner in range(3)] for number in range(6)]]
+    assert results == [[[10 * number + inner for inner in range(3)] for number in range(6)]]
 
 
 def test_an_error_inside_a_map_inside_a_map_is_raised_once_all_have_ended() -> None:

@@ -1,5 +1,5 @@
-"""A table that has lived: what a cleaning pass meets, with an index and without, and what must be
-true of it always.
+"""A table with a history: what a cleaning pass meets, with an index and without, and what must
+always hold for it.
 
 ``Lake.copy`` keeps every object's LastModified, so that a run can be repeated from the same moment
 any number of times.
@@ -231,7 +231,7 @@ def is_entry_put(call: Call) -> bool:
 
 
 def quietly(act: Callable[[], object]) -> object:
-    """What it answers; the error that it raises, if it is one of ours, or the process's end."""
+    """What it returns, the error that it raises, if it is one of ours, or the process's end."""
     try:
         return act()
     except (Killed, BlockstoreError) as error:

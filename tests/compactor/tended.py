@@ -1,4 +1,4 @@
-"""A lake in memory and processes that look after it, whose loops a test runs one by one in its own
+"""A lake in memory and processes that manage it; a test runs their loops one by one in its own
 thread."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Tending(Process):
         )
 
     def turn(self, table: str, name: str) -> float | None:
-        """One run of one loop; answers when the next is due."""
+        """One run of one loop; return the seconds until the next."""
         return self.loops.turn(self.loops.of(table)[name])
 
     def look(self) -> None:
@@ -137,7 +137,7 @@ class Tending(Process):
                 self.turn(table.name, OPEN)
 
     def round(self) -> None:
-        """Every loop of every table once, and merges until there are none left to do now."""
+        """Run every loop of every table once, and merge until nothing is left to merge now."""
         self.look()
         for table in self.status().tables:
             for name in self.loops.of(table.name):

@@ -1,4 +1,4 @@
-"""Care by hand: it takes the role, and a forced removal asks first."""
+"""Care by hand: it claims the role, and a forced removal checks first."""
 
 from __future__ import annotations
 

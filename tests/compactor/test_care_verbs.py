@@ -1,5 +1,6 @@
 """``blockstore cleanup`` and ``retention``: what people read, what machines get, and that a dry run
-changes nothing."""
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +62,14 @@ def out(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize("index", [True, False])
-def test_an_aborted_upload_is_told_then_marked_then_removed(
+def test_an_aborted_upload_is_reported_then_marked_then_removed(
     url: str, index: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table_at(url, index=index).append(rows(1_700_000_000_000))
     folder = aborted(url)
     age(url, 3)
-    told = out(capsys, "cleanup", url, "--dry-run")
-    assert f"would be marked: {folder.name} (partial): no meta.json" in told
+    text = out(capsys, "cleanup", url, "--dry-run")
+    assert f"would be marked: {folder.name} (partial): no meta.json" in text
     assert not (folder / "deletion-mark.json").exists()
     did = out(capsys, "cleanup", url)
     assert f"marked: {folder.name} (partial)" in did
@@ -91,19 +92,19 @@ def test_a_wreck_is_named_and_nothing_else_is_done(
     folder = aborted(url)
     (folder / "meta.json").write_text("{ not json")
     age(url, 3)
-    told = out(capsys, "cleanup", url)
-    assert f"quarantined: {folder.name}: " in told
-    assert told.endswith("nothing to clean\n")
+    text = out(capsys, "cleanup", url)
+    assert f"quarantined: {folder.name}: " in text
+    assert text.endswith("nothing to clean\n")
 
 
-def test_retention_tells_and_takes_what_is_old_enough(
+def test_retention_reports_and_expires_what_is_old_enough(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = table_at(url, index=True, retention="90d")
     old = table.append(rows(1_500_000_000_000)).ulid
     table.append(rows(4_000_000_000_000))
-    told = out(capsys, "retention", url, "--dry-run")
-    assert told.startswith(f"would leave: {old}\n1 block would leave: 1 row, ")
+    text = out(capsys, "retention", url, "--dry-run")
+    assert text.startswith(f"would leave: {old}\n1 block would leave: 1 row, ")
     assert len(open_any(url).snapshot().blocks) == 2
     did = json.loads(out(capsys, "retention", url, "--json"))
     assert (did["blocks"], did["rows"], did["retention"]) == ([old], 1, "2160h")

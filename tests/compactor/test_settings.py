@@ -1,5 +1,5 @@
-"""Settings: the file shows every default, the environment overrides, and every problem is told at
-once."""
+"""Settings: the file shows every default, the environment overrides, and all problems are reported
+at once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
     assert settings.skip == (("cluster", "eu1"),)
 
 
-def test_all_problems_are_told_at_once_with_the_nearest_key(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_the_nearest_key(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         '[compactor]\nmemroy = "1GiB"\ntier_blocks = "many"\nchunk_size = "1 furlong"\nranges = '

@@ -1,5 +1,5 @@
-"""``blockstore compact``: the plan changes nothing, once merges, machines get JSON, wrong words are
-refused."""
+"""``blockstore compact``: the plan changes nothing, once merges, machines get JSON, invalid
+arguments are refused."""
 
 from __future__ import annotations
 
@@ -61,15 +61,13 @@ def test_once_does_what_the_json_plan_says_and_a_second_run_does_nothing(
     assert "nothing was merged" in out(capsys, url, "--once")
 
 
-def test_once_tells_people_what_became_of_each_job(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_once_shows_the_outcome_of_each_job(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = out(capsys, url, "--once")
     assert "4 overlapping blocks in a closed window of 14d -> " in text
     assert text.endswith("6 blocks merged into 2; version 9\n")
 
 
-def test_a_damaged_block_is_told_and_fails_the_command(
+def test_a_damaged_block_is_reported_and_fails_the_command(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = next(iter(open_table(url).snapshot().blocks))
@@ -115,7 +113,7 @@ def test_once_clears_what_merges_that_died_left_in_the_work_directory(
         left.mkdir(parents=True)
         left.with_name(left.name + ".lock").touch()
         text = out(capsys, url, "--once", *words)
-        assert text.startswith("removed 1 work folder of merges that died\n") is said
+        assert text.startswith("removed 1 work folder of dead merges\n") is said
         assert list(work.iterdir()) == []
 
 
@@ -126,7 +124,7 @@ def test_once_refuses_a_work_directory_inside_a_table(
     monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{table}/work")
     version = open_table(url).poll()
     assert run(["compact", url, "--once"]) == 1
-    assert f"lies inside the table {table}" in capsys.readouterr().err
+    assert f"is inside the table {table}" in capsys.readouterr().err
     assert open_table(url).poll() == version
 
 
@@ -149,7 +147,7 @@ def blocks(lake: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("how", ["--once", "--plan"])
-def test_a_bug_that_one_table_meets_is_told_and_stops_no_other(
+def test_a_bug_on_one_table_is_reported_and_stops_no_other(
     lake: Path, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = "compact_once" if how == "--once" else "plan_table"
@@ -162,14 +160,14 @@ def test_a_bug_that_one_table_meets_is_told_and_stops_no_other(
 
     monkeypatch.setattr(once, name, with_a_bug)
     assert run(["compact", str(lake), how]) == 1
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     says = (
         "b: internal error, ZeroDivisionError: one over nothing; run again with --debug and "
         "report the traceback"
     )
-    assert told.err == f"error: {says}\n"
-    assert "a:" in told.out
-    assert "c:" in told.out
+    assert captured.err == f"error: {says}\n"
+    assert "a:" in captured.out
+    assert "c:" in captured.out
     assert blocks(lake) == (
         {"a": 1, "b": 9, "c": 1} if how == "--once" else {"a": 9, "b": 9, "c": 9}
     )

@@ -37,7 +37,7 @@ def test_a_create_raced_by_16_clients_has_one_winner(exact_bucket: Bucket) -> No
             except AlreadyExists:
                 return False
             except Unanswered:
-                # Ceph answers 500 to some of the losers; what is there tells.
+                # Ceph responds with 500 to some of the losers; the object shows who won.
                 return exact_bucket.get(key).data == b"client %d" % number
             return True
 
@@ -47,7 +47,7 @@ def test_a_create_raced_by_16_clients_has_one_winner(exact_bucket: Bucket) -> No
 
 
 def test_a_compare_and_set_raced_by_16_clients_loses_no_update(exact_bucket: Bucket) -> None:
-    exact_bucket.put_if_absent("gc/counter", b"0 by nobody")
+    exact_bucket.put_if_absent("gc/counter", b"0 by no client")
 
     def count_up(number: int) -> int:
         done = 0
@@ -59,7 +59,7 @@ def test_a_compare_and_set_raced_by_16_clients_loses_no_update(exact_bucket: Buc
             except PreconditionFailed:
                 continue
             except Unanswered:
-                # Ceph answers 500 to some of the losers: were one of them applied, the count would
+                # Ceph responds with 500 to some of the losers: if one were applied, the count would
                 # be too high.
                 if exact_bucket.get("gc/counter").data != mine:
                     continue

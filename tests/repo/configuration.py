@@ -19,15 +19,13 @@ DECLARED = ("blockstore.compactor.config", "blockstore.reader.settings")
 """The modules whose ``FILE`` declares a process's configuration."""
 PAGE = ROOT / "docs" / "configuration.md"
 ABOUT = (
-    "Every key of every process, its default and the environment variable that overrides it. This "
-    "page and the files under "
-    "configs/ are written from the program's own declarations by scripts/configuration, and a "
-    "test fails when they are stale. "
-    "Durations read as 15m or 48h, sizes as 512MiB or 64GiB; a list in the environment is "
-    "separated by commas. An unknown "
-    "key is refused with the nearest known one, and all problems of a file are told at once. "
-    "Secrets never stand in the file: "
-    "they come from the environment, or from a file that the key names."
+    "Every key of every process, its default and the environment variable that overrides it. "
+    "`scripts/configuration` writes this page and the files under `configs/` from the program's "
+    "own declarations, and a test fails when they are stale. Durations are written as 15m or "
+    "48h, sizes as 512MiB or 64GiB; a list in the environment is separated by commas. An unknown "
+    "key is refused with the nearest known one, and all problems of a file are reported at once. "
+    "Secrets are never in the file: they come from the environment, or from a file that the key "
+    "names."
 )
 
 

@@ -16,6 +16,8 @@ import blockstore
 from blockstore.cli import rooms
 from blockstore.cli.verbs import VERBS
 
+pytestmark = pytest.mark.xdist_group("site")
+
 ROOT = Path(__file__).parent.parent.parent
 
 

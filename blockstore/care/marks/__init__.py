@@ -11,7 +11,7 @@ Marks can be withdrawn at any time. Nothing here removes a block.
 Types:
 - ``Marker`` marks the blocks of one table and returns a ``Marked``.
 - ``hiding`` hides a block of a table without an index so that no merge shows its rows again.
-- ``quarantine`` tells the compactor's marks from a person's, and removes them from intact blocks.
+- ``quarantine`` recognizes the compactor's marks, and removes them from intact blocks.
 - ``adopted`` formats the mark of a block whose rows were written again under another name.
 
 Example::

@@ -155,9 +155,9 @@ def shown_by(found: Mapping[str, Found], meta: BlockMeta) -> str | None:
 def still_shown(bucket: Bucket, ulid: str, other: str, why: str = "") -> Conflict:
     """Return the error that rows of a block are read from another one."""
     return Conflict(
-        f"block {ulid} is not hidden: block {other} has some of its rows by a merge, and they would "
-        f"still be read{why}; hide that block, with all of its rows: 'blockstore mark {bucket.url} "
-        f"{other} --deletion'"
+        f"block {ulid} is not hidden: block {other} has some of its rows by a merge, and they "
+        f"would still be read{why}; hide that block, with all of its rows: 'blockstore mark "
+        f"{bucket.url} {other} --deletion'"
     )
 
 
@@ -167,8 +167,8 @@ def _marked_ms(bucket: Bucket, ulid: str) -> int:
         return bucket.head(deletion_mark_key(ulid)).modified_ms
     except ObjectMissing:
         raise Conflict(
-            f"block {ulid} is not hidden: its mark is gone; a person withdrew it, or the withdrawal "
-            "of an older mark arrived late: mark it again"
+            f"block {ulid} is not hidden: its mark is gone; a person withdrew it, or the "
+            "withdrawal of an older mark arrived late: mark it again"
         ) from None
 
 

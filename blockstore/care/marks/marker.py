@@ -88,8 +88,8 @@ class Marker:
     def delete(self, ulid: str, details: str = "", on_wait: OnWait = lambda _: None) -> Marked:
         """Have a block deleted.
 
-        Raises NotFound for an unknown block, and Conflict for one that a version or a tag names, or,
-        without an index, whose rows are read from another block.
+        Raises NotFound for an unknown block, and Conflict for one that a version or a tag names,
+        or, without an index, whose rows are read from another block.
 
         Without an index this waits twice for ``sync_delay``, and some minutes longer before the
         block is hidden if that is short or listings lag. ``on_wait`` is called before each wait. A
@@ -225,16 +225,17 @@ class Marker:
             for delay in (self.properties.history_retention_s, self.properties.delete_delay_s)
         )
         summary = (
-            f"taken out of the table by version {version}; earlier versions keep it for {kept}, and "
-            f"tags until they are removed; then the compactor marks it and removes it {wait} later; "
-            "until then 'blockstore restore' brings it back"
+            f"taken out of the table by version {version}; earlier versions keep it for {kept}, "
+            f"and tags until they are removed; then the compactor marks it and removes it {wait} "
+            "later; until then 'blockstore restore' brings it back"
         )
         return Marked(
             ulid=ulid, kind=MarkKind.DELETION, changed=True, summary=summary, version=version
         )
 
     def _hide(self, found: Examined, details: str, on_wait: OnWait) -> Marked:
-        """Hide a block of a table without an index when no merge can show its rows, and watch it."""
+        """Hide a block of a table without an index when no merge can show its rows, and watch
+        it."""
         ulid = found.ulid
         if not can_be_merged(found.found):
             return self._place(ulid, details, "no reader sees it")
@@ -256,7 +257,8 @@ class Marker:
         return done
 
     def _look_after(self, found: Examined, *, hidden: bool, on_wait: OnWait) -> None:
-        """Without an index: raise Conflict if rows of a marked block are still read, now or soon."""
+        """Without an index: raise Conflict if rows of a marked block are still read, now or
+        soon."""
         if not hidden or found.meta is None or not can_be_merged(found.found):
             self._refuse_shown(found)
         else:
@@ -272,9 +274,9 @@ class Marker:
         why = named.why(ulid)
         if why is not None:
             raise Conflict(
-                f"block {ulid} is needed by {why}, which can still be read; a deletion mark needs a "
-                f"block that no version above the boundary {named.boundary} and no tag names: wait "
-                "until the version is collected, or remove the tag with untag"
+                f"block {ulid} is needed by {why}, which can still be read; a deletion mark "
+                f"needs a block that no version above the boundary {named.boundary} and no tag "
+                "names: wait until the version is collected, or remove the tag with untag"
             )
 
     def _place(self, ulid: str, details: str, said: str) -> Marked:

@@ -10,8 +10,8 @@ Rules:
 - A check that reports the damage itself does not report the mark. A fast check reads no bytes; it
   says so and leaves them to the repair.
 
-Removing the quarantine's own mark is safe at any time. Readers and removals ignore it. It only keeps
-the block out of merges, and a merge hashes what it reads, so it marks a damaged block again.
+Removing the quarantine's own mark is safe at any time. Readers and removals ignore it. It only
+keeps the block out of merges, and a merge hashes what it reads, so it marks a damaged block again.
 """
 
 from __future__ import annotations

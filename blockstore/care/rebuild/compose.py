@@ -1,17 +1,23 @@
-"""The state that a rebuilt index begins with, put together from what was decided. Pure.
+"""Compose the state and the definition with which a rebuilt index begins. Pure.
 
-Rules:
-- Sources of blocks that are taken are accounted, and so are those of appends that are left out:
-  discovery must not bring back what was decided against. A write below the floor is not: it may be
-  adopted.
+Rules of the state:
+- Sources of blocks that are taken are accounted for, and so are those of appends that are left out:
+  discovery must not bring them back. A write below the floor is not: it can be adopted.
 - Rows that an entry hid stay hidden, in whatever block holds them now.
-- The horizon is as high as one may be now: of the one that was lost nothing else is known, and a
-  cleaner that knew it may still be removing what a stalled writer would commit
-  (``specs/horizon.pml``).
-- Roles are claimed anew by the rebuild itself: whoever held one before is fenced.
-- The window of commit ids is empty, as for a version that was collected: an operation that was on
-  its way when the index was lost is decided by its blocks or its batch, or is Indeterminate for
-  good (protocol 3.3, step 1).
+- The horizon is as high as it may be now. The lost one is not known, and a cleaner that knew it may
+  still be removing what a stalled writer would commit (``specs/horizon.pml``).
+- The rebuild claims every role: each process that held one is fenced.
+- The window of commit ids is empty, as for a version that was collected. An operation that was
+  running when the index was lost is decided by its blocks or its batch, or stays Indeterminate
+  (protocol 3.3, step 1).
+
+Rules of the definition:
+- A schema of blocks that the newest readable definition does not know comes from a lost alter: it
+  becomes the next one. Schemas only grow, so of two schemas the one that reads the other is newer.
+- Blocks whose schema neither reads the others nor is read by them are reported: they do not belong
+  to this table's history.
+- Without any definition the time column and the sort key are those of the newest block, and default
+  labels are those that every block has.
 """
 
 from __future__ import annotations
@@ -40,7 +46,7 @@ from blockstore.index.state import State
 
 
 def newest_definition(evidence: Evidence) -> Definition | None:
-    """The newest definition that can be read."""
+    """Return the newest definition that can be read."""
     definitions = [entry.table for entry in evidence.later if entry.table is not None]
     if definitions:
         return definitions[-1]
@@ -48,7 +54,7 @@ def newest_definition(evidence: Evidence) -> Definition | None:
 
 
 def newest_tags(evidence: Evidence) -> dict[str, int]:
-    """The tags, as far as entries tell."""
+    """Return the tags, as far as entries can be read."""
     tags = dict(evidence.state.tags) if evidence.state is not None else {}
     for entry in evidence.later:
         for name, version in entry.tags.items():
@@ -69,8 +75,17 @@ def compose(
     commit: str,
     horizon: str,
 ) -> State:
-    """The state at ``version``; ``commit`` is the rebuild's own id, which takes every role over,
-    and ``horizon`` the highest that may be now."""
+    """Return the state of the rebuilt index.
+
+    Args:
+        evidence: what is known of every block.
+        judged: what becomes of each.
+        definition: the table's definition.
+        tags: the tags whose checkpoints can be read.
+        version: the version of the state.
+        commit: the id of the rebuild, which claims every role.
+        horizon: the highest horizon that is possible now.
+    """
     listed = list(judged)
     before = evidence.state or State.EMPTY
     following = max(
@@ -114,7 +129,7 @@ def _live(
     known: Known, definition: Definition, version: int, first_row_id: int, hidden: frozenset[str]
 ) -> LiveBlock:
     meta = known.meta
-    assert meta is not None, "only a block that can be told is taken"
+    assert meta is not None, "only a block with a known meta is taken"
     excepted = hidden.intersection(meta.sources)
     if known.named is not None:
         return replace(known.named, excepted=known.named.excepted | excepted)
@@ -181,11 +196,15 @@ def _highest(values: Iterable[str | None]) -> str | None:
 def define(
     known: Definition | None, metas: Sequence[BlockMeta], properties: Properties
 ) -> tuple[Definition | None, frozenset[str]]:
-    """The definition, and the blocks whose schema has no place in it; None where nothing tells of
-    one.
+    """Return the definition, and the blocks whose schema does not fit it.
 
-    ``metas`` are blocks that no entry named, each with its schema; ``properties`` serve where no
-    definition is left.
+    Args:
+        known: the newest definition that can be read, if any.
+        metas: the blocks that no entry named, each with its schema.
+        properties: used if no definition is left.
+
+    Returns:
+        The definition is None if no entry and no block has one.
     """
     schemas = dict.fromkeys(meta.schema for meta in metas)
     if known is None:
@@ -208,7 +227,7 @@ def define(
 
 
 def _age(schema: pa.Schema) -> tuple[int, int, str]:
-    """Sorts schemas by when they were made: ids of fields only rise."""
+    """Return a sort key by the age of schemas: field ids only grow."""
     return _last_field_id(schema), len(schema), str(schema)
 
 

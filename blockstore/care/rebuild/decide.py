@@ -1,24 +1,22 @@
-"""Which blocks a rebuilt index holds: pure, and every decision with its reason.
+"""Decide which blocks a rebuilt index has, each with a reason. Pure.
 
-The truth about a table is its index; where that is lost, some of it can be told from the blocks,
-and some cannot. Rules:
+The index is the truth about a table. If it is lost, the blocks show some of it, but not all. Rules:
 - A named block stays, unless it was marked after the last state that can be read: the compactor
-  marks only what no version names any more, so a lost entry took it out.
-- A write of an ordinary append (``visible_by: age``) was acknowledged once it was complete, so it
-  is taken, unless the index as far as it can be read accounts for it (then an entry took it out), a
-  mark lies on it, or it lies below the floor.
-- A block of a transaction (``visible_by: index``) counts by its entry alone, and that is lost. It
-  was committed for certain if another complete block was made of it, or if writes that it accounts
-  for exist nowhere else any more. A merge of blocks that are all still there holds the same rows as
-  they do. Of any other nobody can know: it is taken, because meta.json is written last and the
-  entry follows within a moment, and it is told, so that a person can leave it out.
-- A transaction that no entry names was never committed if it lies below the horizon, or was
-  complete an hour before the last state that can be read. Of two blocks of one job one was
-  committed.
+  only marks blocks that no version names any more, so a lost entry took it out.
+- A write of an ordinary append (``visible_by: age``) was acknowledged when it was complete. It is
+  taken, unless the readable part of the index accounts for it (then an entry took it out), it is
+  marked, or it is below the floor.
+- A block of a transaction (``visible_by: index``) counts only by its entry, which is lost. It was
+  certainly committed if another complete block was made of it, or if writes that it accounts for
+  exist nowhere else. A merge of blocks that all still exist has the same rows as they. Any other is
+  uncertain: it is taken, because meta.json is written last and the entry follows within a moment,
+  and it is reported, so that a person can leave it out.
+- A transaction that no entry names was never committed if it is below the horizon, or was complete
+  an hour before the last state that can be read. Of two blocks of one job one was committed.
 - Where blocks overlap, the exact cover decides (3.2). In an index live blocks never share a source
   (3.3), so a block that could only be read in part stops the rebuild until a person leaves one side
-  out; so does a block that cannot be read and whose writes nobody else holds. One that was named
-  and of which nothing is left is told, with its rows.
+  out. So does a block that cannot be read and whose writes no other block has. A named block of
+  which nothing is left is reported with its rows.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from blockstore.lifecycle.cover import Cover, cover
 
 _MERGER = "compactor"
 _SETTLED_MS = 3_600_000
-"""A program commits what it has uploaded within moments, and gives up after a minute."""
+"""A program commits its upload within moments, and gives up after a minute."""
 
 
 class Verdict(StrEnum):
@@ -49,31 +47,30 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One block and what becomes of it."""
+    """The decision about one block."""
 
     ulid: str
     verdict: Verdict
     why: str
     known: Known
     sure: bool = True
-    """False where nobody can know: a person should look at it."""
+    """False if it is uncertain: a person should check it."""
 
     @property
     def rows(self) -> int | None:
-        """Its rows, where they are known."""
+        """Its number of rows, if it is known."""
         return None if self.known.meta is None else self.known.meta.rows
 
 
 def decide(evidence: Evidence, leave_out: frozenset[str] = frozenset()) -> tuple[Judged, ...]:
-    """What becomes of every block, sorted by ULID.
+    """Decide about every block, sorted by ULID.
 
-    Raises Invalid if ``leave_out`` names one that is not there.
+    Raises Invalid if ``leave_out`` names a block that does not exist.
     """
     strange = sorted(leave_out - evidence.blocks.keys())
     if strange:
         raise Invalid(
-            f"there is no block {strange[0]} to leave out: the plan of the rebuild lists all of "
-            "them"
+            f"there is no block {strange[0]} to leave out: the plan of the rebuild lists all blocks"
         )
     return tuple(sorted(_Deciding(evidence, leave_out).run(), key=lambda one: one.ulid))
 
@@ -106,7 +103,7 @@ class _Deciding:
         )
 
     def _first(self) -> Iterator[Judged]:
-        """Blocks that are left out whatever others there are."""
+        """Yield the blocks that are left out regardless of the others."""
         jobs: dict[Job, str] = {}
         likely = lambda one: (one.named is None, one.ulid not in self._made_of, one.ulid)  # noqa: E731
         for one in sorted(self._evidence.blocks.values(), key=likely):
@@ -116,30 +113,31 @@ class _Deciding:
             elif one.meta is not None and one.meta.job is not None and one.is_complete:
                 first = jobs.setdefault(one.meta.job, one.ulid)
                 if first != one.ulid:
-                    twin = f"block {first} is of the same job, of which one was committed"
+                    twin = (
+                        f"block {first} belongs to the same job, and only one of them was committed"
+                    )
                     yield _judged(one, Verdict.LEAVE, twin, sure=False)
 
     def _why_out(self, one: Known) -> str | None:
         evidence, meta = self._evidence, one.meta
         if one.ulid in self._leave_out:
-            return "a person leaves it out"
+            return "left out by --leave-out"
         if one.mark is not None:
             return f"marked for deletion ({one.mark}): no version had it any more"
         if one.named is not None:
             return None
         if one.ulid in evidence.removed:
-            return "an entry that can still be read took it out"
+            return "an entry that can still be read removed it"
         if meta is None:
             if one.problem == NO_META:
-                return "an upload that has not ended"
+                return "an unfinished upload"
             return "the index accounts for it" if evidence.accounts(one.ulid) else None
         if all(evidence.accounts(source) for source in meta.sources) and self._is_dead(meta):
             return "an entry that can still be read accounts for its writes without it"
         return self._why_late(one, meta)
 
     def _is_dead(self, meta: BlockMeta) -> bool:
-        """Whether an unnamed block cannot stand for its accounted writes: an append's own, or a
-        name that entries knew."""
+        """Return whether an unnamed block cannot be the holder of its accounted writes."""
         return meta.visible_by is VisibleBy.AGE or meta.sources == (meta.ulid,)
 
     def _why_late(self, one: Known, meta: BlockMeta) -> str | None:
@@ -149,18 +147,18 @@ class _Deciding:
         if meta.visible_by is VisibleBy.INDEX:
             if state.below_horizon(meta.ulid):
                 return (
-                    "no entry names it, and it lies at or below the horizon: it was never committed"
+                    "no entry names it, and it is at or below the horizon: it was never committed"
                 )
             if meta.job is not None and state.committed(meta.job):
-                return "its job was committed by another block"
+                return "its job was committed with another block"
             if one.complete_ms is not None and one.complete_ms < state.time_ms - _SETTLED_MS:
                 return (
-                    "it was complete long before the last version that can be read, which does "
-                    "not have it"
+                    "it was complete long before the last version that can be read, which does not "
+                    "have it"
                 )
             return None
         if state.below_floor(meta.ulid) or any(map(state.below_floor, meta.sources)):
-            return "at or below the floor: it comes too late, and can be adopted afterwards"
+            return "at or below the floor: it came too late, and can be adopted afterwards"
         return None
 
     def _covered(
@@ -180,10 +178,10 @@ class _Deciding:
                     if other is not block and not other.sources.isdisjoint(block.meta.sources)
                 ]
                 why = (
-                    f"only it holds {len(block.only_sources)} of its writes "
-                    f"({min(block.only_sources)} is one), and blocks "
+                    f"only this block has {len(block.only_sources)} of its writes (such as "
+                    f"{min(block.only_sources)}), and blocks "
                 )
-                why += f"{', '.join(others)} hold the others: leave it out, or leave them out"
+                why += f"{', '.join(others)} have the others: leave this one out, or those"
                 yield _judged(one, Verdict.STOP, why)
             elif one.ulid in twins:
                 why = (
@@ -196,7 +194,7 @@ class _Deciding:
 
     def _taken(self, one: Known, holders: Mapping[str, int]) -> Judged:
         meta = one.meta
-        assert meta is not None, "only blocks that can be told are covered"
+        assert meta is not None, "only blocks with a known meta are covered"
         if one.named is not None:
             why = f"entry {one.named.version} named it"
             return _judged(
@@ -210,19 +208,17 @@ class _Deciding:
             return _judged(one, Verdict.TAKE, "committed: another block was made of it")
         foreign = [source for source in meta.sources if source != one.ulid]
         if any(holders[source] == 1 for source in foreign):
-            return _judged(
-                one, Verdict.TAKE, "committed: writes that it holds exist nowhere else any more"
-            )
+            return _judged(one, Verdict.TAKE, "committed: some of its writes exist nowhere else")
         if foreign and meta.producer == _MERGER:
             return _judged(
                 one, Verdict.TAKE, "a merge: the same rows as the blocks that it was made of"
             )
         why = (
-            "nobody can know whether it was committed: leave it out if the program that wrote it "
-            "was told that it failed"
+            "it is not known whether it was committed: leave it out if the program that wrote it "
+            "got an error"
         )
         if foreign:
-            why += f"; it takes the place of {len(foreign)} other writes"
+            why += f"; it replaces {len(foreign)} other writes"
         return _judged(one, Verdict.TAKE, why, sure=False)
 
     def _unreadable(self, blocks: Iterable[Known], held: frozenset[str]) -> Iterator[Judged]:
@@ -234,20 +230,22 @@ class _Deciding:
                 yield _judged(
                     one,
                     Verdict.LEAVE,
-                    "an entry named it, and nothing of it is left: it was removed, or lost",
+                    "an entry named it, but nothing of it is left: it was removed, or lost",
                     sure=False,
                 )
             else:
                 why = (
-                    f"it cannot be read, and nobody else holds its rows ({one.problem}): mend it "
-                    "from a replica, or leave it out"
+                    f"it cannot be read, and no other block has its rows ({one.problem}): repair "
+                    "it from a replica, or leave it out"
                 )
                 yield _judged(one, Verdict.STOP, why)
 
 
 def _shared_between_streams(found: Cover) -> dict[str, str]:
-    """Chosen blocks that account for a write of a chosen block of another stream, which the cover
-    does not look for."""
+    """Return chosen blocks that share a write with one of another stream.
+
+    The cover does not check that.
+    """
     holder: dict[str, str] = {}
     twins = {}
     for block in found.chosen:

@@ -1,8 +1,8 @@
-"""What a rebuild knows of each block: the index's word as far as it can be read, the block's own,
-and its mark. Pure.
+"""Gather what is known of each block: from the readable part of the index, from the block itself,
+and from its mark. Pure.
 
-Words: a block is **named** if the last state that could be folded holds it live, or a readable
-entry after that adds it, and no readable entry after that removes it.
+A block is **named** if it is live in the last state that could be folded, or a readable entry after
+that adds it, and no readable entry after that removes it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Known:
 
     ulid: str
     meta: BlockMeta | None
-    """What it is: the index's word where it is named, else its own; None where nobody can tell."""
+    """Its meta: the index's if it is named, else its own; None if neither can be read."""
     named: LiveBlock | None = None
     problem: str | None = None
-    """Why it cannot be read whole; None if it can."""
+    """Why it cannot be read completely; None if it can."""
     gone: bool = False
-    """Whether nothing at all lies in its directory."""
+    """Whether its directory is empty."""
     mark: MarkReason | None = None
     complete_ms: int | None = None
     """When its meta.json was written, by the store's clock."""
@@ -47,18 +47,17 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that is known."""
+    """What is known of all blocks."""
 
     state: State | None
     later: tuple[Entry, ...]
     blocks: Mapping[str, Known]
     accounted: frozenset[str]
-    """Sources that entries after the state account for; those of the state itself are asked of
-    it."""
+    """Sources that entries after the state account for; the state has its own."""
     hidden: frozenset[str]
     """Sources whose rows an entry hides."""
     removed: frozenset[str]
-    """Blocks that readable entries after the state remove for good."""
+    """Blocks that readable entries after the state remove, and none adds again."""
 
     def accounts(self, source: str) -> bool:
         """Whether the index, as far as it can be read, accounts for a write."""
@@ -68,7 +67,7 @@ class Evidence:
 
 
 def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
-    """Put together what a look at the index and at every directory has shown."""
+    """Combine what the index and every directory show."""
     named = {} if index.state is None else {block.ulid: block for block in index.state.blocks}
     removed: set[str] = set()
     accounted: set[str] = set()
@@ -108,8 +107,8 @@ def gather(index: Survey, found: Mapping[str, Examined]) -> Evidence:
 def _sources(
     meta: BlockMeta, stated: object, removed: Mapping[str, LiveBlock], found: Examined | None
 ) -> tuple[str, ...] | None:
-    """The sources of a block that an entry adds: as the entry tells them, or the block itself, or
-    its parents."""
+    """Return the sources of a block that an entry adds: from the entry, the block or its
+    parents."""
     if isinstance(stated, tuple):
         return stated
     if found is not None and found.meta is not None:
@@ -125,7 +124,7 @@ def _known(
             ulid=ulid,
             meta=None if named is None else named.meta,
             named=named,
-            problem="nothing lies in its directory",
+            problem="its directory is empty",
             gone=True,
         )
     meta = found.meta if named is None else named.meta
@@ -146,8 +145,11 @@ def _known(
 
 
 def _mark(found: Examined, named: LiveBlock | None, state: State | None) -> MarkReason | None:
-    """The reason of a mark that counts: one on a named block that is older than the state is left
-    over from before the state brought the block back."""
+    """Return the reason of a mark that counts.
+
+    A mark on a named block that is older than the state does not count: the state brought the block
+    back after it.
+    """
     if found.mark is None or found.mark.reason is MarkReason.PARTIAL:
         return None
     placed_ms = found.directory.objects[DELETION_MARK].modified_ms

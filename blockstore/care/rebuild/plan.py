@@ -1,11 +1,11 @@
-"""What a rebuild would do: three ways, by how much of the old index is left.
+"""Plan a rebuild, in one of three ways, by how much of the old index is left.
 
-- **mend**: every entry up to the latest can be followed. Only the boundary, or a checkpoint, has to
-  be written again, and no block is looked at.
-- **finish**: a rebuild died after it had written its state. It is carried on, and no block is
-  looked at.
-- **renew**: the entries end before the latest, or nothing is left. The blocks are looked at, one
-  state is put together, and a new index begins with it, far above everything that was ever seen.
+- **mend**: every entry up to the latest can be read. Only the boundary or a checkpoint is written
+  again, and no block is read.
+- **finish**: an earlier rebuild died after it had written its state. It is finished, and no block
+  is read.
+- **renew**: the latest entries are lost, or all of them. The blocks are read, a state is composed,
+  and a new index begins with it, far above every version that was ever seen.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from blockstore.lifecycle.watermarks import horizon_at
 from blockstore.world import World
 
 _JUMP = 1_000_000
-"""The new index begins at the next multiple of this: more entries than a process can have written
-since the last one that was seen, and more than a state remembers commits of, so whatever was on its
-way counts as collected."""
+"""The new index begins at the next multiple of this. No process can have written so many entries
+since the last known one, and no state remembers the commits of so many, so an operation that was
+running counts as collected."""
 _SANE = 2**53
 _PER_SOURCE = 10
 _SLICE = 256
 
 
 class Way(StrEnum):
-    """How the index is brought back."""
+    """How the index is rebuilt."""
 
     FILL_IN = "mend"
     FINISH = "finish"
@@ -50,7 +50,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPlan:
-    """Everything that a rebuild would do."""
+    """What a rebuild would do."""
 
     url: str
     way: Way
@@ -58,9 +58,9 @@ class RebuildPlan:
     damage: tuple[str, ...]
     """What is wrong with the old index."""
     state: State | None = field(default=None, repr=False)
-    """The state that the new index begins with;
+    """The state that the new index begins with.
 
-    None for ``mend``, and where a person must decide first.
+    None for ``mend``, and if a person must decide first.
     """
     commit: str = ""
     """The rebuild's own commit id."""
@@ -75,7 +75,7 @@ class RebuildPlan:
 
     @property
     def unsure(self) -> tuple[Judged, ...]:
-        """Blocks about which nobody can know."""
+        """Blocks whose decision is uncertain."""
         return tuple(one for one in self.judged if not one.sure and one.verdict is not Verdict.STOP)
 
     @property
@@ -85,7 +85,7 @@ class RebuildPlan:
 
     @property
     def left(self) -> tuple[Judged, ...]:
-        """Blocks that it has not."""
+        """Blocks that the new index does not have."""
         return tuple(one for one in self.judged if one.verdict is Verdict.LEAVE)
 
 
@@ -97,10 +97,16 @@ def plan_rebuild(
     properties: Properties | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> RebuildPlan:
-    """Look at everything that is left. Raises Conflict where the index can be read, NotFound where
-    there is no table.
+    """Read everything that is left, and plan the rebuild.
 
-    ``properties`` are those of the table, for the case that no definition of it is left.
+    Raises Conflict if the index can be read, NotFound if there is no table.
+
+    Args:
+        bucket: the table.
+        world: the clock, ids and threads.
+        leave_out: ULIDs of blocks that the new index must not have.
+        properties: those of the table, used if no definition of it is left.
+        advance: called with the number of blocks read.
     """
     inventory = take_inventory(bucket)
     index = survey(bucket, world)
@@ -111,17 +117,15 @@ def plan_rebuild(
     began = _began(index)
     if not began and _is_readable(bucket, world):
         raise Conflict(
-            f"the index of {bucket.url} can be read, expected a lost one: a rebuild would forget "
-            "its history; look at it with "
-            "blockstore verify"
+            f"the index of {bucket.url} can be read, so it is not rebuilt: a rebuild would lose "
+            "its history; check the table with blockstore verify"
         )
     damage = tuple(f"{one.object}: {one.what}" for one in check_index(index, bucket.url))
     if began or index.is_complete:
         if leave_out:
             raise Invalid(
-                "every entry can still be followed, so the index says which blocks there are: "
-                "drop --leave-out, and revert "
-                "or mark blocks once it is mended"
+                "every entry can still be read, so the index knows its blocks: drop --leave-out, "
+                "and revert or mark blocks after the rebuild"
             )
         way = Way.FINISH if began else Way.FILL_IN
         return RebuildPlan(
@@ -137,8 +141,7 @@ def plan_rebuild(
 
 
 def _began(index: Survey) -> bool:
-    """Whether a rebuild has written its state and died: only a rebuild's state remembers no
-    commit."""
+    """Return whether a rebuild has written its state and died: only such a state has no commits."""
     state = index.state
     return state is not None and state.version == index.highest and len(state.commits) == 0
 
@@ -218,8 +221,8 @@ def _examine_all(
 
 def _without_schema(one: Judged) -> Judged:
     why = (
-        "its schema belongs to no history of this table: neither reads the other's columns; leave "
-        "it out"
+        "its schema does not belong to this table: neither can read the other's columns; leave it "
+        "out"
     )
     return replace(one, verdict=Verdict.STOP, why=why)
 
@@ -236,8 +239,7 @@ def _readable_tags(bucket: Bucket, tags: dict[str, int]) -> tuple[dict[str, int]
 
 
 def _first_version(bucket: Bucket, index: Survey, evidence: Evidence) -> int:
-    """The version of the new state: above all that was ever seen, and above what was never seen but
-    may have been."""
+    """Return the version of the new state, above every version that may ever have existed."""
     hint = read_hint(bucket)
     sources = sum(len(one.meta.sources) for one in evidence.blocks.values() if one.meta is not None)
     seen = max(
@@ -252,35 +254,31 @@ def _notes(
     notes = []
     if not index.indexed:
         notes.append(
-            "there is no trace of an index: if this table never had one, it has one afterwards, "
-            "and every process that works "
-            "on it must be started anew"
+            "there is no trace of an index: if this table never had one, it will have one, and "
+            "every process that uses it must be restarted"
         )
     if definition is None:
         notes.append(
-            "no complete block and no entry tells the table's columns: restore the index from a "
-            "copy"
+            "no complete block or entry has the table's columns: restore the index from a copy"
         )
     elif newest_definition(evidence) is None:
         notes.append(
-            "the definition is put together from the blocks: set its properties again with "
-            "blockstore alter, and look at its "
-            "sort key and default labels"
+            "the definition is derived from the blocks: set its properties again with blockstore "
+            "alter, and check its sort key and default labels"
         )
     if evidence.state is None:
         notes.append(
-            "versions, tags and reverts before this are lost; rows that a revert had hidden are "
-            "seen again"
+            "earlier versions, tags and reverts are lost; rows that a revert had hidden are "
+            "visible again"
         )
     else:
         notes.append(
-            f"version {evidence.state.version} is the last that can be followed; what came after "
-            "it is notes by blocks"
+            f"version {evidence.state.version} is the last that can be read; what came after it is "
+            "derived from the blocks"
         )
     notes.append(
-        "rows that were deleted, replaced or expired shortly before may be seen again: until the "
-        "compactor has marked their "
-        "blocks nothing tells that they are gone"
+        "rows that were deleted, replaced or expired recently may be visible again: their blocks "
+        "do not show it until the compactor has marked them"
     )
     for name, version in sorted(lost_tags.items()):
         notes.append(f"tag {name!r} is dropped: the checkpoint of version {version} cannot be read")

@@ -1,14 +1,13 @@
-"""Writing the rebuilt index: the state first, then the boundary, then an entry, so that a crash in
-between is carried on.
+"""Write the rebuilt index: the state, then the boundary, then an entry, so that a rebuild that
+crashes in between can be finished.
 
 Invariants (protocol 3.4):
-- The new state lies above every id that was ever seen. Its checkpoint is there before the boundary
-  moves to it, and the boundary lies right below the first new entry.
-- The boundary never moves back. What lies at or below it is void from then on, for every process:
-  one that still holds the old index finds the boundary above its version, or its payload refused,
-  and starts over.
-- Nothing is deleted here; collection takes the old entries as it takes all others below the
-  boundary.
+- The new state is above every id that was ever seen. Its checkpoint exists before the boundary
+  moves to it, and the boundary is directly below the first new entry.
+- The boundary never moves back. Everything at or below it is void from then on, for every process:
+  one that still has the old index finds the boundary above its version, or its payload refused,
+  and starts again.
+- Nothing is deleted here. Collection removes the old entries like all others below the boundary.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from blockstore.names import BOUNDARY, checkpoint_key
 from blockstore.world import World
 
 _NAMED = 1_000
-"""So many blocks left out are named in the entry."""
+"""At most this many of the blocks left out are named in the entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """What a rebuild did."""
+    """The result of a rebuild."""
 
     version: int
     """The newest version now."""
@@ -51,7 +50,7 @@ class Rebuilt:
 
 @dataclass(kw_only=True)
 class Rebuild(Change):
-    """The first entry of a rebuilt index. It changes nothing: it tells what was decided."""
+    """The first entry of a rebuilt index. It changes nothing: it records the decisions."""
 
     operation: Operation = Operation.REBUILD
     commit: str
@@ -63,9 +62,8 @@ class Rebuild(Change):
     def draft(self, state: State) -> Draft | Done:
         if state.version < self.base:
             raise Conflict(
-                f"the index is at version {state.version}, expected the rebuilt one from "
-                f"{self.base} on: another process is "
-                "rebuilding it; look again when it has ended"
+                f"the index is at version {state.version}, expected {self.base} or later: another "
+                "process is rebuilding it; try again when that has ended"
             )
         if state.version > self.base:
             return Done(version=self.base + 1)
@@ -73,8 +71,11 @@ class Rebuild(Change):
 
 
 def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "") -> Rebuilt:
-    """Carry a plan out. Raises Conflict where a person must decide first, or another rebuild was
-    faster; after any error plan again, and what was begun is carried on."""
+    """Carry a plan out.
+
+    Raises Conflict if a person must decide first, or if another rebuild was faster. After any error
+    plan again: the new plan finishes what was begun.
+    """
     if plan.way is Way.FILL_IN:
         return _write_missing(bucket, world, plan)
     if plan.state is None:
@@ -87,15 +88,14 @@ def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "
             bucket.put_if_absent(checkpoint_key(plan.state.version), encode_checkpoint(plan.state))
         except AlreadyExists:
             raise Conflict(
-                f"{checkpoint_key(plan.state.version)} of {bucket.url} is there already: another "
-                "process is rebuilding this "
-                "index; plan again when it has ended"
+                f"{checkpoint_key(plan.state.version)} of {bucket.url} exists already: another "
+                "process is rebuilding this index; plan again when that has ended"
             ) from None
     return _begin(bucket, world, plan, plan.state.version, message)
 
 
 def _begin(bucket: Bucket, world: World, plan: RebuildPlan, version: int, message: str) -> Rebuilt:
-    """From a checkpoint that is there: the boundary to it, and the first entry above it."""
+    """Move the boundary to the checkpoint, and write the first entry above it."""
     _move_boundary(bucket, world, version)
     log = Log(bucket, world)
     state = log.poll()
@@ -114,7 +114,7 @@ def _begin(bucket: Bucket, world: World, plan: RebuildPlan, version: int, messag
 
 
 def _write_missing(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
-    """Every entry is there: write again what is not."""
+    """Write the boundary and the checkpoints again that are missing; every entry exists."""
     index = plan.index
     for state in index.folded.values():
         replace_checkpoint(bucket, state)
@@ -123,14 +123,13 @@ def _write_missing(bucket: Bucket, world: World, plan: RebuildPlan) -> Rebuilt:
     log = Log(bucket, world)
     state = log.poll()
     if state.version == index.base and index.base:
-        # The boundary lies below the latest entry, always: with no entry after it there must be
-        # one.
+        # The boundary is always below the latest entry, so there must be one above it.
         return _begin(bucket, world, plan, state.version, "")
     return Rebuilt(version=state.version, boundary=log.boundary.read(), blocks=len(state.blocks))
 
 
 def _move_boundary(bucket: Bucket, world: World, to: int) -> None:
-    """Raise the boundary, or write it where it is missing or garbage."""
+    """Raise the boundary, or write it if it is missing or corrupt."""
     boundary = Boundary(bucket, world)
     try:
         found = boundary.look()
@@ -146,12 +145,12 @@ def _move_boundary(bucket: Bucket, world: World, to: int) -> None:
     try:
         boundary.advance(to)
     except Invalid:
-        # The store refuses no stale write, so nobody else ever moves the boundary there.
+        # The store cannot refuse a stale write, so no other process moves the boundary there.
         bucket.put(BOUNDARY, encode_boundary(max(found, to)))
 
 
 def _replace(bucket: Bucket, to: int) -> None:
-    """Put the boundary in the place of garbage, unless somebody else does."""
+    """Replace a corrupt boundary, unless another process does."""
     try:
         garbage = bucket.get(BOUNDARY)
         if bucket.refuses_stale_writes() is False:

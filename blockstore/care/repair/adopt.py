@@ -1,16 +1,14 @@
-"""Taking in a block that the index came too late for: its rows become a new write, under a name of
-their own.
+"""Adopt a block that arrived too late for the index: its rows become a new write with a new name.
 
 Rules:
-- Only rows of sources that the index does not account for are taken in; those of others are in the
-  table already. What lies at or below the floor may have been forgotten: that is why a person
-  decides.
-- Exactly once: the old block is marked first, and the mark names the new one; whoever adopts it
-  again, or another copy of the same write, goes on with that name. A block of whose rows only some
-  were adopted is refused.
-- Columns are those of the schema that the definition knows; of one that it does not know they are
-  matched by name, as an append's, and one too many or too few is refused before anything is marked.
-- The old block is then the compactor's to remove.
+- Only rows of sources that the index does not account for are taken; the others are in the table
+  already. Sources at or below the floor may have been forgotten, so a person must decide.
+- Exactly once: the old block is marked first, and the mark names the new one. A second adoption, or
+  that of another copy of the same write, continues with that name. A block that shares only some
+  rows with an adopted one is refused.
+- If the definition knows the block's schema, the columns are matched by it, otherwise by name, as
+  in an append. A missing or an additional column is refused before anything is marked.
+- The compactor then removes the old block.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
 
     Raises Conflict for a block that is marked for another reason.
     """
-    assert target.log is not None, "only an index comes too late for a block"
+    assert target.log is not None, "only a table with an index has late blocks"
     old = files.meta
     accounted = frozenset(target.log.poll().accounted.held(old.sources))
     known = target.definition.id_of(old.schema) is not None
@@ -60,14 +58,13 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
         for batch in files.rows(schema, accounted):
             writer.write(batch.select(schema.names))
     block = writer.finish()
-    # Only now: until its rows are somebody else's, nothing may remove the block.
+    # Only now: the block must not be removed before another one has its rows.
     _mark_adopted(target, old.ulid, options.resume)
     return block
 
 
 def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
-    """The name under which the rows are written, remembered beside the old block by a mark that
-    removes nothing."""
+    """Return the name of the new block; a mark on the old one that removes nothing records it."""
     ulid = old.ulid
     name = _adopted_as(target, ulid)
     if name is None and _mark(target, ulid) is None:
@@ -81,13 +78,12 @@ def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
         if mark is None:
             kind, what = (
                 "--no-compact",
-                "kept from merges by a mark that says nothing of an adoption",
+                "kept out of merges by a mark that is not an adoption",
             )
         else:
             kind = "--deletion"
             what = (
-                f"marked for deletion ({mark.reason}: {mark.details}), so its rows are on their "
-                "way out"
+                f"marked for deletion ({mark.reason}: {mark.details}), so its rows will be removed"
             )
         raise Conflict(
             f"block {ulid} is {what}: withdraw the mark first "
@@ -97,8 +93,11 @@ def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
 
 
 def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str | None:
-    """The name under which another block's rows of the same sources were adopted. Raises Conflict
-    where it is a part of them: nobody can say which rows are left."""
+    """Return the name under which another copy of the same sources was adopted, if there is one.
+
+    Raises Conflict if that block shares only some of the sources: it is not known which rows are
+    left.
+    """
     state = target.access.log.state
     wanted = frozenset(old.sources) - accounted
     for ulid, found in target.catalog.sync(skip=lambda ulid: ulid in state.blocks).found.items():
@@ -111,17 +110,15 @@ def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> 
         if sources != wanted:
             raise Conflict(
                 f"block {old.ulid} shares sources with block {ulid}, whose rows were adopted as "
-                f"block {name}: "
-                f"taking it in would count them twice; revert {name} first, and withdraw the mark "
-                f"of {ulid}, if "
-                "this one is the better copy"
+                f"block {name}: adopting it would count those rows twice; if this is the better "
+                f"copy, revert {name} first and withdraw the mark of {ulid}"
             )
         return name
     return None
 
 
 def _adopted_as(target: Target, ulid: str) -> str | None:
-    """The name that the block's rows have, or are to have, as a write of their own."""
+    """Return the name that the block's rows have, or will have, as a new write."""
     mark = _mark(target, ulid)
     if mark is not None:
         return adopted_name(mark)
@@ -134,8 +131,8 @@ def _adopted_as(target: Target, ulid: str) -> str | None:
 
 
 def _mark_adopted(target: Target, ulid: str, name: str) -> None:
-    """From now on the deletion mark alone remembers the name: who withdraws it may adopt the block
-    anew."""
+    """Let the deletion mark alone record the name: after its withdrawal the block can be adopted
+    again."""
     place_deletion(
         target.bucket, target.world, ulid, MarkReason.MANUAL, f"{ADOPTED}{name}", superseded_by=name
     )

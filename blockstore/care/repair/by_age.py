@@ -1,18 +1,18 @@
-"""Mending a block of a table without an index, in steps that may lie hours and processes apart
-(protocol 3.2, point 1).
+"""Replace a damaged block of a table without an index, in steps that may be hours apart and run in
+different processes (protocol 3.2, point 1).
 
 Rules:
 - First a no-compact mark, then a wait (``lifecycle/second_look.py``) by the store's clock, and only
-  then the rows are read: a merge that ran when the mark was placed is seen by then, and no later
+  then the rows are read: a merge that ran when the mark was placed is listed by then, and no later
   one takes the block.
-- After the wait the rows are written, and once they lie there the table is listed anew: the
-  repair's revision is one above every known block that shares a source. Its meta.json is sent while
-  that look is fresh, or not at all: who slept in between could bring back rows that a person has
-  hidden meanwhile. Once it lies there the old block is looked at again: where that was hidden while
-  meta.json was on its way, the repair is hidden too.
+- After the wait the rows are written. Then the table is listed again: the repair's revision is one
+  above every known block that shares a source. Its meta.json is sent while that listing is fresh,
+  or not at all: a process that slept in between could bring back rows that a person has hidden
+  meanwhile. After meta.json the old block is listed again: if it was hidden while meta.json was
+  sent, the repair is hidden too.
 - Half a ``delete_delay`` later a repair that the cover does not choose, and that no chosen block
   was made of, is uploaded again with a higher revision.
-- Every step asks first whether it is done: the mark, and the repair itself, are what is remembered.
+- Every step first checks whether it is done: the mark and the repair itself record the progress.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from blockstore.names import META
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByAgeResult:
-    """What became of one step."""
+    """The result of one step."""
 
     ulid: str | None = None
-    """The block that holds the rows now, where this step uploaded one."""
+    """The block that now has the rows, if this step uploaded one."""
     ready_ms: int | None = None
-    """When the next step may be taken, by the store's clock."""
+    """When the next step can run, by the store's clock."""
     held: bool = False
-    """Whether other blocks hold all of the rows, so that nothing was to be done."""
+    """Whether other blocks have all of the rows, so that nothing had to be done."""
     hidden: bool = False
-    """Whether the block was hidden or removed meanwhile, so that nothing was to be done."""
+    """Whether the block was hidden or removed meanwhile, so that nothing had to be done."""
     empty: bool = False
-    """Whether none of its rows is left, so that there is nothing to replace it by."""
+    """Whether none of its rows is left, so that nothing can replace it."""
 
 
 def replace_damaged(target: Target, files: GoodFiles, *, wait: bool) -> ByAgeResult:
-    """Take the next step of replacing a damaged block; all of them if ``wait``."""
+    """Run the next step of replacing a damaged block; with ``wait`` all of them."""
     ulid = files.meta.ulid
     ready_ms = keep_from_merges(
         target.bucket,
@@ -62,15 +62,17 @@ def replace_damaged(target: Target, files: GoodFiles, *, wait: bool) -> ByAgeRes
     )
     if ready_ms is not None:
         return ByAgeResult(ready_ms=ready_ms)
-    # Before the rows are read and written, and again once they are.
+    # Checked before the rows are read and written, and again after that.
     if _is_held(target, target.catalog.sync(), files.meta):
         return ByAgeResult(held=True)
     return _replaced(target, files, unless_held=True)
 
 
 def raise_revision(target: Target, files: GoodFiles) -> ByAgeResult:
-    """Upload the rows of a repair that is not chosen with a revision above every known block that
-    shares a source."""
+    """Upload a repair that the cover does not choose again, with the highest revision.
+
+    It is above that of every known block that shares a source.
+    """
     return _replaced(target, files, unless_held=False)
 
 
@@ -96,8 +98,10 @@ def _replaced(target: Target, files: GoodFiles, *, unless_held: bool) -> ByAgeRe
 
 
 def unchosen(target: Target, synced: Synced) -> list[BlockMeta]:
-    """Repairs, half a ``delete_delay`` old, that the cover does not choose although no chosen block
-    was made of them."""
+    """Return repairs, half a ``delete_delay`` old, that the cover does not choose.
+
+    Those of which a chosen block was made are left out.
+    """
     found = _cover(target, synced)
     chosen = {block.meta.ulid: block.meta for block in (*found.chosen, *found.hidden)}
     made_of = {parent.ulid for meta in chosen.values() for parent in meta.parents}

@@ -1,7 +1,6 @@
-"""Where the good bytes of a block's files are: in the table, or in a replica of it.
+"""Find the good bytes of a block's files: in the table, or in a replica of it.
 
-Rule: good are bytes with the size and the SHA-256 that the block lists, whoever holds them; nothing
-else is taken.
+Rule: only bytes with the size and the SHA-256 that the block lists are good, wherever they are.
 """
 
 from __future__ import annotations
@@ -28,33 +27,36 @@ _SOURCE = "_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoodFiles:
-    """The files of one block, and who has each whole."""
+    """The files of one block, and the bucket with a good copy of each."""
 
     meta: BlockMeta
     holders: Mapping[str, ReadBucket]
-    """By path; a file that nobody has whole is not there."""
+    """By path; a file without a good copy is left out."""
     from_replica: int
-    """How many of them the table has lost and the replica has."""
+    """How many of them only the replica has."""
 
     @property
     def lost(self) -> tuple[ChunkFile, ...]:
-        """Chunks that nobody has whole."""
+        """Chunks without a good copy."""
         return tuple(file for file in self.meta.chunks if file.path not in self.holders)
 
     @property
     def rows_lost(self) -> int:
-        """The rows of these."""
+        """The number of rows in the lost chunks."""
         return sum(file.rows for file in self.lost)
 
     def rows(
         self, schema: pa.Schema, excepted: frozenset[str] = frozenset(), *, by_name: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of every chunk that is left under ``schema``, each with its ``_source``, without
-        those of ``excepted``.
+        """Yield the rows of the good chunks under ``schema``, each with its ``_source``.
 
-        Columns are matched by their ids, or ``by_name``, as on a table without an index, whose
-        writers number them each for themselves. One chunk is held at a time, its hash compared as
-        it is read.
+        One chunk is in memory at a time, and its hash is checked while it is read.
+
+        Args:
+            schema: the columns of the result.
+            excepted: sources whose rows are left out.
+            by_name: match columns by their names instead of their ids. A table without an index
+                needs this, because each writer numbers the columns itself.
         """
         wanted = pa.schema([*schema, RESERVED[_SOURCE]], schema.metadata)
         if by_name:
@@ -89,19 +91,19 @@ def _without_ids(schema: pa.Schema) -> pa.Schema:
 
 
 def _renamed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, its columns known by their names alone."""
+    """Return the batch without field ids."""
     return pa.RecordBatch.from_arrays(batch.columns, schema=_without_ids(batch.schema))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """The table, and a replica of it where there is one."""
+    """The table, and a replica of it if there is one."""
 
     bucket: ReadBucket
     replica: ReadBucket | None = None
 
     def meta(self, ulid: str) -> BlockMeta | None:
-        """The block's meta as the table or the replica tells it; None where neither can."""
+        """Load the block's meta from the table or the replica; None if neither has it."""
         for bucket in self._buckets():
             try:
                 return load_meta(bucket, ulid)
@@ -110,22 +112,21 @@ class Copies:
         return None
 
     def files(self, meta: BlockMeta) -> GoodFiles:
-        """Look at every file of a block, byte by byte; those that the table has whole are not
-        looked for elsewhere."""
+        """Check every file of a block, byte by byte, first in the table, then in the replica."""
         holders: dict[str, ReadBucket] = {}
         for file in meta.files:
             holder = next((one for one in self._buckets() if is_good(one, meta.ulid, file)), None)
             if holder is not None:
                 holders[file.path] = holder
-        elsewhere = sum(holder is not self.bucket for holder in holders.values())
-        return GoodFiles(meta=meta, holders=holders, from_replica=elsewhere)
+        from_replica = sum(holder is not self.bucket for holder in holders.values())
+        return GoodFiles(meta=meta, holders=holders, from_replica=from_replica)
 
     def _buckets(self) -> tuple[ReadBucket, ...]:
         return (self.bucket,) if self.replica is None else (self.bucket, self.replica)
 
 
 def is_good(bucket: ReadBucket, ulid: str, file: ChunkFile) -> bool:
-    """Whether the bucket has the file as it was written."""
+    """Return whether the bucket has the file as it was written."""
     key = object_key(ulid, file.path)
     digest = hashlib.sha256()
     size = 0

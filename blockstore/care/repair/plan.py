@@ -1,11 +1,10 @@
-"""What a repair would do: looked at, said, and nothing changed.
+"""Plan a repair: check the table and list the steps. Nothing is changed.
 
 Rules:
-- Named blocks are looked at byte by byte; without names, ``verify`` says which blocks need it.
-- A step says what it does, which rows would be lost by it, and, where it can do nothing, what a
-  person can.
-- A block of which files are lost is rewritten without them only if that was asked for
-  (``drop_damaged``).
+- Named blocks are checked byte by byte; without names, ``verify`` finds the damaged blocks.
+- A step says what it does and which rows it would lose, or, if it can do nothing, what a person can
+  do.
+- A block with lost files is rewritten without them only if that was requested (``drop_damaged``).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from blockstore.index.state import State
 from blockstore.names import META, entry_key, is_ulid, no_compact_mark_key, parse_checkpoint
 from blockstore.world import World
 
-_AS_WRITTEN = "everything of it is as it was written"
+_AS_WRITTEN = "all of it is as it was written"
 
 
 class StepKind(StrEnum):
@@ -45,24 +44,33 @@ class StepKind(StrEnum):
     REWRITE = "rewrite"
     """Replace a live block by a copy of its good rows: one index entry."""
     UPLOAD = "upload"
-    """Upload a block again that no entry names, its good rows under a new name."""
+    """Upload the good rows of a block that no entry names, under a new name."""
     ADOPT = "adopt"
-    """Take in, as a new write, a block that came too late."""
+    """Accept a block that came too late, as a new write."""
     PUT_BACK = "put back"
-    """Copy lost objects of a block that only a tag or an older version names from the replica."""
+    """Restore lost objects, from the replica, of a block that only a tag or old version names."""
     STALE = "remove"
-    """Remove an index entry above a gap, which a writer of a replaced history left."""
+    """Remove an index entry above a gap, left by a writer of a replaced history."""
     UNMARK = "unmark"
-    """Take the quarantine's mark from a block that is whole."""
+    """Remove the quarantine's mark from an intact block."""
     RAISE = "raise"
-    """Upload an earlier repair again that the cover does not choose."""
+    """Upload an earlier repair again, because the cover does not choose it."""
     PERSON = "person"
-    """Nothing that a repair does: the person's turn."""
+    """Nothing: a person must act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOptions:
-    """What a person asks of a repair."""
+    """The options of a repair.
+
+    Attributes:
+        blocks: blocks to check byte by byte and to repair.
+        adopt: late blocks whose rows become new writes.
+        replica: where good bytes are copied from.
+        drop_damaged: whether rows of lost files are given up.
+        deep: whether every file is read to find damaged blocks.
+        stale_entry: an index entry above a gap, to be removed; nothing else is checked.
+    """
 
     blocks: tuple[str, ...] = ()
     adopt: tuple[str, ...] = ()
@@ -70,25 +78,24 @@ class RepairOptions:
     drop_damaged: bool = False
     deep: bool = False
     stale_entry: int | None = None
-    """An index entry above a gap, to be removed; nothing else is looked at."""
 
     def __post_init__(self) -> None:
         for ulid in (*self.blocks, *self.adopt):
             if not is_ulid(ulid):
                 raise Invalid(
-                    f"{ulid[:60]!r} is no block's name, expected a ULID such as "
+                    f"{ulid[:60]!r} is not a block name, expected a ULID such as "
                     "01JD0000000000000000000000"
                 )
 
     @property
     def named(self) -> bool:
-        """Whether blocks were named: then nothing else is looked at."""
+        """Whether blocks were named: then nothing else is checked."""
         return bool(self.blocks or self.adopt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do."""
+    """One step of a repair."""
 
     kind: StepKind
     object: str
@@ -97,13 +104,13 @@ class Step:
     version: int | None = None
     """For a checkpoint: its version."""
     state: State | None = field(default=None, repr=False, compare=False)
-    """For a checkpoint: what it shall hold, by the entries."""
+    """For a checkpoint: the state that it should contain, by the entries."""
     files: GoodFiles | None = field(default=None, repr=False, compare=False)
     """For a block: its good bytes."""
     stale: StaleEntry | None = field(default=None, repr=False, compare=False)
-    """For an index entry: what is there."""
+    """For an index entry: its content."""
     put_back: PutBack | None = field(default=None, repr=False, compare=False)
-    """For a block that only a tag or an older version names: what it lacks."""
+    """For a block that only a tag or an older version names: what is missing."""
 
     @property
     def acts(self) -> bool:
@@ -113,28 +120,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairPlan:
-    """Everything that a repair would do, in this order."""
+    """The steps of a repair, in order."""
 
     url: str
     steps: tuple[Step, ...] = ()
 
     @property
     def acts(self) -> bool:
-        """Whether there is anything to carry out."""
+        """Whether any step changes something."""
         return any(step.acts for step in self.steps)
 
     @property
     def rows_lost(self) -> int:
-        """The rows that would be gone afterwards."""
+        """The rows that would be lost."""
         return sum(step.rows_lost for step in self.steps)
 
 
 def plan_repair(
     bucket: Bucket, world: World, target: Target | None, options: RepairOptions
 ) -> RepairPlan:
-    """Look at the table, or at the blocks named, and say what to do.
+    """Check the table, or the named blocks, and return what to do.
 
-    ``target`` is None where the table cannot be opened: then only its index can be mended.
+    ``target`` is None if the table cannot be opened: then only its index can be repaired.
     """
     steps: list[Step] = []
     if options.stale_entry is not None:
@@ -166,11 +173,11 @@ def plan_repair(
 
 
 def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[Step]:
-    """Checkpoints that the entries tell."""
+    """Yield a step for each bad checkpoint that the entries can restore."""
     for version, problem in sorted(index.bad_checkpoints.items()):
         state = index.folded.get(version)
         if state is not None:
-            what = f"write checkpoint {version} again, from the entries up to it: {problem}"
+            what = f"write checkpoint {version} again from the entries up to it: {problem}"
             yield Step(
                 kind=StepKind.CHECKPOINT,
                 object=str(version),
@@ -181,12 +188,12 @@ def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[St
     for finding in check_tags(bucket, world, index, bucket.url):
         pinned = parse_checkpoint(finding.object)
         if pinned in index.folded:
-            continue  # it is among those above
+            continue  # one of those above
         kept = pinned is not None and index.boundary is not None and pinned > index.boundary
         state = state_at(bucket, world, index, pinned) if pinned is not None and kept else None
         if state is not None:
             what = (
-                f"write checkpoint {pinned}, which a tag pins, from the entries up to it: "
+                f"write checkpoint {pinned}, which a tag keeps, from the entries up to it: "
                 f"{finding.what}"
             )
             yield Step(
@@ -196,8 +203,9 @@ def _index_steps(bucket: ReadBucket, world: World, index: Survey) -> Iterator[St
             yield Step(
                 kind=StepKind.PERSON,
                 object=finding.object,
-                what=f"{finding.what}; the entries up to it do not tell any more what it held: "
-                "restore it from a copy, or untag",
+                what=f"{finding.what}; the entries up to it are no longer complete: restore it "
+                "from "
+                "a copy, or remove the tag with untag",
             )
         else:
             yield _for_person(finding)
@@ -212,7 +220,7 @@ class _Planner:
     kept: Mapping[str, KeptBlock]
 
     def named(self) -> Iterator[Step]:
-        """The blocks that the person named."""
+        """Yield the steps for the named blocks."""
         for ulid in self.options.blocks:
             if ulid in self.kept:
                 yield self._put_back(self.kept[ulid])
@@ -226,7 +234,7 @@ class _Planner:
             yield self._adopt(ulid)
 
     def found(self) -> Iterator[Step]:
-        """The blocks that ``verify`` finds damaged, and what else it finds."""
+        """Yield the steps for everything that ``verify`` finds."""
         report = verify(
             self.target.bucket,
             self.target.world,
@@ -254,7 +262,7 @@ class _Planner:
             yield from self._unchosen()
 
     def _unchosen(self) -> Iterator[Step]:
-        """Earlier repairs that readers do not choose."""
+        """Yield the steps for earlier repairs that readers do not choose."""
         for meta in unchosen(self.target, self.target.catalog.sync()):
             files = self.copies.files(meta)
             what = (
@@ -280,24 +288,23 @@ class _Planner:
             return Step(
                 kind=StepKind.PERSON,
                 object=ulid,
-                what=f"nobody can tell what it was: {found}; {_elsewhere(ulid)}",
+                what=f"its meta.json is lost: {found}; {_elsewhere(ulid)}",
             )
         if live is None and self._is_superseded(meta):
             what = (
-                f"other blocks hold its rows, so it need not be mended: {found}; mark it for "
-                "deletion"
+                f"other blocks hold its rows, so it needs no repair: {found}; mark it for deletion"
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         if live is None and self.target.log is not None and meta.visible_by is VisibleBy.INDEX:
             what = (
-                f"no entry ever named it, and only one could show it: {found}; leave it to the "
-                "compactor"
+                f"no entry ever named it, and only an entry could make it visible: {found}; leave "
+                "it to the compactor"
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         if live is None and self._is_late(meta):
             what = (
-                f"it lies at or below the floor, and so would a copy of it: {found}; if its rows "
-                "are wanted, "
+                f"it is at or below the floor, as a copy of it would be: {found}; if you want its "
+                "rows, "
             )
             what += (
                 f"blockstore repair {self.target.bucket.url} --adopt {ulid} --from REPLICA, or "
@@ -311,7 +318,7 @@ class _Planner:
                 object=ulid,
                 what=f"{_lost(files)}: {found}; {_elsewhere(ulid)}",
             )
-        how = f"{len(files.holders) - files.from_replica} of {len(meta.files)} files are whole here"
+        how = f"{len(files.holders) - files.from_replica} of {len(meta.files)} files are good here"
         how += f", {files.from_replica} in the replica" if files.from_replica else ""
         how += f"; {_lost(files)}" if files.lost else ""
         kind = StepKind.REWRITE if live is not None else StepKind.UPLOAD
@@ -319,7 +326,7 @@ class _Planner:
         return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
 
     def _whole(self, ulid: str, findings: list[Finding]) -> Step:
-        """A block that needs no other copy: let merges take it again, if nothing else keeps it from
+        """Return the step for an undamaged block: allow merges again, if only quarantine stops
         them."""
         unmark = self._unmark(ulid) if can_merge(findings) else None
         if unmark is not None:
@@ -328,25 +335,23 @@ class _Planner:
         for key, why in self._examined(ulid).mark_problems:
             if key == no_compact_mark_key(ulid):
                 found += (
-                    f"; {why}: blockstore mark {self.target.bucket.url} {ulid} --no-compact "
-                    "--remove takes the mark away"
+                    f"; {why}: withdraw the mark with blockstore mark {self.target.bucket.url} "
+                    f"{ulid} --no-compact --remove"
                 )
-        return Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to mend: {found}")
+        return Step(kind=StepKind.PERSON, object=ulid, what=f"nothing to repair: {found}")
 
     def _unmark(self, ulid: str) -> Step | None:
         why = quarantined_as(self._examined(ulid).no_compact)
         if why is None:
             return None
-        what = (
-            f"it is whole: take the mark away that keeps it from merges (when it was placed: {why})"
-        )
+        what = f"it is intact: remove the mark that keeps it out of merges (placed because: {why})"
         return Step(kind=StepKind.UNMARK, object=ulid, what=what)
 
     def _examined(self, ulid: str) -> Examined:
         return examine(self.target.bucket, list_directory(self.target.bucket, ulid))
 
     def _put_back(self, block: KeptBlock) -> Step:
-        """Put back the lost objects of a block that the newest version does not name."""
+        """Return the step that restores the lost objects of a block that is not live."""
         ulid = block.meta.ulid
         found = look_for(
             block.meta, self.target.definition, self.target.bucket, self.options.replica
@@ -357,19 +362,19 @@ class _Planner:
             f"{'is' if len(found.lost) == 1 else 'are'} lost"
         )
         if not lacking and not found.lost:
-            state = None  # its own meta.json counts: the newest version does not name it
+            state = None  # the newest version does not name it, so its own meta.json counts
             return self._whole(
                 ulid, list(check_block(self.target.bucket, self.target.world, state, ulid))
             )
         if not lacking:
             what = (
-                f"{block.who} names it, and {lost}; name a replica that has it (--from URL); "
-                f"without one {block.instead}"
+                f"{block.who} names it, but {lost}; give a replica that has it (--from URL); "
+                f"without one, {block.instead}"
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
         what = (
-            f"put back {', '.join(lacking[:3])}{' …' if len(lacking) > 3 else ''} from the "
-            f"replica: {block.who} names it"
+            f"restore {', '.join(lacking[:3])}{' …' if len(lacking) > 3 else ''} from the replica: "
+            f"{block.who} names it"
         )
         what += f"; {lost}" if found.lost else ""
         return Step(kind=StepKind.PUT_BACK, object=ulid, what=what, put_back=found)
@@ -380,7 +385,7 @@ class _Planner:
         return False
 
     def _is_late(self, meta: BlockMeta) -> bool:
-        """Whether the index refuses it, under whatever name it is uploaded again."""
+        """Return whether the index refuses it under any name."""
         return self._state is not None and any(
             map(self._state.below_floor, (meta.ulid, *meta.sources))
         )
@@ -389,13 +394,12 @@ class _Planner:
         if self._state is None:
             raise Invalid(
                 f"block {ulid} of {self.target.bucket.url} cannot be adopted: without an index "
-                "every complete block is read "
-                "once it is old enough; --adopt is for blocks that an index came too late to take "
-                "in"
+                "every complete block is read when it is old enough; --adopt is for blocks that "
+                "arrived too late for an index"
             )
         if ulid in self._state.blocks:
             raise Invalid(
-                f"block {ulid} is live at version {self._state.version}: there is nothing to adopt"
+                f"block {ulid} is live at version {self._state.version}: nothing to adopt"
             )
         meta = self.copies.meta(ulid)
         if meta is None:
@@ -410,9 +414,9 @@ class _Planner:
         held = self._state.accounted.held(meta.sources)
         if len(held) == len(meta.sources):
             raise Invalid(
-                f"block {ulid} has no rows to adopt: the index accounts for every source of it"
+                f"block {ulid} has no rows to adopt: the index accounts for all of its sources"
             )
-        what = "take its rows in as a new write"
+        what = "accept its rows as a new write"
         what += (
             f", without those of {len(held)} of its sources, which the index accounts for"
             if held
@@ -425,8 +429,7 @@ class _Planner:
 
 
 def _is_quarantine(finding: Finding) -> bool:
-    """Whether it may be a block that is whole and marked as damaged: a deep look has seen to
-    that."""
+    """Return whether it is an intact block that is marked as damaged, as a deep check finds."""
     return finding.block is not None and finding.object == no_compact_mark_key(finding.block)
 
 
@@ -441,7 +444,6 @@ def _lost(files: GoodFiles) -> str:
 
 def _elsewhere(ulid: str) -> str:
     return (
-        "name a replica that has it (--from URL), or go on without those rows (--drop-damaged), "
-        f"or mark block {ulid} for "
-        "deletion"
+        "give a replica that has it (--from URL), give up those rows (--drop-damaged), or mark "
+        f"block {ulid} for deletion"
     )

@@ -1,8 +1,8 @@
-"""Putting back what was lost of a block that only a tag or an older version names.
+"""Restore lost objects of a block that only a tag or an older version names.
 
-No entry can replace such a block: its version is what it is. But its objects never change, so the
-very bytes may be put back under their names. Rule: only those with the SHA-256, and a meta.json
-that says, what the index says.
+No entry can replace such a block, because a version never changes. But its objects never change
+either, so the same bytes may be stored under their names again. Rule: only files with the SHA-256,
+and only a meta.json with the content, that the index has.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from blockstore.names import META, meta_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutBack:
-    """What the table lacks of one block, and who has it."""
+    """What one block lacks, and the replica that has it."""
 
     ulid: str
     replica: ReadBucket | None
     files: tuple[ChunkFile, ...]
-    """To be copied from the replica."""
+    """The files to copy from the replica."""
     meta: bool
-    """Whether meta.json is to be copied as well."""
+    """Whether meta.json is copied too."""
     lost: tuple[str, ...]
-    """What nobody has whole."""
+    """What has no good copy."""
 
     def carry_out(self, bucket: Bucket) -> int:
-        """Copy the objects, meta.json last.
+        """Copy the objects, meta.json last, and return how many.
 
-        Raises Corrupt where the replica's have changed since; they stay away then.
+        Raises Corrupt, and creates no object, if one of the replica's has changed since.
         """
         assert self.replica is not None or not (self.files or self.meta), (
-            "what is copied has an origin"
+            "copied objects have an origin"
         )
         if self.replica is not None:
             for file in self.files:
@@ -60,7 +60,7 @@ class PutBack:
 def look_for(
     meta: BlockMeta, definition: Definition, bucket: ReadBucket, replica: ReadBucket | None
 ) -> PutBack:
-    """Look at every object of a block, byte by byte;
+    """Check every object of a block, byte by byte.
 
     ``meta`` is the index's, without statistics.
     """

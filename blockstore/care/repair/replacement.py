@@ -1,4 +1,4 @@
-"""The block that takes a damaged one's place where no entry can: found by its age, preferred by its
+"""The block that replaces a damaged one without an entry: visible by its age, chosen by its
 revision.
 
 Rules (format, "sources"; protocol 3.2): it has the sources of the block that it replaces, each row
@@ -30,7 +30,7 @@ _SOURCE = "_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Rows that lie in the bucket and that no reader sees yet: a block without its meta.json."""
+    """Uploaded rows that no reader sees yet: a block without its meta.json."""
 
     target: Target
     ulid: str
@@ -38,9 +38,9 @@ class Replacement:
     written: WrittenChunks
 
     def finish(self, *, revision: int, fresh: Freshness | None = None) -> BlockMeta:
-        """Make the block complete, if what its revision rests on is still ``fresh``; durable (R3).
+        """Make the block complete and durable (R3).
 
-        Raises Conflict if it is not.
+        Raises Conflict if the listing that its revision depends on is no longer ``fresh``.
         """
         target, old = self.target, self.old
         meta = block_meta(
@@ -62,25 +62,24 @@ class Replacement:
         )
         if fresh is not None and fresh.is_over:
             raise Conflict(
-                f"the look at the table was longer than {fresh.lasts_s:g} s ago when the repair "
-                f"of block {old.ulid} was to be completed: it "
-                "is dropped, since somebody may have hidden the block meanwhile; run the repair "
-                "again"
+                f"the repair of block {old.ulid} took longer than {fresh.lasts_s:g} s after the "
+                "table was listed, and was dropped, because a person may have hidden the block "
+                "meanwhile: run the repair again"
             )
         return finish_upload(target.bucket, target.world, replace(meta, unknown=old.unknown))
 
 
 def upload_in_place_of(target: Target, files: GoodFiles, *, revision: int) -> BlockMeta | None:
-    """Upload the good rows as a block that replaces the one they come from; durable (R3).
+    """Upload the good rows as a complete block that replaces their own; durable (R3).
 
-    None if no row is left.
+    Returns None if no row is left.
     """
     replacement = write_in_place_of(target, files)
     return None if replacement is None else replacement.finish(revision=revision)
 
 
 def write_in_place_of(target: Target, files: GoodFiles) -> Replacement | None:
-    """Write the good rows, all but the meta.json; None if no row is left."""
+    """Write the good rows, without the meta.json; None if no row is left."""
     ulid, old = target.world.ids.ulid(), files.meta
     rows = files.rows(target.definition.schema, by_name=target.log is None)
     written = _write(target, ulid, old, rows)

@@ -1,6 +1,6 @@
-"""Carrying a repair out, step by step; one that fails stops no other.
+"""Carry a repair out, step by step. A step that fails does not stop the others.
 
-Rule: every step asks first whether it is done, so a repair that died is simply run again.
+Rule: every step first checks whether it is done, so a repair that died is run again.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from blockstore.operations.append import publish
 from blockstore.operations.rewrite import rewrite
 
 _RELEASED = (
-    "merges may take it again; a compactor that found the damage itself does so within the hour"
+    "merges may take it again; a compactor that found the damage itself does so within an hour"
 )
-_NO_MARK = "the mark is gone, or a person's by now: nothing to do"
+_NO_MARK = "the mark is gone, or is a person's now: nothing to do"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What became of a step."""
+    """The result of a step."""
 
     step: Step
     summary: str
     failed: bool = False
     ulid: str | None = None
-    """The block that holds the rows now."""
+    """The block that now has the rows."""
     version: int | None = None
     ready_ms: int | None = None
     """When to run the repair again, by the store's clock."""
@@ -46,10 +46,11 @@ class Done:
 def carry_out(
     bucket: Bucket, target: Target | None, plan: RepairPlan, *, wait: bool = False
 ) -> Iterator[Done]:
-    """Take every step of the plan that acts. One that is refused, or that the table had changed for
-    meanwhile, is reported, and the others go on.
+    """Run every step of the plan that changes something, and yield its result.
 
-    Raises Unavailable, Indeterminate and AccessDenied, after which the repair is run again.
+    A step that is refused, or for which the table has changed meanwhile, is reported, and the
+    others continue. Raises Unavailable, Indeterminate and AccessDenied; run the repair again after
+    that.
     """
     for step in plan.steps:
         if not step.acts:
@@ -57,7 +58,7 @@ def carry_out(
         try:
             yield _carry_out(bucket, target, step, wait=wait)
         except AccessDenied:
-            raise  # it would meet every step alike
+            raise  # it would fail every step
         except (Conflict, NotFound, Corrupt, Invalid) as error:
             yield Done(step=step, summary=_failed(error), failed=True)
 
@@ -65,7 +66,7 @@ def carry_out(
 def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool) -> Done:
     if step.stale is not None:
         step.stale.remove(bucket)
-        return Done(step=step, summary="it is removed")
+        return Done(step=step, summary="removed")
     if step.kind is StepKind.CHECKPOINT:
         return _checkpoint(bucket, step)
     assert target is not None, "only a table that can be opened has steps on its blocks"
@@ -76,8 +77,8 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
         ):
             release(
                 bucket, target.world, step.object
-            )  # a restore may bring it back to life, and then it can be merged
-        return Done(step=step, summary=f"{objects:,} objects are put back", ulid=step.object)
+            )  # a restore may make it live again, and then it can be merged
+        return Done(step=step, summary=f"{objects:,} objects restored", ulid=step.object)
     if step.kind is StepKind.UNMARK:
         summary = _RELEASED if release(bucket, target.world, step.object) else _NO_MARK
         return Done(step=step, summary=summary, ulid=step.object)
@@ -86,11 +87,11 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
         return _rewrite(target, step)
     if step.kind is StepKind.ADOPT:
         block = adopt(target, step.files)
-        summary = "had been adopted before" if block.already else "adopted"
+        summary = "adopted before" if block.already else "adopted"
         named = (
             f" as block {block.ulid}, version {block.version}"
             if block.ulid
-            else ": no row was left to adopt"
+            else ": no rows were left to adopt"
         )
         return Done(step=step, summary=summary + named, ulid=block.ulid, version=block.version)
     if target.log is not None:
@@ -102,11 +103,9 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
 
 def _checkpoint(bucket: Bucket, step: Step) -> Done:
     assert step.version is not None, "a checkpoint has a version"
-    assert step.state is not None, "and what the entries say of it"
+    assert step.state is not None, "and its state"
     replace_checkpoint(bucket, step.state)
-    return Done(
-        step=step, summary=f"{checkpoint_key(step.version)} is written", version=step.version
-    )
+    return Done(step=step, summary=f"{checkpoint_key(step.version)} written", version=step.version)
 
 
 def _rewrite(target: Target, step: Step) -> Done:
@@ -125,37 +124,37 @@ def _rewrite(target: Target, step: Step) -> Done:
     summary = (
         f"replaced by block {made}, version {done.version}"
         if made
-        else f"no row of it was left: removed by version {done.version}"
+        else f"no rows of it were left: removed by version {done.version}"
     )
     return Done(step=step, summary=summary, ulid=made, version=done.version)
 
 
 def _publish(target: Target, step: Step) -> Done:
-    """A block that no entry names, on a table with an index: uploaded again and published."""
+    """Upload a block that no entry names again, and publish it; for a table with an index."""
     assert step.files is not None, "an upload has files"
     made = upload_in_place_of(target, step.files, revision=step.files.meta.revision + 1)
     if made is None:
-        return Done(step=step, summary="no row of it was left; mark it for deletion")
+        return Done(step=step, summary="no rows of it are left; mark it for deletion")
     block = publish(target.bucket, target.world, target.log, made)
     summary = f"uploaded again as block {block.ulid}"
-    summary += f", version {block.version}" if block.published else "; it will be discovered"
+    summary += f", version {block.version}" if block.published else "; readers will discover it"
     return Done(step=step, summary=summary, ulid=block.ulid, version=block.version)
 
 
 def _by_age(step: Step, done: ByAgeResult) -> Done:
     if done.held:
-        return Done(step=step, summary="other blocks hold its rows by now: nothing to do")
+        return Done(step=step, summary="other blocks hold its rows now: nothing to do")
     if done.hidden:
         return Done(step=step, summary="it was hidden or removed meanwhile: nothing to do")
     if done.empty:
-        return Done(step=step, summary="no row of it was left; mark it for deletion")
+        return Done(step=step, summary="no rows of it are left; mark it for deletion")
     if done.ulid is None:
-        summary = "kept from merges; its rows are read once the merges that may be running are seen"
+        summary = "kept out of merges; its rows are read when running merges are listed"
         return Done(step=step, summary=summary, ready_ms=done.ready_ms)
-    summary = f"replaced by block {done.ulid}; look again later, whether readers choose it"
+    summary = f"replaced by block {done.ulid}; check later whether readers choose it"
     return Done(step=step, summary=summary, ulid=done.ulid, ready_ms=done.ready_ms)
 
 
 def _failed(error: BlockstoreError) -> str:
-    why = "" if isinstance(error, Invalid) else ", the table has changed since it was looked at"
+    why = "" if isinstance(error, Invalid) else ", the table has changed since it was checked"
     return f"not done{why}: {error}"

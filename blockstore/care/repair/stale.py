@@ -1,15 +1,14 @@
-"""An entry above a gap, which a writer of a replaced history left: shown, and removed on a person's
-word.
+"""An index entry above a gap: show it, and remove it if a person says so.
 
-A table was put back from a copy, and a writer that still held the old history created an entry in
-the moment between its look and its PUT. Its bytes do not say whether it is that, or whether the
-store has lost the entries below it: a person decides.
+A table was restored from a copy, and a writer that still had the old history created an entry
+between its check and its PUT. The bytes do not show whether that happened, or whether the store has
+lost the entries below: a person decides.
 
 Rules:
-- Only an entry with a missing one below it, above the boundary, is removed. Without a gap the chain
-  has decided already.
-- After the DELETE the listing is read again. Where the history has meanwhile grown past the entry,
-  the same bytes are put back: the entry above names them.
+- Only an entry with a gap directly below it, above the boundary, is removed. Without a gap the
+  chain decides.
+- After the DELETE the index is listed again. If the history has grown past the entry meanwhile, the
+  same bytes are stored again: the entry above names them.
 """
 
 from __future__ import annotations
@@ -34,16 +33,13 @@ class StaleEntry:
     id: int
     data: bytes
     missing: tuple[int, int]
-    """The gap right below it, first and last."""
+    """The gap directly below it: first and last entry."""
     what: str
-    """Who wrote it, when, and what it says."""
+    """What it says, who wrote it and when."""
     reader: IndexReader
 
     def remove(self, bucket: Bucket) -> None:
-        """Remove the entry.
-
-        Raises Conflict where the history has reached it since it was looked at.
-        """
+        """Remove the entry. Raises Conflict if the history has reached it meanwhile."""
         if _gap_below(self.reader, self.id) is None:
             raise self._reached()
         bucket.delete([entry_key(self.id)])
@@ -55,15 +51,15 @@ class StaleEntry:
 
     def _reached(self) -> Conflict:
         return Conflict(
-            f"index entry {self.id} stays: the table's history has grown past it meanwhile, and "
-            "every reader passes over it"
+            f"index entry {self.id} was not removed: the table's history has grown past it "
+            "meanwhile, and every reader skips it"
         )
 
 
 def look_at_stale(bucket: ReadBucket, world: World, entry: int) -> StaleEntry:
-    """The entry, if it is above a gap.
+    """Return the entry, if there is a gap directly below it.
 
-    Raises NotFound if it is not there, and Invalid if the entry below it is.
+    Raises NotFound if it does not exist, and Invalid if there is no gap.
     """
     reader = IndexReader(bucket, world, Boundary(bucket, world))
     try:
@@ -71,30 +67,28 @@ def look_at_stale(bucket: ReadBucket, world: World, entry: int) -> StaleEntry:
         written_ms = bucket.head(entry_key(entry)).modified_ms
     except ObjectMissing:
         raise NotFound(
-            f"{bucket.url} has no index entry {entry} ({entry_key(entry)}): there is nothing to "
-            "remove"
+            f"{bucket.url} has no index entry {entry} ({entry_key(entry)}): nothing to remove"
         ) from None
     gap = _gap_below(reader, entry)
     if gap is None:
         raise Invalid(
-            f"index entry {entry} of {bucket.url} follows on entry {entry - 1}, expected a gap "
-            "below it: every reader decides by "
-            "the chain whether it counts, and it is not to be removed"
+            f"index entry {entry} of {bucket.url} follows entry {entry - 1}, expected a gap below "
+            "it: the chain shows readers whether it counts, so it must not be removed"
         )
     named = str(gap[0]) if gap[0] == gap[1] else f"{gap[0]} to {gap[1]}"
     return StaleEntry(
         id=entry,
         data=found.data,
         missing=gap,
-        what=f"{_described(found.data, entry)}, stored {_iso(written_ms)}; below it {named} "
-        "missing: remove it if the table was "
-        "put back from a copy, and not if the store has lost what is missing",
+        what=f"{_described(found.data, entry)}, stored {_iso(written_ms)}; {named} missing below "
+        "it: "
+        "remove it only if the table was restored from a copy, not if the store has lost entries",
         reader=reader,
     )
 
 
 def _gap_below(reader: IndexReader, entry: int) -> tuple[int, int] | None:
-    """What is missing right below an entry; None where nothing is."""
+    """Return the gap directly below an entry, or None."""
     boundary = reader.boundary.read()
     below = max((one for one in reader.entries(boundary) if one < entry), default=boundary)
     return (below + 1, entry - 1) if below < entry - 1 else None
@@ -108,7 +102,7 @@ def _described(data: bytes, entry: int) -> str:
     rows = sum(block.meta.rows for block in found.add)
     what = f"{found.operation} of {rows:,} rows" if found.add else str(found.operation)
     return (
-        f"{what} by {found.by or 'nobody who said so'}, commit {found.commit}, {_iso(found.time)}"
+        f"{what} by {found.by or 'an unnamed program'}, commit {found.commit}, {_iso(found.time)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a repair works on: one opened table, with or without an index."""
+"""The target of a repair: one opened table, with or without an index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from blockstore.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table as the operations take it apart; ``log`` is None where it has no index."""
+    """The parts of an opened table; ``log`` is None if it has no index."""
 
     bucket: Bucket
     world: World
@@ -24,6 +24,6 @@ class Target:
 
     @property
     def access(self) -> Access:
-        """What a transaction works with."""
+        """The parts that a transaction needs."""
         assert self.log is not None, "only a table with an index has transactions"
         return Access(bucket=self.bucket, world=self.world, log=self.log, catalog=self.catalog)

@@ -2,7 +2,8 @@
 
 Invariants:
 - Files first, then the marks, then meta.json: a listing of the replica shows a block complete and
-  marked as at the source, or not at all. After meta.json the listing must have every file, as in R3.
+  marked as at the source, or not at all. After meta.json the listing must have every file, as in
+  R3.
 - Every byte is hashed while it is copied. A file that exists already is read back before it is
   trusted.
 - A replica's block keeps its name. Where R3 would continue under a new ULID, this raises an error:

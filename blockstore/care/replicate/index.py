@@ -15,8 +15,8 @@ Invariants:
 - A replica with an entry that the source does not have, or with another one, is forked: Conflict,
   with the version, and nothing in it is changed.
 - A checkpoint is copied after all entries up to it.
-- A source or a replica that was dropped and created again between two passes is another table. It is
-  read from the start, never folded onto the known state, so that its versions count as forked.
+- A source or a replica that was dropped and created again between two passes is another table. It
+  is read from the start, never folded onto the known state, so that its versions count as forked.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ Types:
 - ``Shipper`` uploads them, the oldest first, and returns a ``ShipReport`` for each pass with its
   ``ShippedBlock`` and ``RefusedBlock`` values.
 - ``state`` reads and writes the folder's state and compares it with the table.
-- ``unindexed`` answers the same questions for a table without an index.
+- ``unindexed`` checks the target if it is a table without an index.
 
 Example::
 
     build("spool", rows, like="s3://lake/flights")
-    report = Shipper(folder_at("spool", world), open_bucket("s3://lake/flights", world), world).once()
-    print(len(report.shipped), "shipped,", len(report.refused), "refused")
+    report = Shipper(folder_at("spool", world), open_bucket("s3://lake/flights", world),
+    world).once() print(len(report.shipped), "shipped,", len(report.refused), "refused")
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class FinishedBlocks:
         inside = self.bucket.path_of(SHIPPER_STATE)
         if inside is not None and not os.path.isdir(os.path.dirname(inside)):
             raise NotFound(
-                f"there is no folder {os.path.dirname(inside)}: check the path, or build blocks there "
-                "first"
+                f"there is no folder {os.path.dirname(inside)}: check the path, or build blocks "
+                "there first"
             )
         if next(iter(self.bucket.list(INDEX)), None) or next(
             iter(self.bucket.list(BOUNDARY)), None
@@ -62,8 +62,8 @@ class FinishedBlocks:
         difference = directory.difference(meta)
         if difference is not None:
             raise Corrupt(
-                f"block {directory.ulid} in {self.bucket.url}: {difference}: restore it from a copy, "
-                "or build it again"
+                f"block {directory.ulid} in {self.bucket.url}: {difference}: restore it from a "
+                "copy, or build it again"
             )
         return meta
 

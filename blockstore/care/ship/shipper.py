@@ -1,8 +1,8 @@
 """Upload finished blocks from a folder, where a device writes offline, to a table.
 
 Invariants:
-- The oldest block first. Chunks, then meta.json, then the checks of R3, then the index entry, in the
-  order of an append and with its code.
+- The oldest block first. Chunks, then meta.json, then the checks of R3, then the index entry, in
+  the order of an append and with its code.
 - Each row counts once, whatever process was killed and however often a block is shipped. A block
   whose sources the table accounts for is not sent again. One that is stored there complete is
   finished, not written again. One that a mark refused is uploaded under a new ULID that keeps its
@@ -310,30 +310,30 @@ class Shipper:
         """Raise Invalid for a block that the table could never show."""
         if meta.visible_by is VisibleBy.INDEX:
             raise Invalid(
-                f"block {meta.ulid} belongs to a transaction and is visible only by an index entry, "
-                "which this folder does not have: copy the table that it belongs to with 'blockstore "
-                "replicate', or write its rows again"
+                f"block {meta.ulid} belongs to a transaction and is visible only by an index "
+                "entry, which this folder does not have: copy the table that it belongs to with "
+                "'blockstore replicate', or write its rows again"
             )
         if state is None:
             contradiction = self._unindexed.why_not(meta.schema)
             if contradiction is not None:
                 raise Invalid(
                     f"block {meta.ulid} does not fit the blocks in {self._bucket.url}: "
-                    f"{contradiction}; build it again with the table's definition (--like), or ship "
-                    "it to another table"
+                    f"{contradiction}; build it again with the table's definition (--like), or "
+                    "ship it to another table"
                 )
             return
         if meta.time_column != state.definition.time_column:
             raise Invalid(
                 f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
-                f"{state.definition.time_column!r}: build its rows again with the table's definition "
-                "(--like)"
+                f"{state.definition.time_column!r}: build its rows again with the table's "
+                "definition (--like)"
             )
         if state.definition.id_of(meta.schema) is None:
             raise Invalid(
                 f"block {meta.ulid} has a schema that the table does not know, expected one of the "
-                f"{len(state.definition.schemas)} of its definition: build it again with the table's "
-                "definition (--like), or alter the table"
+                f"{len(state.definition.schemas)} of its definition: build it again with the "
+                "table's definition (--like), or alter the table"
             )
 
     def _uploaded(self, meta: BlockMeta, advance: Advance) -> BlockMeta:
@@ -431,14 +431,14 @@ def _lost(sent: Sent) -> str:
     return (
         f"block {sent.stored_ulid} was shipped, but the table does not have it now, and no other "
         "block is known to hold its rows: if the table was lost, delete "
-        f"{SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block was "
-        "removed from the table on purpose, delete it here"
+        f"{SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block "
+        "was removed from the table on purpose, delete it here"
     )
 
 
 def _too_late(sent: Sent) -> str:
     return (
-        f"block {sent.stored_ulid} was uploaded, but it is at or below the table's floor: it is too "
-        "late to distinguish it from a write that was removed, so readers do not see it; accept its "
-        "rows with 'blockstore repair URL --adopt ULID'"
+        f"block {sent.stored_ulid} was uploaded, but it is at or below the table's floor: it is "
+        "too late to distinguish it from a write that was removed, so readers do not see it; "
+        "accept its rows with 'blockstore repair URL --adopt ULID'"
     )

@@ -3,8 +3,8 @@
 Rules:
 - The blocks define the table. Without a complete block there is no table, and nothing is shipped:
   neither to a mistyped URL nor to the place of a lost table.
-- A block fits if its schema does not contradict those of the stored blocks. It is refused even if it
-  is older than they are: readers let the oldest block decide, so it would hide the others.
+- A block fits if its schema does not contradict those of the stored blocks. It is refused even if
+  it is older than they are: readers let the oldest block decide, so it would hide the others.
 - The schema of the block with the oldest name fits without a check. Only for another schema are all
   blocks read, once each.
 """
@@ -44,7 +44,8 @@ class UnindexedTarget:
         self._joins = {schema}
 
     def why_not(self, schema: bytes) -> str | None:
-        """Return why a block with this schema does not fit the table, as a clause; None if it does."""
+        """Return why a block with this schema does not fit the table, as a clause; None if it
+        does."""
         if schema in self._joins:
             return None
         problem = why_not_joined(schema, self._opened().definition)

@@ -1,12 +1,12 @@
-"""One chunk, read once from its first byte to its last: is it what its block's meta says?
+"""Compare one chunk with its block's meta, in one pass over its bytes.
 
 Rules (format, "chunks" and "statistics"): the bytes have the SHA-256, the file has the rows and the
-schema, with the field ids; rows are in the order of the sort key; bounds hold every value, nulls
-and NaNs are counted right; times lie in the block's range; ``_source`` names sources of the block
-only, and every block of level 2 and more carries it; text is UTF-8.
+schema, with the field ids; rows are in the order of the sort key; bounds contain every value, nulls
+and NaNs are counted correctly; times are in the block's range; ``_source`` names only sources of
+the block, and every block of level 2 and more has it; text is UTF-8.
 
-Arrow is given files of its own, and reads them in the caller's thread: a thread of Arrow's may drop
-the last bytes that Python owns when the interpreter is already ending, which aborts the process.
+Arrow opens the files itself and reads them in the caller's thread. One of Arrow's threads could
+drop the last reference to Python's bytes while the interpreter ends, which aborts the process.
 """
 
 from __future__ import annotations
@@ -38,26 +38,25 @@ _SOURCE = "_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with a file."""
+    """One problem of a file."""
 
     check: Check
     what: str
     source: str | None = None
-    """The write with which it came, where that is known."""
+    """The write that it came with, if that is known."""
 
     @classmethod
     def of_hash(cls) -> Problem:
-        """Other bytes than were written."""
+        """Return the problem of bytes that differ from those written."""
         return cls(
             check=Check.HASH,
-            what="has another SHA-256 than its block says: its bytes are not those that were "
-            "written",
+            what="is corrupt: its SHA-256 is not the one that its block lists",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLook:
-    """What was found, and the first and the last row, for the order across chunks."""
+    """The problems of a chunk, and its first and last row, for the order across chunks."""
 
     problems: tuple[Problem, ...] = ()
     first: pa.Table | None = None
@@ -65,8 +64,7 @@ class ChunkLook:
 
 
 def look_at_chunk(bucket: ReadBucket, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
-    """Everything that is wrong with a chunk; nothing where it is missing or has another size, which
-    a listing tells."""
+    """Check a chunk. A missing file or another size is not reported: the listing shows it."""
     try:
         with _copied(bucket, object_key(meta.ulid, file.path), file) as (stream, sha256):
             if stream is None:
@@ -79,7 +77,7 @@ def look_at_chunk(bucket: ReadBucket, meta: BlockMeta, file: ChunkFile) -> Chunk
 
 
 def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
-    """Whether these rows, one piece after the other, are in the order of the sort key."""
+    """Return whether these pieces, one after the other, are in the order of the sort key."""
     rows = pa.concat_tables(piece.select(list(sort_by)) for piece in pieces)
     return sort_order(rows, sort_by) is None
 
@@ -88,7 +86,7 @@ def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
 def _copied(
     bucket: ReadBucket, key: str, file: ChunkFile
 ) -> Iterator[tuple[pa.NativeFile | None, str]]:
-    """A local stream of the object and its SHA-256; None where it has another size."""
+    """Yield a local stream of the object and its SHA-256; None if it has another size."""
     path = bucket.path_of(key)
     if path is None:
         with tempfile.NamedTemporaryFile(prefix="blockstore-verify-") as copy:
@@ -124,7 +122,7 @@ def _parsed(stream: pa.NativeFile, meta: BlockMeta, file: ChunkFile) -> ChunkLoo
             problems=(
                 Problem(
                     check=Check.CHUNK,
-                    what=f"has the right SHA-256 and cannot be read as Parquet ({error})",
+                    what=f"has the right SHA-256, but cannot be read as Parquet ({error})",
                 ),
             )
         )
@@ -138,7 +136,8 @@ def _shape(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> Problem
     reserved = tuple(name for name in parquet.schema_arrow.names if name in RESERVED)
     if meta.level > 1 and _SOURCE not in reserved:
         return Problem(
-            check=Check.CHUNK, what=f"has no column {_SOURCE}, and its block has level {meta.level}"
+            check=Check.CHUNK,
+            what=f"has no column {_SOURCE}, although its block has level {meta.level}",
         )
     expected = _expected(meta.schema, reserved)
     if found != expected:
@@ -147,14 +146,14 @@ def _shape(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> Problem
         what = f"has the column {strange}" if strange else "has its columns in another order"
         return Problem(
             check=Check.CHUNK,
-            what=f"{what}, expected {lacking or ', '.join(expected)} as its block says",
+            what=f"{what}, expected {lacking or ', '.join(expected)} as in its block's schema",
         )
     return None
 
 
 @lru_cache(maxsize=64)
 def _expected(schema: bytes, reserved: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of a file of this schema: Parquet keeps some types in wider ones."""
+    """Return the columns of a file with this schema: Parquet stores some types as wider ones."""
     sink = pa.BufferOutputStream()
     pq.write_table(with_reserved(deserialize(schema), reserved).empty_table(), sink)
     return _described(pq.read_schema(pa.BufferReader(sink.getvalue())))
@@ -177,7 +176,7 @@ def _rows(parquet: pq.ParquetFile, meta: BlockMeta, file: ChunkFile) -> ChunkLoo
     strange = next((name for name in sort_by if name not in schema.names), None)
     if strange is not None:
         sort_by = ()
-        what = f"has no column {strange!r}, by which its block says that it is sorted"
+        what = f"has no column {strange!r}, which is in its block's sort key"
         problems.append(Problem(check=Check.ORDER, what=what))
     for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
         rows = adapt(pa.Table.from_batches([batch]), schema)

@@ -1,7 +1,11 @@
-"""The values of a chunk against what its block says of them: statistics, time range, sources.
+"""Compare the values of a chunk with its block's meta: statistics, time range, sources, text.
 
-A bound that is missing means "unknown" and is never wrong; one that leaves a value outside would
-let a query skip the chunk although a row of it matches, which is rows lost without a word.
+A missing bound means "unknown" and is never wrong. A bound that excludes a value would let a query
+skip the chunk although a row of it matches: rows would be lost silently.
+
+Text that is not UTF-8 may come from an earlier release or from a device's own program; this release
+refuses it. Such a block can be merged, and Arrow readers get the bytes, but SQL cannot read the
+column.
 """
 
 from __future__ import annotations
@@ -25,34 +29,33 @@ _SOURCE = "_source"
 
 
 class Contents:
-    """Takes the rows of one chunk, then says what was wrong."""
+    """Collects the rows of one chunk, then reports what is wrong."""
 
     def __init__(self, meta: BlockMeta, file: ChunkFile, schema: pa.Schema) -> None:
         self._meta = meta
         self._file = file
         self._schema = schema
         counted = {*file.columns, *([meta.time_column] if meta.time_column else [])}
-        # A name that was damaged is no column of the rows: it is told, and the others are looked
-        # at.
+        # A damaged name is not a column of the rows: it is reported, and the others are checked.
         self._tallies = {name: Tally() for name in counted.intersection(schema.names)}
         self._sources = frozenset(meta.sources)
         self._strange: str | None = None
         self._unnamed = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Take in rows, under the schema."""
+        """Add rows, which have the schema."""
         for name, tally in self._tallies.items():
             tally.add(rows.column(name))
         if _SOURCE in rows.schema.names:
             self._add_sources(rows.column(_SOURCE))
 
     def problems(self) -> Iterator[tuple[Check, str]]:
-        """What was wrong. Raises Corrupt where a bound is no value of its column's type."""
+        """Report what is wrong. Raises Corrupt if a bound is not a value of its column's type."""
         for name, stats in self._file.columns.items():
             if name not in self._tallies:
                 yield (
                     Check.STATISTICS,
-                    f"has statistics of a column {name!r}, which it does not have",
+                    f"has statistics of a column {name!r} that it does not have",
                 )
                 continue
             for what in _outside(stats, self._tallies[name], self._schema.field(name).type):
@@ -62,8 +65,8 @@ class Contents:
             yield (
                 Check.SOURCE,
                 (
-                    f"has rows of {self._strange}, which is none of its block's {len(self._sources)} "
-                    "sources"
+                    f"has rows of {self._strange}, which is not one of its block's "
+                    f"{len(self._sources)} sources"
                 ),
             )
         if self._unnamed:
@@ -72,7 +75,7 @@ class Contents:
     def _add_sources(self, column: pa.ChunkedArray) -> None:
         self._unnamed += column.null_count
         found = pc.unique(column)
-        # As bytes: in a damaged chunk it may be no text.
+        # As bytes: in a damaged chunk it may not be text.
         for data in (found.dictionary_decode() if pt.is_dictionary(found.type) else found).cast(
             pa.binary()
         ):
@@ -107,9 +110,9 @@ class Contents:
 
 def _outside(stats: ColumnStats, seen: Tally, kind: pa.DataType) -> Iterator[str]:
     if seen.nulls != stats.nulls:
-        yield f"has {seen.nulls:,} nulls, and its statistics say {stats.nulls:,}"
+        yield f"has {seen.nulls:,} nulls, but its statistics say {stats.nulls:,}"
     if seen.nans != stats.nans:
-        yield f"has {seen.nans:,} NaNs, and its statistics say {stats.nans:,}"
+        yield f"has {seen.nans:,} NaNs, but its statistics say {stats.nans:,}"
     if seen.low is None or seen.unreadable:
         return
     low: Any = decode(kind, stats.min)
@@ -125,14 +128,14 @@ _SOURCE = "_source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawText:
-    """The first such value of a column, and the write that it came with."""
+    """The first value of a column that is not UTF-8, and the write that it came with."""
 
     what: str
     source: str
 
 
 class Texts:
-    """Takes the rows of one chunk, then says where text is none."""
+    """Collects the rows of one chunk, then reports text that is not UTF-8."""
 
     def __init__(self, meta: BlockMeta, schema: pa.Schema) -> None:
         self._meta = meta
@@ -143,14 +146,14 @@ class Texts:
         self._rows = 0
 
     def add(self, rows: pa.Table) -> None:
-        """Take in rows, under the schema."""
+        """Add rows, which have the schema."""
         for name in self._names:
             if name not in self._found:
                 self._look(name, rows)
         self._rows += rows.num_rows
 
     def problems(self) -> Iterator[RawText]:
-        """What was found, one a column."""
+        """Report what was found, once for each column."""
         yield from self._found.values()
 
     def _look(self, name: str, rows: pa.Table) -> None:

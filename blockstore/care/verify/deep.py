@@ -1,11 +1,10 @@
-"""The deep look: every file of every complete block, read once, in bounded memory.
+"""The deep check: read every file of every complete block once, in bounded memory.
 
 Rules:
-- A few chunks at a time, each row group by row group: memory does not grow with the table.
-- What a chunk holds is checked only once its SHA-256 is right: of other bytes nothing more can be
-  said.
-- A merged block is sorted across its chunks (format, "chunks"): the first row of one against the
-  last of the one before.
+- A few chunks at a time, each by row groups: memory does not grow with the table.
+- The values of a chunk are checked only if its SHA-256 is right.
+- A merged block is sorted across its chunks (format, "chunks"): the first row of a chunk is
+  compared with the last row of the one before.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from blockstore.names import META, meta_key, object_key
 from blockstore.world import World
 
 _LANES = 4
-"""Chunks that are read side by side; each holds a row group."""
+"""Chunks that are read at the same time; each holds a row group in memory."""
 
 _MERGER = "compactor"
 """The producer of merges: an overwrite replaces several blocks too, and is sorted chunk by chunk
@@ -49,10 +48,10 @@ def check_deep(
     url: str,
     advance: Callable[[float], None] = lambda _: None,
 ) -> Iterator[Finding]:
-    """What is wrong inside the files of these blocks (each meta with its schema, and how bad it
-    would be).
+    """Report what is wrong inside the files of these blocks.
 
-    A file that is missing or has another size is left to the fast look, which has told of it.
+    Each block is a meta with its schema, and the severity of a problem in it. A file that is
+    missing or has another size is not reported: the fast check has done so.
     """
     tasks = (
         _Task(meta=meta, file=file, severity=bad) for meta, bad in blocks for file in meta.files
@@ -67,7 +66,7 @@ def check_deep(
                 yield _finding(task, problem, url)
             if before is not None and _is_torn(before, task, look):
                 what = (
-                    f"its first row stands before the last one of {before[0].file.path}, and a "
+                    f"its first row sorts before the last one of {before[0].file.path}, but a "
                     "merged block is sorted across its chunks"
                 )
                 yield _finding(task, Problem(check=Check.ORDER, what=what), url)
@@ -75,7 +74,7 @@ def check_deep(
 
 
 def is_merge(meta: BlockMeta) -> bool:
-    """Whether a block was merged of several: then its chunks are sorted one after the other."""
+    """Return whether a block was merged from several: then it is sorted across its chunks."""
     return meta.producer == _MERGER and len(meta.parents) > 1
 
 
@@ -113,14 +112,14 @@ def _finding(task: _Task, problem: Problem, url: str) -> Finding:
 def _fix(task: _Task, problem: Problem, url: str) -> str:
     if task.severity is Severity.NOTE:
         return (
-            "nothing, unless an older version is to be read: other blocks hold its rows now, and "
-            "it goes with its block"
+            "nothing, unless an older version must be read: other blocks hold its rows now, and it "
+            "is removed with its block"
         )
     if problem.source is not None:
         return (
             f"blockstore revert {url} {problem.source}, and write those rows again as UTF-8; or "
-            "delete them by a condition on "
-            f"other columns; without an index mark block {task.meta.ulid} for deletion"
+            "delete them by a condition on other columns; without an index, mark block "
+            f"{task.meta.ulid} for deletion"
         )
     return f"blockstore repair {url} --block {task.meta.ulid} --from REPLICA, or --drop-damaged"
 
@@ -128,13 +127,13 @@ def _fix(task: _Task, problem: Problem, url: str) -> str:
 def check_block(
     bucket: ReadBucket, world: World, state: State | None, ulid: str
 ) -> Iterator[Finding]:
-    """What is wrong with a block, live or not. Raises NotFound where there is none."""
+    """Check one block, live or not, byte by byte. Raises NotFound if there is none."""
     found = examine(bucket, list_directory(bucket, ulid))
     live = None if state is None else state.blocks.get(ulid)
     if live is None and not found.directory.objects:
         raise NotFound(
-            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore "
-            "inspect' lists the blocks"
+            f"there is no block {ulid} in {bucket.url}: its directory is empty; list the blocks "
+            "with 'blockstore inspect'"
         )
     if live is not None and state is not None:
         yield from check_live(live, found, state.definition, bucket.url)

@@ -1,8 +1,8 @@
-"""Blocks that look like the same write twice: equal stream, time range, rows and chunk hashes under
-two ULIDs.
+"""Find blocks that look like one write uploaded twice.
 
-A retry by a program that did not know its first try had succeeded ends like this. Whether it was
-one is the person's to say: the same rows may be meant twice.
+They have the same stream, time range, rows and chunk hashes under two ULIDs. A program that did not
+know that its first attempt had succeeded, and tried again, leaves them. A person must decide: the
+same rows may have been written twice on purpose.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from blockstore.format.block import BlockMeta
 
 
 class Duplicates:
-    """Gathers blocks that count; a block costs the memory of a digest and a name."""
+    """Collects visible blocks; each costs the memory of a digest and a name."""
 
     def __init__(self) -> None:
         self._seen: dict[bytes, str] = {}
         self._again: list[tuple[str, str]] = []
 
     def add(self, meta: BlockMeta) -> None:
-        """Take in a block whose rows are read; one without rows declares a table and is no
-        write."""
+        """Add a block whose rows are read. A block without rows declares a table: not a write."""
         if not meta.rows:
             return
         first = self._seen.setdefault(_signature(meta), meta.ulid)
@@ -43,9 +42,8 @@ class Duplicates:
                 check=Check.DUPLICATE,
                 object=ulid,
                 block=ulid,
-                what=f"holds the very rows of block {first} under another name: one write, "
-                "uploaded twice?",
-                fix=f"if so, {undo}; if the rows are meant twice, nothing",
+                what=f"has exactly the rows of block {first}: one write, uploaded twice?",
+                fix=f"if so, {undo}; if the rows were written twice on purpose, nothing",
             )
 
 

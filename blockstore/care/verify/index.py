@@ -1,10 +1,11 @@
-"""Whether an index is whole: the boundary, the entries above it, the checkpoints, what tags pin.
-Pure, but for the tags.
+"""Check an index: the boundary, the entries above it, the checkpoints, and the versions of tags.
 
-Rules (protocol 3.4): entries above the boundary are contiguous, the first of them included; the
-latest entry is never deleted, so the boundary lies below it; a checkpoint at or above the boundary
-equals the fold; a tag's checkpoint is there. Void entries are noted: nothing of them counts, and
-whoever wrote them was not acknowledged.
+Pure, except for the tags.
+
+Rules (protocol 3.4): the entries above the boundary are contiguous, including the first; the latest
+entry is never deleted, so the boundary is below it; a checkpoint at or above the boundary equals
+the fold; a tag's checkpoint exists. Void entries are notes: they do not count, and their writers
+were never acknowledged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from blockstore.world import World
 
 
 def check_index(found: Survey, url: str) -> Iterator[Finding]:
-    """What is wrong with the index itself."""
+    """Report what is wrong with the index itself."""
     if not found.indexed:
         return
     yield from _boundary(found, url)
@@ -30,7 +31,7 @@ def check_index(found: Survey, url: str) -> Iterator[Finding]:
 
 
 def check_tags(bucket: ReadBucket, world: World, found: Survey, url: str) -> Iterator[Finding]:
-    """Tags whose version cannot be read."""
+    """Report tags whose version cannot be read."""
     if found.state is None:
         return
     tags = sorted(found.state.tags.items())
@@ -43,7 +44,7 @@ def check_tags(bucket: ReadBucket, world: World, found: Survey, url: str) -> Ite
                 severity=Severity.ERROR,
                 check=Check.TAG,
                 object=checkpoint_key(version),
-                what=f"tag {name!r} pins version {version}, whose checkpoint cannot be read: "
+                what=f"tag {name!r} keeps version {version}, whose checkpoint cannot be read: "
                 f"{problem}",
                 fix=f"blockstore repair {url}"
                 if kept
@@ -61,7 +62,7 @@ def _boundary(found: Survey, url: str) -> Iterator[Finding]:
         )
     elif not found.entries:
         what = (
-            f"the boundary is {found.boundary} and no entry lies above it, expected entry "
+            f"the boundary is {found.boundary} and there is no entry above it, expected entry "
             f"{(found.boundary or 0) + 1}"
         )
         yield _index_error(
@@ -79,19 +80,19 @@ def _entries(found: Survey, url: str) -> Iterator[Finding]:
             f"{named} missing above the boundary"
             + (f" {found.boundary}" if found.boundary is not None else ""),
             _entry_fix(first, newest, url)
-            + "; if the table was put back from a copy while writers ran: blockstore repair "
+            + "; if the table was restored from a copy while writers ran, blockstore repair "
             f"{url} --stale-entry {last + 1}",
         )
     if found.entries and found.checkpoints and found.checkpoints[-1] > found.entries[-1]:
         lost = found.checkpoints[-1]
         what = (
-            f"{entry_key(lost)} is missing although its checkpoint is there, and the latest entry "
-            "is never deleted"
+            f"{entry_key(lost)} is missing although its checkpoint exists, and the latest entry is "
+            "never deleted"
         )
         fix = _entry_fix(lost, newest, url)
         fix += (
-            f"; if the table was put back from a copy while writers ran, {checkpoint_key(lost)} "
-            "is of before: delete it"
+            f"; if the table was restored from a copy while writers ran, {checkpoint_key(lost)} is "
+            "older than the copy: delete it"
         )
         yield _index_error(Check.ENTRY, entry_key(lost), what, fix)
     for entry, problem in sorted(found.damaged.items()):
@@ -106,9 +107,9 @@ def _void(found: Survey) -> Iterator[Finding]:
             check=Check.ENTRY,
             object=entry_key(entry.id),
             what=f"{entry.operation} by {entry.by or 'an unnamed program'} (commit "
-            f"{entry.commit}) was written on top of another history, "
-            f"and is void" + (f": block {blocks} is not in the table by it" if blocks else ""),
-            fix="nothing: it was not acknowledged, and it goes when the index is collected",
+            f"{entry.commit}) was written on top of another history and is void"
+            + (f": it does not add block {blocks} to the table" if blocks else ""),
+            fix="nothing: it was never acknowledged, and it is removed when the index is collected",
         )
 
 
@@ -116,7 +117,7 @@ def _entry_fix(entry: int, newest: int, url: str) -> str:
     if entry <= newest:
         return (
             "restore it from a copy; until it is collected the versions around it cannot be read, "
-            "newer ones can"
+            "but newer ones can"
         )
     return f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}"
 
@@ -130,7 +131,7 @@ def _checkpoints(found: Survey, url: str) -> Iterator[Finding]:
         yield _index_error(
             Check.CHECKPOINT,
             checkpoint_key(found.boundary),
-            f"no checkpoint is left at or above the boundary {found.boundary}",
+            f"there is no checkpoint at or above the boundary {found.boundary}",
             f"restore it from a copy, or stop all writers, then blockstore index rebuild {url}",
         )
 

@@ -1,7 +1,7 @@
-"""One LIST of a whole table: the blocks' directories, and the names that no rule explains.
+"""One LIST of a complete table: the blocks' directories, and names that the format does not know.
 
-Rules: names are told apart by ``names.py`` alone; an unknown one is reported and never touched. A
-listing that failed midway decides nothing.
+Rules: only ``names.py`` parses names; an unknown one is reported and never changed. A listing that
+failed midway decides nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Inventory:
     """The store's clock, read before the listing."""
     directories: Mapping[str, Directory]
     unknown: Mapping[str, int]
-    """Names that the format does not know, each the outermost folder or the object, and how many
-    objects it stands for."""
+    """Names that the format does not know: an object or its outermost folder, and how many objects
+    are there."""
 
 
 def take_inventory(bucket: ReadBucket) -> Inventory:
@@ -57,14 +57,16 @@ def take_inventory(bucket: ReadBucket) -> Inventory:
 
 
 def check_names(found: Inventory) -> Iterator[Finding]:
-    """One note for every unknown name."""
+    """Report each unknown name as a note."""
     for name, objects in found.unknown.items():
-        stands = "an object" if objects == 1 and not name.endswith("/") else f"{objects:,} objects"
+        found_there = (
+            "an object" if objects == 1 and not name.endswith("/") else f"{objects:,} objects"
+        )
         yield Finding(
             severity=Severity.NOTE,
             check=Check.NAME,
             object=name,
-            what=f"{stands} under a name that the format does not know; nobody reads it",
+            what=f"{found_there} with a name that the format does not know; no program reads it",
             fix="move it elsewhere, or leave it",
         )
 
@@ -76,7 +78,7 @@ def _is_known(key: str) -> bool:
 
 
 def _outermost(key: str) -> str:
-    """What to call an unknown object: its folder, or, among the table's own folders, itself."""
+    """Return the folder of an unknown object; the object itself in the table's own folders."""
     if key.startswith((INDEX, CHECKPOINTS, BOUNDARY.partition("/")[0] + "/")):
         return key
     head, slash, _ = key.partition("/")

@@ -1,8 +1,7 @@
-"""Blocks that only tags and older versions name: a reader of those needs them as much as the newest
-one's.
+"""Blocks that only tags and older versions name: readers of those versions need them.
 
-Rule: what is named is decided as for removal (``index/reachable.py``), but past whatever is damaged: a
-tag that cannot be read is told elsewhere, and names nothing here.
+Rule: what is named is decided as for removal (``index/reachable.py``), except that damage is
+skipped. A tag that cannot be read is reported elsewhere, and names nothing here.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ class KeptBlock:
     check: Check
     severity: Severity
     who: str
-    """Who names it, for a message."""
+    """The tag or version that names it, for a message."""
     instead: str
-    """What to do where nobody has its bytes."""
+    """What to do if its bytes are lost."""
 
 
 def kept_blocks(bucket: ReadBucket, index: Survey) -> Mapping[str, KeptBlock]:
-    """These blocks, by ULID: those of tags, and those that a version above the boundary had."""
+    """Return the blocks of tags and of versions above the boundary that are not live, by ULID."""
     if index.state is None:
         return {}
     live = index.state.blocks
@@ -44,10 +43,10 @@ def kept_blocks(bucket: ReadBucket, index: Survey) -> Mapping[str, KeptBlock]:
         ulid: KeptBlock(
             meta=one.block.meta,
             check=Check.VERSION,
-            # A repair has left it behind knowingly.
+            # A repair has replaced it on purpose.
             severity=Severity.NOTE if one.by_repair else Severity.ERROR,
             who=f"version {one.entry - 1}",
-            instead="restore it from a copy, or leave it: that version goes with its history",
+            instead="restore it from a copy, or leave it: that version expires with its history",
         )
         for ulid, one in index.removed.items()
         if ulid not in live
@@ -72,15 +71,17 @@ def kept_blocks(bucket: ReadBucket, index: Survey) -> Mapping[str, KeptBlock]:
 def check_kept(
     block: KeptBlock, found: Examined, definition: Definition, url: str
 ) -> Iterator[Finding]:
-    """The objects of the block that are missing, or that a listing or a look at meta.json shows to
-    be others."""
+    """Report objects of the block that are missing or differ, by the listing and meta.json.
+
+    Pure.
+    """
     if not found.directory.objects:
         yield _finding(block, url, "", "the whole directory is missing")
         return
     if found.meta is None:
         yield _finding(block, url, META, found.meta_problem or f"{META} is missing")
     elif others := differing(block.meta, slim(found.meta), definition):
-        yield _finding(block, url, META, f"{META} says another {', '.join(others)} than the index")
+        yield _finding(block, url, META, f"{META} differs from the index in {', '.join(others)}")
     for file in block.meta.files:
         listed = found.directory.objects.get(file.path)
         if listed is None:
@@ -91,9 +92,9 @@ def check_kept(
 
 
 def kept_hash(block: KeptBlock, finding: Finding, url: str) -> Finding:
-    """What other bytes than were written mean for this block."""
-    told = _finding(block, url, "", f"a file of the block {finding.what}")
-    return replace(told, object=finding.object)
+    """Return what a corrupt file means for this block."""
+    damaged = _finding(block, url, "", f"a file of the block {finding.what}")
+    return replace(damaged, object=finding.object)
 
 
 def _finding(block: KeptBlock, url: str, path: str, what: str) -> Finding:

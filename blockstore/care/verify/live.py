@@ -1,9 +1,9 @@
-"""A block that the index names: whether what it names is there. Pure.
+"""Check a block that the index names. Pure.
 
-Rules (R11, R1): readers go by the index's meta, so that is what the listing must hold, every file
-with its size; and meta.json, which is never edited, must say the same. Marks do not concern a live
-block (3.2), but a person should know; so should they of times that are not those of the table's
-time column, by which a block is neither pruned nor expired.
+Rules (R11, R1): readers use the index's meta, so the listing must have every file of it with its
+size, and meta.json, which is never edited, must say the same. A mark has no effect on a live block
+(3.2), but is reported. So are times that are not those of the table's time column: such a block is
+neither pruned nor expired by time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ def check_live(
     *,
     unsure: frozenset[str] = frozenset(),
 ) -> Iterator[Finding]:
-    """What is wrong with a live block's directory; fields that are ``unsure`` in the index's meta
-    are not compared."""
+    """Report what is wrong with a live block's directory.
+
+    Fields of the index's meta that are ``unsure`` are not compared.
+    """
     yield from _meta(block, found, definition, _repair_fix(url, block.ulid), unsure)
     if found.directory.objects:
         yield from check_files(block.meta, found, url)
@@ -40,8 +42,8 @@ def check_live(
             check=Check.MARK,
             object=deletion_mark_key(block.ulid),
             block=block.ulid,
-            what=f"marked for deletion ({found.mark.reason}) although entry {block.version} names "
-            "the block: the mark has no effect",
+            what=f"marked for deletion ({found.mark.reason}), but entry {block.version} names the "
+            "block: the mark has no effect",
             fix=f"blockstore mark {url} {block.ulid} --deletion --remove",
         )
 
@@ -57,14 +59,14 @@ def _meta(
         if others:
             check = Check.META
             problem = (
-                f"{META} says another {', '.join(others)} than entry {block.version}, and a block "
-                "is never edited"
+                f"{META} differs from entry {block.version} in {', '.join(others)}, but a block is "
+                "never edited"
             )
     elif found.meta_problem is not None:
-        problem = f"entry {block.version} names the block, and {found.meta_problem}"
+        problem = f"entry {block.version} names the block, but {found.meta_problem}"
     else:
         what = META if found.directory.objects else "the whole directory"
-        problem = f"entry {block.version} names the block, and {what} is missing"
+        problem = f"entry {block.version} names the block, but {what} is missing"
     if problem is not None:
         yield Finding(
             severity=Severity.ERROR,
@@ -77,31 +79,26 @@ def _meta(
 
 
 def _other_times(block: LiveBlock, definition: Definition, url: str) -> Finding:
-    """The block is read whole by everyone, so no row is missed; but what should go by time does
-    not."""
+    """Report other times: readers read all of the block, but pruning and retention do not work."""
     return Finding(
         severity=Severity.WARNING,
         check=Check.TIME,
         object=meta_key(block.ulid),
         block=block.ulid,
-        what=f"{_times(block.meta.time_column)}, and the table's time column is "
-        f"{definition.time_column!r}: queries by time "
-        "cannot leave the block out, and retention does not know its age",
-        fix=f"blockstore repair {url} --block {block.ulid} writes its rows again by the table's "
+        what=f"{_times(block.meta.time_column)}, but the table's time column is "
+        f"{definition.time_column!r}: queries by time cannot skip the block, and retention does "
+        "not know its age",
+        fix=f"blockstore repair {url} --block {block.ulid} writes its rows again with the table's "
         "definition",
     )
 
 
 def _times(column: str | None) -> str:
-    return (
-        "its times are those of no column"
-        if column is None
-        else f"its times are those of {column!r}"
-    )
+    return "it has no time column" if column is None else f"its time column is {column!r}"
 
 
 def check_files(meta: BlockMeta, found: Examined, url: str) -> Iterator[Finding]:
-    """The files that a block lists and its directory lacks, or shows with another size."""
+    """Report files that a block lists and that are missing or have another size."""
     for file in meta.files:
         listed = found.directory.objects.get(file.path)
         if listed is not None and listed.size == file.bytes:
@@ -126,8 +123,10 @@ def _repair_fix(url: str, ulid: str) -> str:
 
 
 def differing(indexed: BlockMeta, stored: BlockMeta, definition: Definition) -> list[str]:
-    """The fields in which meta.json and the index differ; the schema is compared by the id that the
-    definition gives."""
+    """Return the fields in which meta.json and the index differ.
+
+    The schema is compared by its id in the definition.
+    """
     same = replace(stored, schema=b"", schema_id=definition.id_of(stored.schema) or 0)
     return [
         one.name

@@ -1,9 +1,8 @@
-"""Whether a table's history still holds a version that somebody has noted, with the digest of its
-chain.
+"""Check that a table's history still contains a version that a person noted, with its digest.
 
-The digest covers the bytes of every entry up to that version (``index/chain.py``). Whoever keeps it
-elsewhere, as an auditor does, notices a history that was rewritten, cut or put back, however
-carefully.
+The digest covers the bytes of every entry up to that version (``index/chain.py``). A person who
+keeps it elsewhere, such as an auditor, can detect a history that was rewritten, truncated or
+restored from a copy.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class Noted:
 
     @classmethod
     def parse(cls, text: str) -> Noted:
-        """From ``VERSION:DIGEST``, as ``verify`` prints it. Raises Invalid."""
+        """Parse ``VERSION:DIGEST``, as ``verify`` prints it. Raises Invalid."""
         found = _FORM.fullmatch(text)
         if found is None:
             raise Invalid(
-                f"the chain {text!r} is none, expected VERSION:DIGEST with 64 hexadecimal digits, "
-                "as 'blockstore verify' prints it"
+                f"{text!r} is not a chain, expected VERSION:DIGEST with 64 hexadecimal digits, as "
+                "'blockstore verify' prints it"
             )
         return cls(int(found[1]), found[2])
 
@@ -45,8 +44,7 @@ class Noted:
 
 
 def check_noted(bucket: ReadBucket, world: World, noted: Noted) -> Iterator[Finding]:
-    """What is wrong if the history does not lead through the noted version, or if that cannot be
-    told."""
+    """Report if the history does not contain the noted version, or if that is not known."""
     try:
         last = Log(bucket, world).at(noted.version).last
     except Unavailable:
@@ -55,23 +53,23 @@ def check_noted(bucket: ReadBucket, world: World, noted: Noted) -> Iterator[Find
         yield _finding(
             noted,
             Severity.WARNING,
-            f"version {noted.version} was collected, so nobody can tell: {error}",
-            "note a newer one; tag a version to keep it",
+            f"version {noted.version} was collected, so it cannot be compared: {error}",
+            "note a newer version; to keep a version, tag it",
         )
     except NotFound:
         yield _finding(
             noted,
             Severity.ERROR,
-            f"version {noted.version} was noted, and the history does not reach it",
-            "ask who put the table back from a copy, or made it anew; its newer versions are in a "
-            "copy",
+            f"version {noted.version} was noted, but the history ends before it",
+            "the table was restored from a copy, or created again: find out by whom; its newer "
+            "versions may be in another copy",
         )
     except BlockstoreError as error:
         yield _finding(
             noted,
             Severity.ERROR,
             f"version {noted.version} cannot be read: {error}",
-            "mend the index first: see the other findings",
+            "repair the index first: see the other findings",
         )
     else:
         if last.chain != noted.chain:
@@ -79,9 +77,9 @@ def check_noted(bucket: ReadBucket, world: World, noted: Noted) -> Iterator[Find
                 noted,
                 Severity.ERROR,
                 f"the chain up to version {noted.version} is {last.chain or 'not kept'}, expected "
-                f"{noted.chain}: one of the entries up "
-                "to it is not the one that was there",
-                "compare it with a copy: blockstore history --json shows each entry's 'prev'",
+                f"{noted.chain}: an entry up to it was replaced",
+                "compare the table with a copy: blockstore history --json shows each entry's "
+                "'prev'",
             )
 
 

@@ -1,10 +1,9 @@
-"""A directory that no live block has: what is left over, what waits for a person, what is only on
-its way. Pure.
+"""Check directories without a live block: leftovers, uploads, and blocks that need a person. Pure.
 
 Rules:
-- What the protocols deal with by themselves is no finding: a fresh upload, a superseded block, a
+- What the protocols handle themselves is not a finding: a fresh upload, a superseded block, a
   marked one.
-- A complete block that nobody will ever publish, a malformed one and an unreadable mark are for a
+- A complete block that will never be published, a malformed one and an unreadable mark need a
   person (R4, 3.6).
 """
 
@@ -28,22 +27,21 @@ _AHEAD_MS = 5 * 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a block is judged against."""
+    """What is known of the table when a block is judged."""
 
     url: str
     state: State | None
     indexed: bool
-    """Whether there is an index at all, also where it cannot be read."""
+    """Whether there is an index, even if it cannot be read."""
     index_complete: bool
-    """Whether the index could be followed to its end: else nothing is said of blocks that it does
-    not name."""
+    """Whether the index could be followed to its end. Otherwise blocks that it does not name are
+    not judged."""
     properties: Properties
     now_ms: int
 
 
 def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> Iterator[Finding]:
-    """What is looked for in every directory, live or not: unreadable marks, clocks, debris beside a
-    complete block."""
+    """Check what concerns every directory: unreadable marks, clocks, debris in complete blocks."""
     for key, problem in found.mark_problems:
         kind = "--deletion" if "deletion" in key else "--no-compact"
         yield Finding(
@@ -52,8 +50,8 @@ def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> 
             object=key,
             block=found.ulid,
             what=problem,
-            fix=f"blockstore mark {around.url} {found.ulid} {kind} --remove, then mark it again "
-            "if it is to be",
+            fix=f"blockstore mark {around.url} {found.ulid} {kind} --remove, then mark it again if "
+            "needed",
         )
     uploaded_ms = 0 if found.meta is None else found.meta.uploaded_time
     ahead_ms = max(ulid_time_ms(found.ulid), uploaded_ms) - around.now_ms
@@ -68,8 +66,9 @@ def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> 
             block=found.ulid,
             what=f"written{by} {ahead_ms / 60_000:,.0f} minutes ahead of the store's clock, "
             "expected at most 5",
-            fix="set the clock of the machine that wrote it; the block is seen once the store's "
-            "clock has passed it",
+            fix="set the clock of the machine that wrote it; readers see the block when the "
+            "store's "
+            "clock has passed that time",
         )
     debris = found.debris(files) if found.meta is not None else ()
     if debris:
@@ -80,15 +79,15 @@ def check_any(found: Examined, files: tuple[str, ...], around: Surroundings) -> 
             object=found.ulid,
             block=found.ulid,
             what=f"{len(debris):,} objects of {size:,} bytes that its meta.json does not list "
-            f"({debris[0]} is one): of failed attempts",
-            fix="nothing: nobody reads them, and they go with the block",
+            f"(such as {debris[0]}), left by failed attempts",
+            fix="nothing: no program reads them, and they are removed with the block",
         )
 
 
 def check_other(found: Examined, held: bool, around: Surroundings) -> Iterator[Finding]:
-    """What is wrong with a directory that no live block has;
+    """Check a directory without a live block.
 
-    ``held``: other blocks that are read hold all its rows.
+    ``held`` says whether other visible blocks hold all of its rows.
     """
     if around.indexed and not around.index_complete:
         return
@@ -126,7 +125,7 @@ def _malformed(found: Examined, verdict: Verdict, held: bool, around: Surroundin
         object=meta_key(found.ulid),
         block=found.ulid,
         what=verdict.reason
-        + ("; other blocks hold its rows" if accounted else "; what it holds is not read"),
+        + ("; other blocks hold its rows" if accounted else "; its rows are not read"),
         fix=f"blockstore mark {around.url} {found.ulid} --deletion"
         if accounted
         else f"blockstore repair {around.url} --block {found.ulid} --from REPLICA, or mark it for "
@@ -135,7 +134,7 @@ def _malformed(found: Examined, verdict: Verdict, held: bool, around: Surroundin
 
 
 def _index_lost(found: Examined, verdict: Verdict, around: Surroundings) -> Finding:
-    """A complete block that is malformed for want of an index alone."""
+    """Report a complete block that is malformed only because there is no index."""
     return Finding(
         severity=Severity.ERROR,
         check=Check.BLOCK,
@@ -148,15 +147,15 @@ def _index_lost(found: Examined, verdict: Verdict, around: Surroundings) -> Find
 
 
 def _never_published(meta: BlockMeta, state: State) -> str | None:
-    """Why discovery leaves an aged block alone for ever, or None if it will take it."""
+    """Return why discovery never publishes an aged block, or None if it will."""
     held = state.accounted.held(meta.sources)
     if held:
         return (
-            f"the index accounts for {len(held)} of its {len(meta.sources)} sources already "
-            f"({held[0]} is one)"
+            f"the index already accounts for {len(held)} of its {len(meta.sources)} sources, "
+            f"such as {held[0]}"
         )
     if state.definition.id_of(meta.schema) is None:
-        return "its schema is none that the table's definition knows"
+        return "the table's definition does not know its schema"
     return None
 
 

@@ -1,12 +1,12 @@
-"""The order in which a table is looked at, and what is kept between the looks.
+"""Check a complete table: the order of the checks, and what is kept in memory between them.
 
 Rules:
-- The listing comes first, then the index; a block that an entry names and the listing lacks is
-  looked for again before anything is said: it may be younger than the listing.
-- What tags and older versions above the boundary name is looked for like the newest version's
-  blocks.
-- Directories are read side by side, some hundred at a time; of a live block nothing is kept but a
-  digest, of any other its meta without statistics, because the exact cover (3.2) needs them all.
+- The listing comes first, then the index. A block that an entry names and the listing lacks is
+  listed again before it is reported: it may be younger than the listing.
+- Blocks that only tags and older versions above the boundary name are checked like the blocks of
+  the newest version.
+- Directories are read in parallel, some hundred at a time. Only a digest is kept of a live block,
+  and the meta without statistics of any other, because the exact cover (3.2) needs all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from blockstore.world import World
 _SLICE = 256
 
 Advance = Callable[[float], None]
-"""Told of progress: blocks looked at, or in a deep look bytes read."""
+"""Called with the progress: blocks checked, or in a deep check bytes read."""
 
 
 def verify(
@@ -59,11 +59,16 @@ def verify(
     advance: Advance = lambda _: None,
     start: Callable[[float], None] = lambda _: None,
 ) -> Report:
-    """Look at the table that fills ``bucket``. Raises NotFound where there is none.
+    """Check the table in ``bucket``. Raises NotFound if there is none.
 
-    ``noted`` is a version through which the history must lead. ``properties`` are those of a table
-    without an index. ``start`` is told once how much there is to look at, then ``advance`` of each
-    step: directories, and in a deep look bytes.
+    Args:
+        bucket: the table.
+        world: the clock and the threads.
+        deep: whether to read every file as well.
+        noted: a version that the history must contain.
+        properties: those of a table without an index.
+        advance: called with each step: directories, or in a deep check bytes.
+        start: called once with the sum of all steps.
     """
     inventory = take_inventory(bucket)
     index = survey(bucket, world, every_checkpoint=deep)
@@ -120,31 +125,30 @@ def verify(
 
 @dataclass(slots=True, kw_only=True)
 class _Look:
-    """One look at all blocks."""
+    """One check of all blocks."""
 
     bucket: ReadBucket
     world: World
     around: Surroundings
     named: Mapping[str, LiveBlock]
-    """Blocks that entries name which cannot be folded; their sources are not sure."""
+    """Blocks of entries that cannot be folded; their sources are uncertain."""
     gone: frozenset[str]
     """Blocks that such entries remove."""
     kept: Mapping[str, KeptBlock]
     """Blocks that only tags and older versions name."""
     duplicates: Duplicates = field(default_factory=Duplicates)
     rest: dict[str, Examined] = field(default_factory=dict)
-    """Directories that no live block has."""
+    """Directories without a live block."""
     whole: dict[str, Severity] = field(default_factory=dict)
-    """What a deep look reads: blocks, and how bad it is if something is wrong with their files."""
+    """The blocks that a deep check reads, and the severity of a problem in their files."""
     quarantined: dict[str, str] = field(default_factory=dict)
-    """Blocks that readers read and that the compactor keeps from merges as damaged: what it had
-    found."""
+    """Visible blocks that the compactor keeps out of merges as damaged, and what it had found."""
     complete: int = 0
     files: int = 0
     bytes: int = 0
 
     def blocks(self, inventory: Inventory, advance: Advance) -> Iterator[Finding]:
-        """Every directory, and every live block that has none."""
+        """Check every directory, and every live block without one."""
         live = [] if self.around.state is None else self.around.state.blocks.ulids()
         missing = [
             ulid
@@ -159,7 +163,7 @@ class _Look:
             advance(len(part))
 
     def others(self) -> Iterator[Finding]:
-        """The directories that no live block has, once all are known."""
+        """Check the directories without a live block, when all are known."""
         around = self.around
         found = {ulid: one.found for ulid, one in self.rest.items()}
         listed = list_snapshot(found, around.state, around.properties, around.now_ms)
@@ -187,7 +191,7 @@ class _Look:
             yield _overlap(listed.cover.partial_overlaps, around.url)
 
     def readable(self) -> Iterator[tuple[BlockMeta, Severity]]:
-        """The metas of these blocks, one after the other, each with its schema."""
+        """Yield the metas of the blocks for a deep check, each with its schema."""
         for ulid, severity in self.whole.items():
             block = None if ulid in self.named else self._live(ulid)
             schemas = {} if self.around.state is None else self.around.state.definition.schemas
@@ -200,7 +204,7 @@ class _Look:
                     continue  # removed meanwhile
 
     def _live(self, ulid: str) -> LiveBlock | None:
-        """What the index says of a block, as far as it can be read."""
+        """Return what the index says of a block, as far as it can be read."""
         if ulid in self.named:
             return self.named[ulid]
         if self.around.state is None or ulid in self.gone:
@@ -238,7 +242,7 @@ class _Look:
         self.bytes += sum(file.bytes for file in meta.files)
 
     def _how_bad(self, one: Examined, *, chosen: bool) -> Severity:
-        """What damage inside a block would mean that no live block is."""
+        """Return the severity of damage in a block that is not live."""
         if chosen and not self.around.indexed:
             return Severity.ERROR
         standing = standing_of(one.ulid, one.meta, self.around.state)
@@ -269,7 +273,7 @@ def _size(directory: Directory) -> int:
 
 
 def _shared_sources(state: State | None, url: str) -> Iterator[Finding]:
-    """In the index live blocks never share a source (3.3)."""
+    """Report live blocks that share a source: the index never has any (3.3)."""
     if state is None:
         return
     found, counts = np.unique(state.blocks.rows().sources, return_counts=True)
@@ -289,7 +293,7 @@ def _overlap(blocks: int, url: str) -> Finding:
         severity=Severity.NOTE,
         check=Check.SHARED_SOURCE,
         object=url,
-        what=f"{blocks:,} blocks are read in part, because others hold the rest of their rows: "
-        "two compactors ran at once",
-        fix="let one compactor run; its next merges resolve it",
+        what=f"{blocks:,} blocks are only read in part, because others hold the rest of their "
+        "rows: two compactors ran at the same time",
+        fix="run one compactor; its next merges resolve this",
     )

@@ -1,5 +1,4 @@
-"""Parquet and Arrow files: they carry their own types, which the table casts to its own as for any
-append."""
+"""Parquet and Arrow files: they have their own types, which the table casts as in any append."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _ROWS = 131_072
 
 
 def read(path: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]:
-    """The file's batches, in their order."""
+    """Yield the file's batches in order."""
     if form is Form.PARQUET:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
@@ -28,7 +27,7 @@ def read(path: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]
 
 
 def schema_of(path: str, form: Form) -> pa.Schema:
-    """The schema that the file declares."""
+    """Return the schema that the file declares."""
     if form is Form.PARQUET:
         return pq.read_schema(path)
     with _arrow(path, lambda _: None) as reader:
@@ -41,7 +40,7 @@ def _packed(group: pq.RowGroupMetaData) -> int:
 
 @contextmanager
 def _arrow(path: str, advance: Advance) -> Iterator[pa.RecordBatchReader]:
-    """An Arrow IPC file (Feather) or an IPC stream: the file begins with its magic bytes."""
+    """Open an Arrow IPC file (Feather), which begins with magic bytes, or an IPC stream."""
     with opened(path) as source:
         is_file = source.read(6) == b"ARROW1"
     with opened(path, advance) as source:

@@ -1,10 +1,10 @@
-"""CSV and TSV files: fast while every value is good, exact about the first one that is not.
+"""CSV and TSV files: fast while every value is valid, exact about the first one that is not.
 
-Rules: the first line names the columns; they are exactly the table's, in any order. An empty field
-is null; a quoted empty one is an empty text, or no bytes, and null in a column of any other type.
-Bytes are base64. A row has at most 4 MiB. A file is read by pyarrow's parser, its values by
-``text_values``, and after an error all once more by a slower parser that knows the line: the error
-names line, column and value.
+Rules: the first line has the names of the columns, exactly those of the table, in any order. An
+empty field is null. A quoted empty field is an empty text, or zero bytes, and null in a column of
+any other type. Bytes are base64. A row has at most 4 MiB. pyarrow's parser reads the file, and
+``text_values`` converts its values. After an error a slower parser, which knows lines, reads it
+again: the error has line, column and value.
 """
 
 from __future__ import annotations
@@ -43,16 +43,15 @@ def read(
     nulls: tuple[str, ...],
     advance: Advance,
 ) -> Iterator[pa.RecordBatch]:
-    """The file's rows under ``schema``;
+    """Yield the file's rows under ``schema``.
 
-    Invalid names file, line, column, value and what was expected.
+    Raises Invalid with file, line, column, value and what was expected.
     """
     for field in schema:
         if not is_plain(field.type):
             raise Invalid(
                 f"{name}: column {field.name!r} is a {type_name(field.type)}, which CSV cannot "
-                "hold: "
-                "write JSON lines, Parquet or Arrow"
+                "contain: use JSON lines, Parquet or Arrow"
             )
     lines = numbered(path, name, delimiter)
     _check_header(_header(lines, name), name, delimiter, schema)
@@ -83,13 +82,12 @@ def read(
     except (pa.ArrowException, Misquoted) as error:
         _explain(path, name, schema, delimiter, nulls)
         raise Invalid(
-            f"{name} cannot be read ({str(error).partition(chr(10))[0]}): mend the file"
+            f"{name} cannot be read ({str(error).partition(chr(10))[0]}): fix the file"
         ) from error
 
 
 def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
-    """The types that the first megabytes suggest: whole numbers, decimals as double, times, else
-    strings."""
+    """Return the types that the first megabytes suggest: integers, doubles, times, or strings."""
     lines = numbered(path, name, delimiter)
     header = _header(lines, name)
     _check_delimiter(header, name, delimiter)
@@ -106,7 +104,7 @@ def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
                 ),
             )
             if any(pa.types.is_binary(field.type) for field in reader.schema):
-                # Text that is no UTF-8: this tells its line.
+                # Text that is not UTF-8: this raises an error with its line.
                 deque(numbered(path, name, delimiter), maxlen=0)
             return pa.schema(
                 [pa.field(field.name, _suggested(field.type)) for field in reader.schema]
@@ -126,20 +124,22 @@ def _suggested(kind: pa.DataType) -> pa.DataType:
 
 
 def _parsing(delimiter: str, columns: int) -> pacsv.ParseOptions:
-    # An empty line under one column is its null.
+    # With one column an empty line is a null.
     return pacsv.ParseOptions(
         delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=columns != 1
     )
 
 
 def _values(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Array:
-    """Fields as values of ``kind``."""
+    """Convert fields to values of ``kind``."""
     return fields if pa.types.is_string(kind) else converted(_bare(fields, kind, nulls), kind)
 
 
 def _bare(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Array:
-    """Fields of a column that holds no text: null also in quotes, and without the spaces around
-    them. No bytes are a value like no text: there, quotes tell an empty one from null."""
+    """Return fields of a column that is not text, with nulls, and without spaces around values.
+
+    A quoted null is null too. But for bytes a quoted empty field is a value: zero bytes.
+    """
     null_also_quoted = [null for null in nulls if null or not pa.types.is_binary(kind)]
     fields = pc.if_else(pc.is_in(fields, pa.array(null_also_quoted, fields.type)), None, fields)
     return pc.ascii_trim(fields, " \t")
@@ -148,20 +148,19 @@ def _bare(fields: pa.Array, kind: pa.DataType, nulls: tuple[str, ...]) -> pa.Arr
 def _header(lines: Iterator[tuple[int, list[str]]], name: str) -> list[str]:
     for _, header in lines:
         return header
-    raise Invalid(f"{name} is empty, expected a first line with the columns' names")
+    raise Invalid(f"{name} is empty, expected a first line with the names of the columns")
 
 
 def _check_delimiter(header: list[str], name: str, delimiter: str) -> None:
-    """Refuse a header that is one name, and a list of names where another delimiter is meant."""
+    """Refuse a header of one name that contains another delimiter."""
     found = next((one for one in _DELIMITERS if one in header[0] and one != delimiter), None)
     if len(header) > 1 or found is None:
         return
     own, form = _DELIMITERS[delimiter], _FORMS.get(found)
-    say = f"say that the form is {form}, or " if form else ""
+    say = f"give --format {form}, or " if form else ""
     raise BadRow(
         f"{name}, line 1: the header is one name, {header[0]!r}, with {_DELIMITERS[found]} in it, "
-        f"expected {own} between names: "
-        f"{say}separate the fields by {own}; nothing was written",
+        f"expected {own} between names: {say}separate the fields by {own}; nothing was written",
         line=1,
         rule=f"{own} separate the names of the header",
     )
@@ -185,8 +184,7 @@ def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schem
         return
     raise BadRow(
         f"{name}, line 1: the header {problem}, expected the table's columns "
-        f"({_list(schema.names)}) in any order: "
-        f"{remedy}; nothing was written",
+        f"({_list(schema.names)}) in any order: {remedy}; nothing was written",
         line=1,
         rule=f"the header names the table's columns ({_list(schema.names)}) in any order, and "
         f"{problem}",
@@ -196,7 +194,7 @@ def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schem
 def _explain(
     path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tuple[str, ...]
 ) -> None:
-    """Raise Invalid for the first line that is wrong; return if the slower parser finds none."""
+    """Raise Invalid for the first wrong line; return if the slower parser finds none."""
     lines = numbered(path, name, delimiter)
     _, header = next(lines)
     long: int | None = None
@@ -217,7 +215,7 @@ def _explain(
 def _some(
     lines: Iterator[tuple[int, list[str]]],
 ) -> tuple[list[tuple[int, list[str]]], Invalid | None]:
-    """The next rows, and what is wrong with the line after them."""
+    """Return the next rows, and what is wrong with the line after them."""
     rows: list[tuple[int, list[str]]] = []
     try:
         rows.extend(islice(lines, _ROWS))
@@ -233,8 +231,7 @@ def _check_rows(
     schema: pa.Schema,
     nulls: tuple[str, ...],
 ) -> None:
-    """Raise Invalid for the first bad row: a wrong number of fields, or a value that is none of its
-    column's type."""
+    """Raise Invalid for the first bad row: a wrong number of fields, or a wrong value."""
     whole = next(
         (place for place, (_, row) in enumerate(rows) if len(row) != len(header)), len(rows)
     )
@@ -260,7 +257,7 @@ def _check_rows(
         line, row = rows[whole]
         raise BadRow(
             f"{name}, line {line}: {len(row)} fields, expected {len(header)} as in the header: "
-            "mend the line; nothing was written",
+            "fix the line; nothing was written",
             line=line,
             rule=f"{len(header)} fields as in the header, found {len(row)}",
         )
@@ -270,8 +267,7 @@ def _refuse(name: str, line: int, field: pa.Field, value: str) -> NoReturn:
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     raise BadRow(
         f"{name}, line {line}: column {field.name!r} is {shown!r}, expected "
-        f"{expected(field.type)}: "
-        "mend the value; nothing was written",
+        f"{expected(field.type)}: fix the value; nothing was written",
         line=line,
         column=field.name,
         value=shown,

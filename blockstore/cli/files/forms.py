@@ -1,4 +1,4 @@
-"""The forms of a file, and how its name tells them."""
+"""The forms of a file, and the names that show them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from blockstore.errors import Invalid
 
 
 class Form(StrEnum):
-    """How rows lie in a file."""
+    """The form of a file."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -36,15 +36,15 @@ _COMPRESSED = frozenset({".gz", ".zst", ".bz2", ".lz4"})
 
 
 def form_of(path: str) -> Form:
-    """The form that the file's name tells. Raises Invalid if it tells none."""
+    """Return the form that the file's name shows. Raises Invalid if it shows none."""
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     if suffixes and suffixes[-1] in _COMPRESSED:
         suffixes.pop()
     form = _SUFFIXES.get(suffixes[-1]) if suffixes else None
     if form is None:
         raise Invalid(
-            f"the name of {path} does not tell its form, expected one ending in "
+            f"the name of {path} does not show its form, expected one ending in "
             f"{', '.join(_SUFFIXES)} "
-            f"(with {', '.join(sorted(_COMPRESSED))} if compressed): say --format"
+            f"(with {', '.join(sorted(_COMPRESSED))} if compressed): give --format"
         )
     return form

@@ -1,8 +1,8 @@
-"""JSON lines: one object a line, its keys the table's columns; a key that is left out is null.
+"""JSON lines: one object in each line, with the table's columns as keys; a missing key is null.
 
-Rules: a value is of its column's type or refused with line, column and value; numbers are exact (a
-decimal is never read as a float); times are texts in ISO form; binary is base64 text; a map is an
-object or a list of pairs.
+Rules: a value that does not have its column's type is refused with line, column and value; numbers
+are exact (a decimal is never read as a float); times are ISO texts; binary is base64 text; a map is
+an object or a list of pairs.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _ROWS = 16_384
 _SAMPLE = 16 << 20
 _SHOWN = 60
 _DIGITS = 20
-"""No integer has more."""
+"""No integer type has more digits."""
 _BEYOND = {32: float.fromhex("0x1.ffffffp127"), 64: math.inf}
-"""The least number, by the width of a float, that is too great for it."""
+"""The smallest number that is too large for a float, by its width."""
 
 
 def read(path: str, name: str, schema: pa.Schema, *, advance: Advance) -> Iterator[pa.RecordBatch]:
-    """The file's rows under ``schema``;
+    """Yield the file's rows under ``schema``.
 
-    Invalid names file, line, column, value and what was expected.
+    Raises Invalid with file, line, column, value and what was expected.
     """
     numbered = _numbered(path, name, advance)
     while lines := list(islice(numbered, _ROWS)):
@@ -44,7 +44,7 @@ def read(path: str, name: str, schema: pa.Schema, *, advance: Advance) -> Iterat
 
 
 def schema_of(path: str, name: str) -> pa.Schema:
-    """The types that the first megabytes suggest."""
+    """Return the types that the first megabytes suggest."""
     with opened(path) as stream:
         reader = pajson.open_json(stream, read_options=pajson.ReadOptions(block_size=_SAMPLE))
         fields = [
@@ -55,12 +55,12 @@ def schema_of(path: str, name: str) -> pa.Schema:
 
 
 def line_of_row(path: str, name: str, row: int) -> int:
-    """The line, from 1, of a row; rows count from 0."""
+    """Return the line of a row; lines count from 1, rows from 0."""
     return next(number for number, _ in islice(_numbered(path, name, lambda _: None), row, None))
 
 
 def _numbered(path: str, name: str, advance: Advance) -> Iterator[tuple[int, str]]:
-    """The lines that are rows, each with its number, from 1."""
+    """Yield the lines that are rows, each with its number, from 1."""
     with opened(path, advance) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig") as text:
         for number, line in enumerate(_decoded(text, name), start=1):
             if line.strip():
@@ -87,9 +87,8 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
         if extra is not None:
             remedy = other_case(row, schema.names) or "drop it, or add the column with alter"
             raise Invalid(
-                f"{name}, line {number}: key {extra!r} is no column of the table "
-                f"({', '.join(schema.names)}): "
-                f"{remedy}; nothing was written"
+                f"{name}, line {number}: key {extra!r} is not a column of the table "
+                f"({', '.join(schema.names)}): {remedy}; nothing was written"
             )
         for key, values in columns.items():
             values.append(row.get(key))
@@ -102,19 +101,18 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
         row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
     except RecursionError:
         raise Invalid(
-            f"{name}, line {number}: lists or objects nested too deeply, expected one JSON object "
-            "a line: "
-            "mend the line; nothing was written"
+            f"{name}, line {number}: lists or objects nested too deeply, expected one JSON object: "
+            "fix the line; nothing was written"
         ) from None
     except (ValueError, ArithmeticError) as error:
         found = str(error)
         if isinstance(error, json.JSONDecodeError):
             found = f"{error.msg} at character {error.pos + 1}"
         elif isinstance(error, ArithmeticError):
-            found = "a number beyond all types"
+            found = "a number too large for any type"
         raise Invalid(
-            f"{name}, line {number}: {found}, expected one JSON object a line: mend the line; "
-            "nothing was written"
+            f"{name}, line {number}: {found}, expected one JSON object: fix the line; nothing was "
+            "written"
         ) from None
     if not isinstance(row, dict):
         raise Invalid(
@@ -128,7 +126,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"key {twice!r} stands twice in one object")
+        raise ValueError(f"key {twice!r} is in one object twice")
     return found
 
 
@@ -150,12 +148,12 @@ def _refuse(name: str, line: int, field: pa.Field, value: Any) -> NoReturn:
     try:
         text = json.dumps(value, default=str)
     except RecursionError:
-        # What could just be read may be too deep to be written.
+        # It could be read, but may be nested too deeply to be written.
         text = "lists or objects nested too deeply"
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     raise Invalid(
         f"{name}, line {line}: column {field.name!r} is {shown}, expected {expected(field.type)}: "
-        "mend the value; nothing was written"
+        "fix the value; nothing was written"
     ) from None
 
 
@@ -168,8 +166,10 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """A JSON value as pa.array takes it for ``kind``; raises ValueError or TypeError if it is none
-    of ``kind``."""
+    """Return a JSON value in the form that pa.array takes for ``kind``.
+
+    Raises ValueError or TypeError if it does not have that type.
+    """
     types = pa.types
     if value is None:
         return None
@@ -183,14 +183,14 @@ def _value(value: Any, kind: pa.DataType) -> Any:
         return _float(value, kind)
     if types.is_integer(kind) or types.is_duration(kind):
         number = _number(value)
-        # Not computed with where it is beyond all integers: 1e999999999 takes for ever.
+        # Not converted if it is too large for any integer: int(1e999999999) would never end.
         if (isinstance(number, Decimal) and number.adjusted() > _DIGITS) or number != int(number):
             raise ValueError("a whole number was expected")
         return int(number)
     if types.is_decimal(kind):
         return exactly(kind)(decimal(value) if isinstance(value, str) else Decimal(_number(value)))
     if types.is_temporal(kind):
-        # Left to Arrow: Python's own times end at microseconds.
+        # Converted by Arrow: Python's times only have microseconds.
         return converted(pa.array([_expect(value, str)]), kind)[0]
     if types.is_struct(kind):
         fields = {field.name: field.type for field in kind.fields}
@@ -206,7 +206,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
-    """A key and its item. Only a list is one: a text or an object of two would unpack as well."""
+    """Return a key and its item. Only a list is a pair; a text of two would unpack too."""
     key, item = _expect(value, list)
     return key, item
 

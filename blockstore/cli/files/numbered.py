@@ -1,8 +1,8 @@
-"""The rows of delimited text with the lines on which they begin, one by one: slow, and exact about
-where a row stands.
+"""Read delimited text row by row, each with the line on which it begins: slow, but with exact
+lines.
 
-Rule: what is a row here is one to Arrow's parser too. A quoted value may hold line breaks. An empty
-line is no row, but under a header of one column it is: that is how such a file holds a null.
+Rule: this parser and Arrow's see the same rows. A quoted value may contain line breaks. An empty
+line is not a row, except under a header of one column, where it is a null.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from blockstore.cli.files.quotes import first_fault, place_of
 from blockstore.errors import Invalid
 
 BLOCK = 4 << 20
-"""Arrow's parser reads so many bytes at a time, and refuses a row that does not end in the block
+"""Arrow's parser reads this many bytes at a time, and refuses a row that does not end in the block
 after its first."""
 
 
 class BadRow(Invalid):
-    """A line that is wrong, also in parts, for a program:
+    """A wrong line, with its parts for programs.
 
-    ``column`` and ``value`` are None where the line as a whole is.
+    ``column`` and ``value`` are None if the line itself is wrong.
     """
 
     def __init__(
@@ -44,10 +44,12 @@ class BadRow(Invalid):
 
 
 def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The header and then the rows, each with its line, from 1. Raises Invalid for text that is
-    none, and BadRow for a row so long that Arrow's parser takes it nowhere, or for a quote that is
-    not closed at its value's end."""
-    # One limit for the whole process, and only ever a higher one.
+    """Yield the header and then the rows, each with its line, from 1.
+
+    Raises Invalid for bytes that are not UTF-8, and BadRow for a row that is too long for Arrow's
+    parser or a quote that is not closed at the end of its value.
+    """
+    # The limit is global in the process: it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * BLOCK))
     with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
         reader = csv.reader(text, delimiter=delimiter, strict=True)
@@ -62,30 +64,29 @@ def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[s
         except UnicodeDecodeError as error:
             line = reader.line_num + error.object[: error.start].count(b"\n") + 1
             raise Invalid(
-                f"{name}, line {line}: the byte 0x{error.object[error.start]:02x} is no UTF-8, "
-                "expected UTF-8 text: "
-                "convert the file"
+                f"{name}, line {line}: the byte 0x{error.object[error.start]:02x} is not UTF-8, "
+                "expected UTF-8 text: convert the file"
             ) from None
         except csv.Error as error:
-            # A quote that is never closed makes a long row too.
+            # A quote that is never closed also makes a long row.
             if fault := misquoted(path, name, delimiter, header):
                 raise fault from None
             if "field limit" in str(error):
                 raise too_long(name, before + 1) from None
             raise BadRow(
-                f"{name}, line {reader.line_num}: {error}, expected CSV: mend the line",
+                f"{name}, line {reader.line_num}: {error}, expected CSV: fix the line",
                 line=reader.line_num,
                 rule=str(error),
             ) from None
 
 
 def line_of_row(path: str, name: str, delimiter: str, row: int) -> int:
-    """The line, from 1, on which a row begins; rows count from 0 after the header."""
+    """Return the line on which a row begins, from 1; rows count from 0 after the header."""
     return next(line for line, _ in islice(numbered(path, name, delimiter), row + 1, None))
 
 
 def misquoted(path: str, name: str, delimiter: str, header: list[str]) -> BadRow | None:
-    """What is wrong with the first quote that is not closed at its value's end."""
+    """Return the error of the first quote that is not closed at the end of its value."""
     fault = first_fault(path, delimiter)
     if fault is None:
         return None
@@ -93,17 +94,16 @@ def misquoted(path: str, name: str, delimiter: str, header: list[str]) -> BadRow
     column = header[before] if before < len(header) else None
     here = "here" if column is None else f"here, in column {column!r},"
     if fault.closes is None:
-        problem, rule = "is never closed", "a quote that opens a value closes it"
+        problem, rule = "is never closed", "a quote that opens a value is closed"
     else:
         closed, _ = place_of(path, delimiter, fault.closes)
         problem, rule = (
-            f"is closed in line {closed} with text behind it",
+            f"is closed in line {closed} with text after it",
             "a closing quote ends its value",
         )
     return BadRow(
-        f"{name}, line {line}: the quote that opens {here} {problem}: close it where the value "
-        "ends, and double the quotes "
-        "that are a part of it; nothing was written",
+        f"{name}, line {line}: the quote that opens {here} {problem}: close it at the end of the "
+        "value, and double the quotes inside the value; nothing was written",
         line=line,
         column=column,
         rule=rule,
@@ -111,12 +111,11 @@ def misquoted(path: str, name: str, delimiter: str, header: list[str]) -> BadRow
 
 
 def too_long(name: str, line: int) -> BadRow:
-    """What is wrong with a row of more than a block."""
+    """Return the error of a row that is longer than a block."""
     rule = f"a row may have at most {BLOCK >> 20} MiB"
     return BadRow(
-        f"{name}, line {line}: the row has more, and {rule}: shorten it, or close a quote that "
-        "was left open; nothing was "
-        "written",
+        f"{name}, line {line}: the row is too long, {rule}: shorten it, or close an open quote; "
+        "nothing was written",
         line=line,
         rule=rule,
     )

@@ -1,4 +1,4 @@
-"""Files as streams of bytes, unpacked on the way, that tell how far they were read."""
+"""Files as streams of decompressed bytes that report how far they were read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 
 class _Counted(io.FileIO):
-    """A file that tells every read; what is compressed counts as it lies there."""
+    """A file that reports each read, in compressed bytes."""
 
     def __init__(self, path: str, advance: Advance) -> None:
         super().__init__(path)
@@ -28,13 +28,13 @@ class _Counted(io.FileIO):
 
 
 def pack_of(path: str) -> str | None:
-    """How the file is packed, as its name says."""
+    """Return the compression that the file's name shows."""
     return _CODECS.get(PurePath(path).suffix.lower())
 
 
 @contextmanager
 def opened(path: str, advance: Advance = lambda _: None) -> Iterator[pa.NativeFile]:
-    """The file's content, unpacked as its name says."""
+    """Open the file's content, decompressed by its name."""
     codec = pack_of(path)
     with pa.PythonFile(_Counted(path, advance), mode="r") as packed:
         if codec is None:

@@ -1,11 +1,9 @@
-"""The quotes of delimited text, checked while it is read: each that opens a value is closed, right
-before the value's end.
+"""Check the quotes of delimited text while it is read: each must be closed at the end of its value.
 
-Rules: a quote opens a value only as its first character; two in a quoted value are one of its own.
-Arrow's parser takes text behind a closing quote for a part of the value, and the end of the file
-for the end of a value that was never closed: rows would be lost in it without a word. Text without
-quotes costs one search for them, and other text is judged a run of quotes at a time, without a step
-in Python for each.
+Rules: a quote opens a value only as its first character; two quotes in a quoted value are one quote
+of its text. Arrow's parser takes text after a closing quote as a part of the value, and the end of
+the file as the end of an open value: rows would be lost in it silently. Text without quotes costs
+one search; in other text all runs of quotes are judged at once with numpy.
 """
 
 from __future__ import annotations
@@ -21,13 +19,16 @@ from blockstore.cli.files.opening import opened
 
 _QUOTE = ord('"')
 _PIECE = 1 << 16
-"""Bytes that are judged at once: what is made of them on the way stays in a processor's cache."""
+"""Bytes that are judged at once: the intermediate arrays fit into a processor's cache."""
 _BOM = b"\xef\xbb\xbf"
 
 
 class Misquoted(Exception):
-    """A quote that opens a value, by its place among the text's bytes, and the one that closes it
-    before the value's end; None where none does."""
+    """A quote that is not closed at the end of its value.
+
+    ``opens`` and ``closes`` are the byte offsets of the two quotes; ``closes`` is None if there is
+    no closing one.
+    """
 
     def __init__(self, opens: int, closes: int | None) -> None:
         super().__init__(f"the quote at byte {opens}")
@@ -36,7 +37,7 @@ class Misquoted(Exception):
 
 
 class Quotes:
-    """The state of the quotes over pieces of one text, of any sizes."""
+    """The state of the quotes in a text that arrives in pieces of any size."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = ord(delimiter)
@@ -44,12 +45,12 @@ class Quotes:
         self._opens = 0
         self._begun = False
         self._at = -1
-        # The last byte that is no quote, and the quotes after it: what follows them tells what they
-        # are.
+        # The last byte that is not a quote, and the quotes after it: the next byte decides about
+        # them.
         self._held = b"\n"
 
     def take(self, data: bytes) -> None:
-        """Go on with the next bytes. Raises Misquoted."""
+        """Check the next bytes. Raises Misquoted."""
         if not self._begun and data.startswith(_BOM):
             data, self._at = data[len(_BOM) :], self._at + len(_BOM)
         self._begun = self._begun or bool(data)
@@ -57,7 +58,7 @@ class Quotes:
             self._judge(self._held + data[start : start + _PIECE])
 
     def end(self) -> None:
-        """The text is over. Raises Misquoted if it ends in a quoted value."""
+        """Check the end of the text. Raises Misquoted if it is inside a quoted value."""
         self.take(b"\n")
         if self._inside:
             raise Misquoted(self._opens, None)
@@ -70,16 +71,18 @@ class Quotes:
         self._at += keep
 
     def _runs(self, text: np.ndarray) -> None:
-        """Judge runs of quotes, none of them at the first or at the last byte. One of an even
-        length leaves things as they are; any other opens a value, closes one, or is a part of a
-        value without quotes."""
+        """Judge runs of quotes; none of them is at the first or the last byte.
+
+        A run of even length changes nothing. Any other opens a value, closes one, or is a part of
+        an unquoted value.
+        """
         quotes = np.flatnonzero(text == _QUOTE)
         apart = np.diff(quotes) != 1
         first, last = quotes[np.r_[True, apart]], quotes[np.r_[apart, True]]
         starts, ends = self._edge(text[first - 1]), self._edge(text[last + 1])
         odd = (last - first) & 1 == 0
-        # Where no value starts, an odd run closes one, or opens none: after it no value is open,
-        # whatever was before.
+        # An odd run that is not at the start of a value closes one, or opens none: after it no
+        # value is open, whatever was before.
         turns = np.cumsum(odd & starts)
         settled = np.maximum.accumulate(np.where(odd & ~starts, turns, -1))
         after = np.where(settled < 0, turns + self._inside, turns - settled) & 1 == 1
@@ -98,13 +101,12 @@ class Quotes:
         self._inside = bool(after[-1])
 
     def _edge(self, text: np.ndarray) -> np.ndarray:
-        """Which bytes stand between values."""
+        """Return which bytes separate values."""
         return (text == self._delimiter) | (text == ord("\n")) | (text == ord("\r"))
 
 
 class Checked(io.RawIOBase):
-    """A text's bytes for a parser, whose quotes are checked before it gets them: its reading raises
-    Misquoted."""
+    """A text's bytes for a parser, with the quotes checked first: reading raises Misquoted."""
 
     def __init__(self, stream: pa.NativeFile, delimiter: str) -> None:
         super().__init__()
@@ -118,22 +120,22 @@ class Checked(io.RawIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         if size == 0:
             return b""
-        asked = None if size is None or size < 0 else max(1, size - len(self._kept))
-        more: bytes = self._stream.read(asked)
+        wanted = None if size is None or size < 0 else max(1, size - len(self._kept))
+        more: bytes = self._stream.read(wanted)
         if more:
             self._quotes.take(more)
         else:
             self._quotes.end()
         data, self._kept = self._kept + more, b""
         if more and len(data) > 1 and data.endswith(b"\r"):
-            # Arrow takes a \n that begins a piece for the second half of a line's end, in quotes
-            # too, and drops it.
+            # Arrow takes a \n at the beginning of a piece as the second half of a line end, also in
+            # quotes, and drops it.
             data, self._kept = data[:-1], b"\r"
         return data
 
 
 def first_fault(path: str, delimiter: str) -> Misquoted | None:
-    """The first quote of a file that is not closed where it should be."""
+    """Return the first quote of a file that is not closed at the end of its value."""
     try:
         with opened(path) as stream:
             checked = Checked(stream, delimiter)
@@ -145,7 +147,7 @@ def first_fault(path: str, delimiter: str) -> Misquoted | None:
 
 
 def place_of(path: str, delimiter: str, quote: int) -> tuple[int, int]:
-    """The line of a quote, from 1, and the number of fields before its own in its row."""
+    """Return the line of a quote, from 1, and the number of fields before it in its row."""
     with opened(path) as stream:
         head = io.BufferedReader(_Head(stream, quote + 1))
         reader = csv.reader(

@@ -1,8 +1,7 @@
-"""One file, or standard input, as a stream of record batches of a table's columns.
+"""Files, or standard input, as record batches with the columns of a table.
 
-Rule: what a file holds is converted without loss or refused, with its line, column and value;
-nothing is guessed, and nothing of a refused file is ever visible, since all files of a call are one
-block.
+Rule: a value is converted without loss, or refused with its line, column and value; nothing is
+guessed. No row of a refused file is ever visible, because all files of a call become one block.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from blockstore.format.unreadable import UNREADABLE
 STDIN = "-"
 
 _TURN_S = 0.2
-"""How long an interrupt waits at most."""
+"""The longest delay of an interrupt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +41,22 @@ class Source:
 
 @contextmanager
 def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]:
-    """The files that the words name, checked to exist; standard input, and all else that can be
-    read but once, lies in a temporary file meanwhile."""
+    """Yield the named files, which must exist.
+
+    Standard input, and anything else that can only be read once, is copied to a temporary file.
+    """
     with tempfile.TemporaryDirectory(prefix="blockstore-") as folder:
         found: list[Source] = []
         for word in words:
             if word == STDIN:
                 if form is None:
                     raise Invalid(
-                        "standard input has no name that tells its form: say --format, one of "
+                        "standard input has no name that shows its form: give --format, one of "
                         f"{', '.join(Form)}"
                     )
                 path = os.path.join(folder, "stdin")
                 if os.path.exists(path):
-                    raise Invalid("standard input (-) is named twice, expected once")
+                    raise Invalid("standard input (-) was given twice, expected once")
                 _spool(sys.stdin.buffer, path)
                 found.append(
                     Source(path=path, name="standard input", form=form, bytes=os.path.getsize(path))
@@ -63,13 +64,13 @@ def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]
                 continue
             if not os.path.exists(word):
                 raise Invalid(
-                    f"there is no file {word}: name files that exist, or - for standard input"
+                    f"there is no file {word}: name an existing file, or - for standard input"
                 )
             if os.path.isdir(word):
                 raise Invalid(f"{word} is a folder, expected a file: name the files in it")
             path, its_form = word, form or form_of(word)
             if not os.path.isfile(word):
-                # The name at the end still tells how it is packed.
+                # The end of the name still shows the compression.
                 path = os.path.join(folder, f"{len(found)}-{os.path.basename(word)}")
                 with open(word, "rb") as pipe:
                     _spool(pipe, path)
@@ -78,26 +79,22 @@ def sources(words: tuple[str, ...], form: Form | None) -> Iterator[list[Source]]
 
 
 def _spool(stream: BinaryIO, path: str) -> None:
-    """A stream as a file:
-
-    Parquet needs its end first, and an error in a line is looked for a second time.
-    """
+    """Copy a stream to a file: Parquet needs its end first, and an error needs a second read."""
     try:
         with open(path, "wb") as file:
             while piece := _piece(stream.fileno()):
                 file.write(piece)
     except OSError as error:
         raise NoSpace(
-            f"what is read but once could not be kept in {tempfile.gettempdir()} "
-            f"({error.strerror}): make room there, or set "
-            "TMPDIR to a folder that has more"
+            f"the input could not be copied to {tempfile.gettempdir()} ({error.strerror}): make "
+            "room there, or set TMPDIR to a folder with more space"
         ) from error
 
 
 def _piece(descriptor: int) -> bytes:
-    """What has come, b"" at the end.
+    """Read the next bytes, b"" at the end.
 
-    Waited for in turns: Python may miss an interrupt that comes just before a read.
+    It waits in short turns: Python may miss an interrupt that comes just before a read.
     """
     while not select.select([descriptor], [], [], _TURN_S)[0]:
         pass
@@ -111,9 +108,9 @@ def read(
     nulls: tuple[str, ...] = (),
     advance: Advance = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file under ``schema``, batch by batch.
+    """Yield the rows of a file under ``schema``, batch by batch.
 
-    Raises Invalid: file, line, column, value, expected.
+    Raises Invalid with file, line, column, value and what was expected.
     """
     try:
         match source.form:
@@ -135,7 +132,7 @@ def read(
 
 
 def line_of(source: Source, row: int) -> int | None:
-    """The line, from 1, of a row of the file, counted from 0; None in a form without lines."""
+    """Return the line of a row, from 1; rows count from 0. None in a form without lines."""
     match source.form:
         case Form.CSV | Form.TSV:
             return numbered.line_of_row(source.path, source.name, _delimiter(source.form), row)
@@ -146,7 +143,7 @@ def line_of(source: Source, row: int) -> int | None:
 
 
 def schema_of(source: Source) -> pa.Schema:
-    """The schema that a file declares, or that its first megabytes suggest."""
+    """Return the schema that a file declares, or that its first megabytes suggest."""
     try:
         match source.form:
             case Form.CSV | Form.TSV:
@@ -169,19 +166,19 @@ def _unreadable(source: Source, error: Exception) -> Exception:
     first = str(error).partition("\n")[0].rstrip(".")
     if not isinstance(error, OSError):
         return Invalid(
-            f"{source.name} cannot be read as {source.form} ({first}): say the right --format, or "
-            "mend the file"
+            f"{source.name} cannot be read as {source.form} ({first}): give the right --format, or "
+            "fix the file"
         )
     pack = pack_of(source.path)
     if error.errno is not None or pack is None:
         return error
     return Invalid(
-        f"{source.name} is no whole {pack} file: {first}; bring it anew, or name it as what it is"
+        f"{source.name} is truncated or not {pack} ({first}): copy it again, or rename it"
     )
 
 
 class FileRows:
-    """All rows under ``schema``, to be iterated once."""
+    """The rows of all files under ``schema``; iterate over them once."""
 
     def __init__(
         self, named: Sequence[Source], schema: pa.Schema, nulls: tuple[str, ...], advance: Advance
@@ -204,8 +201,8 @@ class FileRows:
             self._before += rows
 
     def placed(self, error: Invalid) -> Invalid:
-        """An error of whoever takes the rows, with the file whose rows were being taken, and the
-        line of a refused one."""
+        """Return an error of the code that takes the rows, with the file and the line of the
+        row."""
         if self._reading is None:
             return Invalid(str(error))
         line = None if error.row is None else line_of(self._reading, error.row - self._before)

@@ -1,8 +1,8 @@
-"""Texts as values of a column's type.
+"""Convert texts to values of a column's type.
 
-Rules: a text is a value of the type in full or it is refused; nothing is rounded or cut, but for
-the binary fractions of a float. A timestamp without a zone is UTC in a column that has one; one
-with a zone is refused in a column that has none. Bytes are base64.
+Rules: a text is exactly a value of the type, or it is refused; nothing is rounded or truncated,
+except for the binary fractions of a float. In a column with a time zone, a timestamp without one is
+UTC; in a column without a zone, a timestamp with one is refused. Bytes are base64.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _ZEROS = {
     "ms": (r"(:\d\d\.\d{3})0+([^\d].*)?$", r"\1\2"),
     "us": (r"(:\d\d\.\d{6})0+([^\d].*)?$", r"\1\2"),
 }
-"""The zeros of a fraction behind the last digit of a unit, and what is left without them."""
+"""The zeros of a fraction after the last digit of a unit, and the text without them."""
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether a text can hold a value of the type."""
+    """Return whether a text can contain a value of the type."""
     return not pa.types.is_nested(kind)
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether the values are bytes: in a text they are base64."""
+    """Return whether the values are bytes: in a text they are base64."""
     return bool(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def expected(kind: pa.DataType) -> str:
-    """What a text should have been, for people."""
+    """Return what a text should have been, for a message."""
     return f"{type_name(kind)} as base64" if is_bytes(kind) else type_name(kind)
 
 
 def unpacked(text: str) -> bytes:
-    """The bytes that base64 stands for. Raises ValueError if it is none."""
+    """Decode base64. Raises ValueError."""
     return base64.b64decode(text, validate=True)
 
 
 def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Strings as values of ``kind``; nulls stay. Raises pa.ArrowInvalid if one is no such value."""
+    """Convert strings to values of ``kind``; nulls stay. Raises pa.ArrowInvalid."""
     types = pa.types
     if types.is_string(kind):
         return texts
@@ -72,7 +72,7 @@ def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:
-    """The position of the first text that is no value of ``kind``, found by halving."""
+    """Return the position of the first text that is not a value of ``kind``, by bisection."""
     if _converts(texts, kind):
         return None
     low, high = 0, len(texts)
@@ -86,10 +86,7 @@ def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:
 
 
 def decimal(text: str) -> Decimal:
-    """A text as a number.
-
-    Raises ValueError for what is none, and for exponents that no type's numbers have.
-    """
+    """Parse a number. Raises ValueError, also for exponents that no type supports."""
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError("a decimal number was expected")
     return Decimal(text)
@@ -104,14 +101,14 @@ def _converts(texts: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Integers; Arrow reads hexadecimal digits too, as two's complement."""
+    """Parse integers; hexadecimal ones are refused, although Arrow reads them."""
     if pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():
         raise pa.ArrowInvalid("a whole number in decimal digits was expected")
     return texts.cast(kind)
 
 
 def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Floats; Arrow reads a number above all of them as infinite."""
+    """Parse floats; numbers that are too large are refused, although Arrow reads infinity."""
     values = texts.cast(kind)
     infinite = pc.is_inf(values)
     if (
@@ -123,9 +120,11 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decimals. Arrow may bring up to 18 digits on either side of the point to any scale in twice
-    the width that a decimal has; of more digits than that it makes other numbers, and those are
-    read one by one."""
+    """Parse decimals.
+
+    Arrow converts up to 18 digits on either side of the point exactly, by way of a decimal of twice
+    the width. With more digits it makes other numbers, so those texts are parsed one by one.
+    """
     if pc.all(pc.match_substring_regex(texts, _SHORT_DECIMAL)).as_py() is not False:
         return texts.cast(pa.decimal256(76, kind.scale)).cast(kind)
     exact = exactly(kind)
@@ -147,8 +146,8 @@ def _bytes(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _local(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Timestamps, whatever zeros follow the last digit of the unit: engines write them in another
-    one."""
+    """Parse timestamps, with any zeros after the last digit of the unit: some engines write
+    them."""
     try:
         return texts.cast(kind)
     except pa.ArrowInvalid:
@@ -166,6 +165,6 @@ def _instants(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _times(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Times of day, by way of a timestamp of day zero: Arrow casts no text to a time."""
+    """Parse times of day, as timestamps of day zero: Arrow cannot cast text to a time."""
     moments = pc.binary_join_element_wise("1970-01-01 ", texts, "").cast(pa.timestamp("ns"))
     return moments.cast(pa.time64("ns")).cast(kind, safe=True)

@@ -1,9 +1,9 @@
 """The verbs of the foundation: their names, and the sentence that the overview shows for each.
 
 A verb is one module of this package, with one function of the verb's name. ``load`` imports it when
-it is used. The verbs of the compactor and the reader are listed in ``cli/rooms.py``; this module and
-the verbs import neither of the two. Only names and sentences are here, so that ``--help`` loads no
-engine.
+it is used. The verbs of the compactor and the reader are listed in ``cli/rooms.py``; this module
+and the verbs import neither of the two. Only names and sentences are here, so that ``--help`` loads
+no engine.
 
 Example::
 

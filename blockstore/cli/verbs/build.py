@@ -62,13 +62,13 @@ def build(
     """
     if not files:
         raise Usage(
-            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for standard "
-            "input"
+            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
+            "standard input"
         )
     if like is not None and (schema is not None or time_column is not None or sort_by is not None):
         raise Usage(
-            "--like cannot be combined with --schema, --time-column or --sort-by: the table defines "
-            "all of them"
+            "--like cannot be combined with --schema, --time-column or --sort-by: the table "
+            "defines all of them"
         )
     if schema is None and (time_column is not None or sort_by is not None):
         raise Usage("--time-column and --sort-by need --schema: give the columns too")

@@ -64,8 +64,8 @@ def create(
         )
     if no_index and (property_ or label):
         raise Usage(
-            "--no-index cannot be combined with --property or --label, because such a table does not "
-            "store them: give labels to write, and properties to each process's configuration"
+            "--no-index cannot be combined with --property or --label, because such a table does "
+            "not store them: give labels to write, and properties to each process's configuration"
         )
     table = create_table(
         url,

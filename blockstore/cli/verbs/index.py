@@ -28,8 +28,8 @@ _WAYS = {
     Way.FILL_IN: "every entry can be read: only the boundary or a checkpoint is written again, and "
     "nothing is lost",
     Way.FINISH: "an earlier rebuild stopped after it had written its state: this one finishes it",
-    Way.RENEW: "the latest entries are lost: a new index is built from the entries that can be read "
-    "and from the blocks",
+    Way.RENEW: "the latest entries are lost: a new index is built from the entries that can be "
+    "read and from the blocks",
 }
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 

@@ -48,7 +48,8 @@ def ls(url: str, /, *, json: Json = False) -> int:
     found = [row for row in rows if row is not None]
     if not found:
         raise NotFound(
-            f"no table at {bucket.url} or in a folder directly below it: create one, or check the URL"
+            f"no table at {bucket.url} or in a folder directly below it: create one, or check "
+            "the URL"
         )
     if json:
         show_json(found)
@@ -58,7 +59,8 @@ def ls(url: str, /, *, json: Json = False) -> int:
     if not broken:
         return 0
     return complain(
-        f"{counted(len(broken), 'table')} of {bucket.url} cannot be read completely: {', '.join(broken)}"
+        f"{counted(len(broken), 'table')} of {bucket.url} cannot be read completely: "
+        f"{', '.join(broken)}"
     )
 
 

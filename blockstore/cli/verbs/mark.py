@@ -162,8 +162,8 @@ def _remove_now(
         return complain(f"block {ulid} is not removed: {hindered}; --force removes it anyway")
     if not yes:
         raise Usage(
-            f"--now removes block {ulid} of {table.url} at once and permanently: add --yes to confirm; "
-            "without --now the block is marked, and the mark can be withdrawn"
+            f"--now removes block {ulid} of {table.url} at once and permanently: add --yes to "
+            "confirm; without --now the block is marked, and the mark can be withdrawn"
         )
     if table.indexed and ulid in table.log.poll().blocks:
         marker.delete(ulid, details)

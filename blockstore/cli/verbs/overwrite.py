@@ -70,8 +70,8 @@ def overwrite(
     """
     if not files:
         raise Usage(
-            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for standard "
-            "input; to remove rows use delete"
+            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
+            "standard input; to remove rows use delete"
         )
     job = job_of(app, batch)
     table = open_any(url)

@@ -141,8 +141,8 @@ def _show(
 def _show_provenance(known: Provenance) -> None:
     if known.committed is not None:
         entry = known.committed
-        told = f": {entry.message}" if entry.message else ""
-        say(f"commit   {entry.operation}, {iso(entry.time // 1000 * 1000)}, by {entry.by}{told}")
+        message = f": {entry.message}" if entry.message else ""
+        say(f"commit   {entry.operation}, {iso(entry.time // 1000 * 1000)}, by {entry.by}{message}")
     if known.named_by is not None:
         say(f"named by {known.named_by}")
     if known.mark is not None:

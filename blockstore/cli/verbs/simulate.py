@@ -31,10 +31,10 @@ def simulate(
 ) -> int:
     """Test the real code under simulated faults, from a seed.
 
-    Writers, compactors, readers and people work on one table in memory. Responses are lost, requests
-    arrive late, listings are stale, processes crash and clocks are wrong. After every step an oracle
-    compares what they see with what must be true. The same seed gives the same run. The exit code is
-    1 if a guarantee was broken; the output names the command that replays the run.
+    Writers, compactors, readers and people work on one table in memory. Responses are lost,
+    requests arrive late, listings are stale, processes crash and clocks are wrong. After every step
+    an oracle compares what they see with what must be true. The same seed gives the same run. The
+    exit code is 1 if a guarantee was broken; the output names the command that replays the run.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def _show(series: Series, steps: int, missing: list[str]) -> None:
     if broken is not None:
         sys.stderr.write("\n".join([*broken.tail, ""]))
         sys.stderr.write(
-            f"error: seed {broken.seed} broke a guarantee at step {broken.steps}: {broken.problem}\n"
+            f"error: seed {broken.seed} broke a guarantee at step {broken.steps}: "
+            f"{broken.problem}\n"
         )
         sys.stderr.write(f"replay it: {_replay(broken, steps)}\n")
     for clause in missing:

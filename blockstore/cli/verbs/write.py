@@ -60,8 +60,8 @@ def write(
     """
     if not files:
         raise Usage(
-            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for standard "
-            "input"
+            "no file was given: name Parquet, CSV, TSV, JSON lines or Arrow files, or - for "
+            "standard input"
         )
     job = job_of(app, batch)
     table = open_any(url)

@@ -1,4 +1,4 @@
-// The table chosen: its versions, the filters, the timeline, and the block that was clicked.
+// The chosen table: its versions, the filters, the timeline, and the clicked block.
 
 import { fill, h } from "/static/shared/elements.js";
 import { bytes, count, counted, time } from "/static/shared/format.js";
@@ -7,7 +7,7 @@ import { showBlock, showHint } from "./inspector.js";
 import { isTended } from "./overview.js";
 
 const MEANING = {
-  live: "readers read them", fresh: "being uploaded, or too young", superseded: "others hold their rows", marked: "wait to be removed",
+  live: "visible to readers", fresh: "being uploaded, or too young", superseded: "other blocks hold their rows", marked: "wait to be removed",
   deleting: "being removed", partial: "aborted uploads", quarantined: "damaged: a person decides",
 };
 const find = (id) => document.getElementById(id);
@@ -18,19 +18,19 @@ export class Chosen {
     this.table = null;
     this.answer = null;
     this.hidden = new Set();
-    this.labels = Object.create(null); // whatever a label is called
+    this.labels = Object.create(null); // a label may have any name
     this.timeline = new Timeline(find("timeline"), { onselect: (block) => this.inspect(block), tools: find("zoom") });
     find("search").addEventListener("input", (event) => this.search(event.target.value));
     showHint();
   }
 
-  /** The table chosen as its blocks were seen, so that the page shows one version of it, and one count of its blocks, everywhere. */
+  /** The chosen table as of its timeline, so that the page shows one version of it, and one count of its blocks, everywhere. */
   asSeen(table) {
     if (this.failed || this.answer?.table !== table.name || !isTended(table)) return table;
     return { ...table, ...this.seen, boundary: this.answer.boundary ?? table.boundary };
   }
 
-  /** What the status says of the table. */
+  /** Show the status of the table. */
   showTable(table) {
     const before = this.table;
     this.table = table;
@@ -43,11 +43,11 @@ export class Chosen {
     }
     const tended = !table || isTended(table);
     for (const part of document.querySelectorAll("#table > :not(.card-head, #facts)")) part.hidden = !tended;
-    if (!tended) find("table-note").textContent = "not tended: the configuration leaves this table alone (tend = false), and nothing is known of its blocks";
+    if (!tended) find("table-note").textContent = "not tended: the configuration leaves this table alone (tend = false), so its blocks are not shown";
     this.facts();
   }
 
-  /** Versions and boundary; what the process has not looked at yet the timeline may know. */
+  /** Versions and boundary; the timeline may have what the process has not seen yet. */
   facts() {
     const { table } = this;
     const answer = this.answer?.table === table?.name ? this.answer : null;
@@ -91,9 +91,9 @@ export class Chosen {
 
   showFailure(message) {
     this.failed = true;
-    // The blocks of another table must not stand under this one's name.
+    // The blocks of another table must not be shown under this one's name.
     if (this.answer?.table !== this.table?.name) find("timeline").hidden = true;
-    const drawn = this.answer?.table === this.table?.name ? `; those drawn are as of ${time(this.answer.now)} UTC` : "";
+    const drawn = this.answer?.table === this.table?.name ? `; the blocks shown are as of ${time(this.answer.now)} UTC` : "";
     find("table-note").textContent = `the blocks could not be read: ${message}${drawn}`;
   }
 
@@ -101,7 +101,7 @@ export class Chosen {
     if (this.answer?.table === this.table?.name) this.timeline.zoomTo(range);
   }
 
-  /** Choose a block, whatever filter hides it. */
+  /** Choose a block, even if a filter hides it. */
   select(ulid) {
     const i = this.timeline.data?.place.get(ulid);
     if (i === undefined) {
@@ -169,7 +169,7 @@ export class Chosen {
   }
 }
 
-/** What readers read of the table, as its timeline says it: live blocks, and those of an entry that were found damaged. */
+/** What readers see of the table, by its timeline: live blocks, and damaged blocks that an entry names. */
 function read({ version, states, blocks }) {
   const live = states.indexOf("live");
   const damaged = states.indexOf("quarantined");

@@ -1,4 +1,4 @@
-// One block: what the timeline knows of it at once, and what its meta.json says once it has come.
+// One block: first what the timeline has of it, then its meta.json.
 
 import { copyButton, fill, h } from "/static/shared/elements.js";
 import { bytes, count, counted, span, streamName, time } from "/static/shared/format.js";
@@ -13,7 +13,7 @@ export function showHint() {
 
 export async function showBlock(table, block) {
   wanted = block.ulid;
-  const more = h("div", { class: "more", "aria-live": "polite" }, h("p", { class: "muted" }, "asking for its meta.json …"));
+  const more = h("div", { class: "more", "aria-live": "polite" }, h("p", { class: "muted" }, "loading its meta.json …"));
   fill(find("inspector"), head(block), lines(known(block)), more, h("h3", {}, "On the command line"), command(`blockstore show ${quoted(table.url)} ${block.ulid}`));
   try {
     const answer = await fetch(`/api/timeline/block?table=${encodeURIComponent(table.name)}&ulid=${block.ulid}`);
@@ -35,8 +35,8 @@ function head(block) {
 function known(block) {
   return [
     ["time", span(block.low, block.high)], ["stream", streamName(block.stream)], ["level", block.level || "unknown"], ["rows", count(block.rows)],
-    ["size", bytes(block.bytes)], ["sources", count(block.sources)], ["added in", block.version ? `version ${count(block.version)}` : "no version names it"],
-    ["merges", block.noCompact ? "a no-compact mark keeps them away" : "allowed"],
+    ["size", bytes(block.bytes)], ["sources", count(block.sources)], ["added in", block.version ? `version ${count(block.version)}` : "not in any version"],
+    ["merges", block.noCompact ? "prevented by a no-compact mark" : "allowed"],
   ];
 }
 

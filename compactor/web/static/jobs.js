@@ -1,4 +1,4 @@
-// Jobs: running with their progress, planned with their reasons, finished with what became of them.
+// Jobs: running with their progress, planned with their reasons, finished with their outcomes.
 
 import { fill, h } from "/static/shared/elements.js";
 import { ago, bytes, count, counted, duration, span, streamName } from "/static/shared/format.js";
@@ -34,7 +34,7 @@ export class Jobs {
     find("job-panel").setAttribute("aria-labelledby", `tab-${this.tab}`);
     const rows = jobs(this.tab);
     if (this.tab === "finished") rows.sort((one, other) => (other.ended ?? 0) - (one.ended ?? 0));
-    const empty = { running: "No merge runs now.", planned: "Nothing waits to be merged.", finished: "No merge has ended since the process started." };
+    const empty = { running: "No merge is running.", planned: "No merge is planned.", finished: "No merge has ended since the process started." };
     this.keepScroll(() => fill(find("job-panel"), rows.length ? scrolling(`${this.tab} jobs`, table(`${this.tab} jobs`, this.columns(), rows)) : h("p", { class: "empty" }, empty[this.tab]),
       totals[this.tab] > rows.length ? h("p", { class: "small muted" }, `The first ${count(rows.length)} of ${count(totals[this.tab])}.`) : null));
   }

@@ -1,4 +1,4 @@
-// The loops, over the lake and over the table chosen: when each ended well and ill for the last time, and what is next.
+// The loops of the lake and of the chosen table: when each last succeeded and failed, and when it runs next.
 
 import { fill, h } from "/static/shared/elements.js";
 import { ago, count, duration } from "/static/shared/format.js";

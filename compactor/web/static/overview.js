@@ -1,14 +1,14 @@
-// What matters first: is it well, how much is behind, and which table needs a person.
+// The most important facts: whether the process is well, how large the backlog is, which table needs a person.
 
 import { fill, h } from "/static/shared/elements.js";
 import { ago, bytes, compact, count, counted, duration } from "/static/shared/format.js";
 import { table } from "./tables.js";
 
 const BADGES = { ok: "good", starting: "", failing: "warn", degraded: "bad", left: "" };
-const TOLD = { left: "not tended" };
+const LABELS = { left: "not tended" };
 const find = (id) => document.getElementById(id);
 
-/** Of a table that the configuration leaves alone nothing is known: neither figures nor whether it is well. */
+/** A table that the configuration leaves alone has no figures and no health. */
 export const isTended = (one) => one.health !== "left";
 
 const sum = (list, value) => list.reduce((total, one) => total + value(one), 0);
@@ -39,8 +39,8 @@ export function showHead(status, failed) {
 export function showAlerts(status, { failed, unknown }, choose) {
   const alerts = [];
   const alert = (kind, title, ...rest) => alerts.push(h("div", { class: `alert ${kind}` }, h("strong", {}, title), rest));
-  if (failed) alert("bad", "The process does not answer; what is shown is what it said last.", h("span", {}, failed));
-  if (unknown) alert("warn", `There is no table ${unknown} here.`, h("span", {}, "The link names one that is gone, or of another lake; another table is shown."));
+  if (failed) alert("bad", "The process does not respond; the page shows its last status.", h("span", {}, failed));
+  if (unknown) alert("warn", `There is no table ${unknown} here.`, h("span", {}, "The link is to a table that is gone, or of another lake; another table is shown."));
   for (const reason of status.unhealthy) alert("bad", "The process must be restarted.", h("span", {}, reason));
   for (const one of status.tables.filter((one) => one.health === "degraded")) {
     alert("bad", h("button", { class: "link", type: "button", "data-key": `alert ${one.name}`, onclick: () => choose(one.name) }, `${one.name} is degraded`), h("span", {}, one.problem), one.fix ? h("span", {}, `→ ${one.fix}`) : null);
@@ -67,7 +67,7 @@ export function showFigures(status) {
   const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h3", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
   fill(find("figures"),
     figure("Backlog", jobs ? counted(jobs, "job") : "none", jobs ? `${bytes(sum(tables, (one) => one.backlog_bytes))} to merge` : "merged as planned"),
-    figure("Running", count(running.length), running.length ? `${compact(speed)} rows/s` : status.merges ? "no merge runs now" : "this process does not merge"),
+    figure("Running", count(running.length), running.length ? `${compact(speed)} rows/s` : status.merges ? "no merge is running" : "this process does not merge"),
     figure("Merged", counted(ended, "job"), `${compact(sum(tables, (one) => one.totals.merged_rows))} rows since the start`),
     figure("Blocks", count(sum(tables, (one) => one.blocks)), `${compact(sum(tables, (one) => one.rows))} rows, ${bytes(sum(tables, (one) => one.bytes))}`),
     figure("Quarantined", count(bad), bad ? "a person must decide" : "no block is damaged", bad ? "bad" : ""),
@@ -82,7 +82,7 @@ export function showTables(status, current, choose) {
   find("tables-body").classList.remove("waiting");
   find("tables-note").textContent = status.tables.length ? `${counted(status.tables.length, "table")} in this lake` : "";
   if (!status.tables.length) {
-    fill(find("tables-body"), h("p", { class: "empty" }, "No table was found yet. One that appears under the URL is found by itself."));
+    fill(find("tables-body"), h("p", { class: "empty" }, "No table was found yet. New tables under the URL are found automatically."));
     return;
   }
   const known = (cell) => (one) => (isTended(one) ? cell(one) : null);
@@ -91,7 +91,7 @@ export function showTables(status, current, choose) {
     {
       name: "Health", wide: true,
       cell: (one) => [
-        h("span", { class: `badge ${BADGES[one.health] ?? ""}` }, TOLD[one.health] ?? one.health), one.since && isTended(one) ? h("span", { class: "small muted" }, ` since ${ago(one.since, status.now).replace(" ago", "")}`) : null,
+        h("span", { class: `badge ${BADGES[one.health] ?? ""}` }, LABELS[one.health] ?? one.health), one.since && isTended(one) ? h("span", { class: "small muted" }, ` since ${ago(one.since, status.now).replace(" ago", "")}`) : null,
         one.problem ? h("div", { class: "small row-problem" }, one.problem) : null, one.fix ? h("div", { class: "small" }, `→ ${one.fix}`) : null,
       ],
     },

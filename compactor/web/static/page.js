@@ -1,4 +1,4 @@
-// The page: asks for the status every few seconds and for the timeline of one table less often, and hands both to the parts.
+// The page: fetches the status every few seconds and the timeline of one table less often, and passes both to the parts.
 
 import { Chosen } from "./chosen.js";
 import { Jobs } from "./jobs.js";
@@ -25,7 +25,7 @@ function remember(changes) {
 async function ask(path, patience) {
   const answer = await fetch(path, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(patience) });
   const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(body.error || body.detail || `${path} answered ${answer.status}`);
+  if (!answer.ok) throw new Error(body.error || body.detail || `${path} responded with ${answer.status}`);
   return body;
 }
 
@@ -80,7 +80,7 @@ async function refresh() {
     if (!state.status) showHead(null, state.failed);
   }
   render();
-  if (state.status) document.documentElement.dataset.ready = "true"; // until now nothing stood there that could jump
+  if (state.status) document.documentElement.dataset.ready = "true"; // nothing was shown before, so nothing can jump
 }
 
 async function timeline({ block = null } = {}) {
@@ -95,7 +95,7 @@ async function timeline({ block = null } = {}) {
   render();
 }
 
-/** Again and again, but not while nobody looks. */
+/** Repeat, but not while the page is hidden. */
 function repeat(work, wait) {
   const turn = async () => {
     if (!document.hidden) await work();

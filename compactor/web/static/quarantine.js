@@ -1,4 +1,4 @@
-// Quarantined blocks: what is wrong with each, the command that looks at it, and the one that mends it.
+// Quarantined blocks: what is wrong with each, the command that only looks, and the one that repairs it.
 
 import { fill, h } from "/static/shared/elements.js";
 import { ago, counted } from "/static/shared/format.js";
@@ -10,7 +10,7 @@ const find = (id) => document.getElementById(id);
 export function showQuarantine(status, show) {
   const rows = status.tables.flatMap((one) => one.quarantined.map((block) => ({ ...block, table: one.name })));
   const total = status.tables.reduce((sum, one) => sum + one.quarantined_count, 0);
-  find("quarantine-note").textContent = total ? `${counted(total, "block")} kept from merges; the rest goes on` : "";
+  find("quarantine-note").textContent = total ? `${counted(total, "block")} kept from merges; all others are merged` : "";
   const shape = JSON.stringify(rows.map((one) => [one.table, one.ulid, one.reason, one.look, one.command]));
   const place = find("quarantine-body");
   if (place.dataset.shape === shape) return; // leave a selection of text alone

@@ -1,4 +1,4 @@
-// Tables of the page: on a narrow screen each row becomes a card, whose lines say their column.
+// Tables of the page: on a narrow screen each row becomes a card, whose lines name their column.
 
 import { h } from "/static/shared/elements.js";
 

@@ -119,4 +119,4 @@ def spill_folder() -> HeldFolder:
 
 def clear_abandoned_spill() -> int:
     """Remove the spill folders of dead processes of this user; return how many there were."""
-    return scratch.clear_abandoned(Path(tempfile.gettempdir()), _SPILL_NAME, whoever=False)
+    return scratch.clear_abandoned(Path(tempfile.gettempdir()), _SPILL_NAME, any_user=False)

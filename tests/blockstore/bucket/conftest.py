@@ -23,15 +23,15 @@ def scripted_server() -> Iterator[Scripted]:
 
 @pytest.fixture
 def s3_script(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """``s3_script(*answers)`` gives an S3Bucket and the server that answers it so from then on."""
+    """``s3_script(*responses)`` returns an S3Bucket and its server, which sends these responses."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "scripted")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "scripted")
     monkeypatch.setenv("AWS_ENDPOINT_URL", scripted_server.endpoint)
 
-    def script(*answers: Answer, clock: Clock | None = None) -> tuple[S3Bucket, Scripted]:
-        scripted_server.script(*answers)
+    def script(*responses: Answer, clock: Clock | None = None) -> tuple[S3Bucket, Scripted]:
+        scripted_server.script(*responses)
         return S3Bucket("bucket", clock or ManualClock()), scripted_server
 
     return script

@@ -37,7 +37,7 @@ Open = Callable[..., tuple[CloudBucket, Scripted]]
 
 @pytest.fixture
 def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """``scripted(kind, *answers)``: a bucket of a kind of store, and the server that answers it
+    """``scripted(kind, *responses)``: a bucket of a kind of store, and the server that answers it
     so."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "GOOGLE_", "AZURE_"))]:
         monkeypatch.delenv(name)
@@ -56,9 +56,9 @@ def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Open
         monkeypatch.setenv(name, value)
 
     def make(
-        kind: Kind, *answers: Answer, clock: ManualClock | None = None
+        kind: Kind, *responses: Answer, clock: ManualClock | None = None
     ) -> tuple[CloudBucket, Scripted]:
-        scripted_server.script(*answers)
+        scripted_server.script(*responses)
         return CloudBucket(kind, "bucket", clock or ManualClock()), scripted_server
 
     return make

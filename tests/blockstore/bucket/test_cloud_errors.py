@@ -67,8 +67,8 @@ def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Open
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "scripted")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "scripted")
 
-    def make(*answers: Answer) -> tuple[CloudBucket, Scripted]:
-        scripted_server.script(*answers)
+    def make(*responses: Answer) -> tuple[CloudBucket, Scripted]:
+        scripted_server.script(*responses)
         return CloudBucket(Kind.S3, "bucket", ManualClock()), scripted_server
 
     return make
@@ -165,7 +165,7 @@ def test_a_listing_that_breaks_off_midway_ends_with_an_error(scripted: Open) -> 
 
 
 def test_a_words_that_nobody_knows_yet_make_us_ask_again() -> None:
-    """A later obstore may word its errors anew: then nothing is believed."""
+    """A later obstore may change its texts: then nothing is assumed."""
     error = GenericError("a sentence of the future")
     assert type(classify(error, "s3://bucket/a", "bucket", write=True)) is Unanswered
     assert type(classify(error, "s3://bucket/a", "bucket", write=False)) is Unavailable

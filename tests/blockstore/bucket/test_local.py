@@ -108,7 +108,7 @@ def test_a_listing_shows_no_hidden_name_no_link_no_pipe_and_no_folder(
 
 def test_hidden_names_are_refused_as_keys(bucket: LocalBucket) -> None:
     for key in (f"{HIDDEN}1", f"a/{HIDDEN}1/b"):
-        with pytest.raises(Invalid, match="the bucket's own"):
+        with pytest.raises(Invalid, match="reserved for the bucket"):
             bucket.put(key, b"")
     bucket.put(f"a{HIDDEN}", b"")
 
@@ -448,7 +448,7 @@ def test_no_permission_is_access_denied(root: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_looked_into_takes_none_of_its_neighbours_away(root: Path) -> None:
-    """As ``lost+found`` in the root of a disk, for whoever is not the superuser."""
+    """As ``lost+found`` in the root of a disk, for users other than the superuser."""
     bucket = LocalBucket(root, SystemClock())
     for name in ("a", "b", "c"):
         bucket.put(f"{name}/x", b"x")
@@ -460,15 +460,17 @@ def test_a_folder_that_may_not_be_looked_into_takes_none_of_its_neighbours_away(
 
 @contextmanager
 def closed(folder: Path) -> Iterator[None]:
-    """Nobody may look into it, but the superuser."""
+    """Only the superuser may read it."""
     folder.chmod(0o000)
     yield
     folder.chmod(0o700)
 
 
 def without_privileges(root: Path, act: Callable[[], bool]) -> bool:
-    """What ``act`` answers in a child that may only do what the files' modes say: the superuser may
-    do everything."""
+    """Return the result of ``act`` in a child that may do only what the files' modes allow.
+
+    The superuser may do everything.
+    """
     shut = [
         (parent, mode) for parent in root.parents if not (mode := parent.stat().st_mode) & 0o001
     ]
@@ -570,27 +572,27 @@ def test_a_listing_enters_only_folders_that_can_hold_a_hit(
 def test_a_folder_that_goes_while_a_file_is_made_in_it_is_made_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ext4 answers EPERM, then ENOENT, of a folder that is removed at this very moment."""
+    """ext4 raises EPERM, then ENOENT, for a folder that is removed at this moment."""
     bucket = LocalBucket(root, SystemClock())
     bucket.put("a/1", b"")
     opened = os.open
-    answers = iter([errno.EPERM, errno.ENOENT])
+    raised = iter([errno.EPERM, errno.ENOENT])
 
     def folder_is_going(path: str, flags: int, *rest: int, **at: int) -> int:
-        if flags & os.O_WRONLY and (number := next(answers, 0)):
+        if flags & os.O_WRONLY and (number := next(raised, 0)):
             raise OSError(number, os.strerror(number))
         return opened(path, flags, *rest, **at)
 
     monkeypatch.setattr(os, "open", folder_is_going)
     bucket.put("a/2", b"x")
-    assert next(answers, 0) == 0
+    assert next(raised, 0) == 0
     assert files(root) == ["a/1", "a/2"]
 
 
 @pytest.mark.parametrize("root", ["/proc/x", "/proc/x/y", "/proc"])
 def test_a_place_that_takes_no_folders_is_refused_at_once(root: str) -> None:
     bucket = LocalBucket(root, SystemClock())
-    with pytest.raises(AccessDenied, match="no folder can be made there"):
+    with pytest.raises(AccessDenied, match="a folder cannot be made there"):
         bucket.put_if_absent("a/b", b"x")
 
 
@@ -617,7 +619,7 @@ WRITES: dict[str, Callable[[LocalBucket], object]] = {
 def test_an_object_is_as_old_as_its_name_and_not_as_its_bytes(
     bucket: LocalBucket, monkeypatch: pytest.MonkeyPatch, write: str
 ) -> None:
-    """The writer stands still for ten hours between the bytes and the name."""
+    """The writer stops for ten hours between the bytes and the name."""
     bucket.put("block/meta.json", b"old")
     before = {info.key: info for info in bucket.list()}
     for step in ("link", "replace"):

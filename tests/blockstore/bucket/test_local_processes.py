@@ -59,15 +59,15 @@ def test_eight_processes_race(tmp_path: Path, durable: str) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     with context.Pool(PROCESSES) as pool:
-        answers = pool.map(contend, [(url, number) for number in range(PROCESSES)], chunksize=1)
-    total = sum((Counter(answer) for answer in answers), Counter[str]())
+        results = pool.map(contend, [(url, number) for number in range(PROCESSES)], chunksize=1)
+    total = sum((Counter(result) for result in results), Counter[str]())
     assert total["won creates"] == CREATES
     assert bucket.get("gc/counter").data == b"%d" % (PROCESSES * UPDATES)
     created = Counter(int(bucket.get(info.key).data) for info in bucket.list("created/"))
     assert created == {
         number: won
-        for number, answer in enumerate(answers)
-        if (won := answer.get("won creates", 0))
+        for number, result in enumerate(results)
+        if (won := result.get("won creates", 0))
     }
     assert [info.key for info in bucket.list("shared/")] == [
         f"shared/0/deep/kept-{number}" for number in range(PROCESSES)

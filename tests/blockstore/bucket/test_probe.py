@@ -1,4 +1,4 @@
-"""The probe tells what a store keeps, and finds each kind of store that breaks a promise."""
+"""The probe reports what a store keeps, and finds each kind of store that breaks a promise."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_store_that_breaks_a_promise_is_found(
 
 
 @pytest.mark.parametrize(
-    ("store", "told"),
+    ("store", "sentence"),
     [
         (lambda bucket: bucket, "with and without an index work here"),
         (IgnoresConditions, "Only tables without an index"),
@@ -207,8 +207,10 @@ def test_a_store_that_breaks_a_promise_is_found(
         (OrdersByFolder, "with and without an index work here"),
     ],
 )
-def test_the_verdict_says_which_tables_work(store: Callable[[Bucket], Bucket], told: str) -> None:
-    assert told in verdict(probe(store(MemoryBucket(WORLD.clock)), WORLD))
+def test_the_verdict_says_which_tables_work(
+    store: Callable[[Bucket], Bucket], sentence: str
+) -> None:
+    assert sentence in verdict(probe(store(MemoryBucket(WORLD.clock)), WORLD))
 
 
 def test_late_listings_are_found() -> None:

@@ -44,15 +44,15 @@ def test_any_answer_tells_the_time_a_refusal_too(s3_script: Script) -> None:
 
 def test_a_clock_of_ours_that_is_set_meanwhile_does_not_set_the_stores(s3_script: Script) -> None:
     clock = TwoClocks()
-    told = clock.now_ms() + 3_600_000
+    date_ms = clock.now_ms() + 3_600_000
     bucket, server = s3_script(Answer(headers=DATE), Answer(headers=DATE), clock=clock)
-    assert bucket.now_ms() == told
+    assert bucket.now_ms() == date_ms
     clock.wall_ms -= 7_200_000
     clock.steady_s += 30
-    assert bucket.now_ms() == told + 30_000
+    assert bucket.now_ms() == date_ms + 30_000
     assert len(server.requests) == 1
     clock.wall_ms += 20_000_000
-    assert bucket.now_ms() == told
+    assert bucket.now_ms() == date_ms
     assert len(server.requests) == 2
 
 

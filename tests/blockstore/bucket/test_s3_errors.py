@@ -80,7 +80,7 @@ def test_an_answer_means_the_same_to_every_method(
         assert found in {Unavailable, Invalid, ObjectMissing}
     else:
         assert found is expected
-    # In case the bucket lies in another region, botocore asks once where; it finds out nothing
+    # In case the bucket is in another region, botocore requests it once; it finds out nothing
     # here.
     asked = [request for request in server.requests if request.path.partition("?")[0] != "/bucket"]
     assert len(asked or server.requests[:1]) == 1

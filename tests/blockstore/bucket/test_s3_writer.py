@@ -1,4 +1,4 @@
-"""Multipart uploads: bounded memory, lost answers, nothing visible early, nothing left behind."""
+"""Multipart uploads: bounded memory, lost responses, nothing visible early, nothing left behind."""
 
 from __future__ import annotations
 

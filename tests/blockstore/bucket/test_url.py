@@ -79,7 +79,8 @@ def test_an_unknown_scheme_names_the_known_ones(url: str) -> None:
     "url",
     [
         "", "?durable=false", "file://host/dir", "s3://", "s3:///prefix", "memory://", "s3://b/p?durable=false",
-        "s3://b?client=curl", "gs://b?client=boto3", "gs://", "az:///p", "/tmp/x?durable=no", "/tmp/x?sync=false", "s3://b/a//b", "s3://b/../c", "memory://../x", "/",
+        "s3://b?client=curl", "gs://b?client=boto3", "gs://", "az:///p", "/tmp/x?durable=no",
+        "/tmp/x?sync=false", "s3://b/a//b", "s3://b/../c", "memory://../x", "/",
     ],
 )  # fmt: skip
 def test_a_url_that_names_no_bucket_is_refused(url: str) -> None:
@@ -189,7 +190,7 @@ def test_another_account_than_the_environments_is_refused(
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", named)
     with pytest.raises(
         Invalid,
-        match=r"names the account 'account', and AZURE_STORAGE_ACCOUNT_NAME is .* set it to "
+        match=r"names the account 'account', but AZURE_STORAGE_ACCOUNT_NAME is .* set it to "
         r"account",
     ):
         open_bucket(AZURE[0], WORLD)

@@ -34,7 +34,7 @@ def test_a_reader_holds_nothing_that_writes(tmp_path: Path) -> None:
 
 
 def test_a_wrapper_passes_on_every_request() -> None:
-    """Also those that the interface answers by itself: a wrapper that forgot one would answer for
+    """Also those that the interface implements: a wrapper without one would return the default for
     the store."""
     assert public(Bucket) <= set(vars(Wrapper))
     assert public(ReadBucket) <= set(vars(ReadOnly))

@@ -243,8 +243,10 @@ class Care:
         )
         old = next(file for file in before.files if file.path == path)
         self._in_index(old.sha256.encode(), sha256.encode())
-        self._in_index(f'"bytes":{old.bytes},"rows":{old.rows},"sha256":"{sha256}"'.encode(),
-                       f'"bytes":{len(data)},"rows":{table.num_rows},"sha256":"{sha256}"'.encode())  # fmt: skip
+        self._in_index(
+            f'"bytes":{old.bytes},"rows":{old.rows},"sha256":"{sha256}"'.encode(),
+            f'"bytes":{len(data)},"rows":{table.num_rows},"sha256":"{sha256}"'.encode(),
+        )
 
     def forge_statistics(self, ulid: str, old: bytes, new: bytes) -> None:
         """Other statistics than were taken, in meta.json and in the index."""

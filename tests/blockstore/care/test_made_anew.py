@@ -173,7 +173,7 @@ class TestReplicator:
         before = replica.contents()
         source.make_anew(*numbers)
         for _ in range(2):
-            with pytest.raises(bs.Conflict, match="no replica"):
+            with pytest.raises(bs.Conflict, match="not a replica"):
                 kept.once()
             assert replica.contents() == before
         assert replica.numbers() == Counter([1, 2, 3])
@@ -198,7 +198,7 @@ class TestReplicator:
         faulty.before.append(interfere)
         with pytest.raises(bs.BlockstoreError):
             kept.once()
-        with pytest.raises(bs.Conflict, match="no replica"):
+        with pytest.raises(bs.Conflict, match="not a replica"):
             kept.once()
         assert replica.contents() == before
 
@@ -211,7 +211,7 @@ class TestReplicator:
         replica.make_anew(*numbers)
         before = replica.contents()
         source.append(4)
-        with pytest.raises(bs.Conflict, match="no replica"):
+        with pytest.raises(bs.Conflict, match="not a replica"):
             kept.once()
         assert replica.contents() == before
 

@@ -65,7 +65,7 @@ def test_verify_names_a_live_block_of_another_time_column_and_repair_writes_it_a
         Check.TIME,
         other.ulid,
     )
-    assert f"those of {time_column!r}" in finding.what or time_column is None
+    assert f"its time column is {time_column!r}" in finding.what or time_column is None
     target = Target(
         bucket=bucket,
         world=world,

@@ -82,5 +82,5 @@ def test_a_boundary_that_never_stands_still_is_said() -> None:
             made.bucket.put(BOUNDARY, str(value).encode())
 
     faulty.after.append(strike)
-    with pytest.raises(Unavailable, match="moved during each"):
+    with pytest.raises(Unavailable, match="moved each of the"):
         survey(faulty, made.world)

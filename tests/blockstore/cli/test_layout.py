@@ -85,7 +85,7 @@ def test_history_names_its_tags(blockstore: Command, flights: str) -> None:
     blockstore("untag", flights, "first")
     told = blockstore("history", flights).out
     assert "tag 'first' for version 2" in told
-    assert "tag 'first' taken away" in told
+    assert "tag 'first' removed" in told
     assert [
         entry["tags"] for entry in blockstore("history", flights, "--json", "-n", "2").json
     ] == [
@@ -97,6 +97,6 @@ def test_history_names_its_tags(blockstore: Command, flights: str) -> None:
 @pytest.mark.parametrize("text", ["{ulid:>99999999999}", "{ulid:{rows}}", "{rows:010000}"])
 def test_a_template_fills_no_memory(blockstore: Command, flights: str, text: str) -> None:
     assert (
-        "expected widths of at most 9999"
+        "expected a width of at most 9999"
         in blockstore("inspect", flights, "--template", text, code=2).err
     )

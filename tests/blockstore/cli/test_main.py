@@ -60,7 +60,7 @@ def test_the_version_is_the_distributions(blockstore: Command) -> None:
         (["append", "lake/t", "a.csv"], "there is no verb 'append': did you mean write?"),
         (["select"], "there is no verb 'select': did you mean query?"),
         (["ls"], "URL requires an argument; see blockstore ls --help"),
-        (["ls", "a", "b"], "more words than the verb takes: b; see blockstore ls --help"),
+        (["ls", "a", "b"], "too many words: b; see blockstore ls --help"),
         (["ls", "a", "--nope"], "unknown option: --nope"),
         (["inspect", "a", "-o", "xls"], '"xls"'),
         (["diff", "a", "one", "2"], '"one"'),
@@ -120,7 +120,7 @@ def test_a_full_disk_is_no_bug_of_ours(
     monkeypatch.setattr(main, "_run", full)
     assert blockstore("ls", "x", code=1).err == (
         "error: a disk is full (no space left on device): make room, or set TMPDIR to a folder "
-        "that has more\n"
+        "with more space\n"
     )
 
 

@@ -62,5 +62,10 @@ def test_csv_holds_every_value_exactly(capsys: pytest.CaptureFixture[str]) -> No
     rows_as("csv", [row], list(row))
     header, values = csv.reader(io.StringIO(capsys.readouterr().out))
     assert dict(zip(header, values, strict=True)) == {
-        "n": "1", "none": "", "flag": "true", "text": 'a, "b"\nc', "map": '{"k":[1]}', "list": '["x"]',
-    }  # fmt: skip
+        "n": "1",
+        "none": "",
+        "flag": "true",
+        "text": 'a, "b"\nc',
+        "map": '{"k":[1]}',
+        "list": '["x"]',
+    }

@@ -11,9 +11,23 @@ from blockstore.cli.failure import Usage
 from blockstore.cli.schema_text import parse_schema, type_name
 
 plain = st.sampled_from(
-    [pa.int64(), pa.int32(), pa.uint8(), pa.float64(), pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.time64("us"),
-     pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("ms", "Europe/Berlin"), pa.timestamp("us", "UTC"), pa.decimal128(10, 2)]
-)  # fmt: skip
+    [
+        pa.int64(),
+        pa.int32(),
+        pa.uint8(),
+        pa.float64(),
+        pa.bool_(),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+        pa.time64("us"),
+        pa.timestamp("us"),
+        pa.timestamp("ns"),
+        pa.timestamp("ms", "Europe/Berlin"),
+        pa.timestamp("us", "UTC"),
+        pa.decimal128(10, 2),
+    ]
+)
 names = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8
 )

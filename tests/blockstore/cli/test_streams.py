@@ -52,7 +52,7 @@ class TestAChangeThatIsDone:
     ) -> None:
         done = shell(f"blockstore write t rows.csv {READ_ONLY}", tmp_path)
         assert done.stderr.startswith(
-            "done, but the answer could not be written (bad file descriptor): wrote 2 rows"
+            "done, but the output could not be written (bad file descriptor): wrote 2 rows"
         )
         assert done.stderr.count("\n") == 1
         assert done.returncode == 0
@@ -98,7 +98,7 @@ def test_a_look_that_cannot_be_written_fails_in_a_sentence(
 ) -> None:
     done = shell(f"blockstore {words} {READ_ONLY}", tmp_path)
     assert done.stderr == (
-        "error: standard output cannot be written (bad file descriptor): make room, or send it "
+        "error: standard output cannot be written (bad file descriptor): make room, or write it "
         "elsewhere, and run the command "
         "again\n"
     )
@@ -174,8 +174,8 @@ class TestInterrupted:
         ulid = there[0].parts[-3]
         assert process.returncode == 130, told
         assert told.startswith(f"interrupted: nothing was written to file://{folder}; ")
-        assert f"of it lie there as block {ulid}, which no reader sees" in told
-        assert "once it is 30h old, and removes it 48h later" in told
+        assert f"of it were uploaded as block {ulid}, which no reader sees" in told
+        assert "when it is 30h old, and removes it 48h later" in told
         assert told.count("\n") == 1
         assert bs.open(str(folder)).snapshot().count() == 0
 
@@ -183,7 +183,7 @@ class TestInterrupted:
         ("step", "says"),
         [
             ("write", "interrupted: nothing was written to file://"),
-            ("_made_durable", "is not known: look for it with blockstore inspect file://"),
+            ("_made_durable", "is in file://"),
         ],
     )
     def test_a_write_says_what_became_of_its_rows(
@@ -216,17 +216,14 @@ class TestInterrupted:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(Writer, "finish", late)
-        with pytest.raises(KeyboardInterrupt, match="too late, wrote 2 rows"):
+        with pytest.raises(KeyboardInterrupt, match="too late: wrote 2 rows"):
             write(table, str(tmp_path / "rows.csv"))
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     done = shell("mkdir gone; cd gone; rmdir ../gone; X ls .".replace("X", "blockstore"), tmp_path)
     assert done.returncode == 1
-    assert (
-        done.stderr
-        == "error: the folder that this was started in is gone: change to one that exists\n"
-    )
+    assert done.stderr == "error: the current folder no longer exists: change to another one\n"
 
 
 def test_what_a_lasting_verb_says_is_there_at_once(tmp_path: Path) -> None:

@@ -64,8 +64,10 @@ def test_a_column_that_is_a_dictionary_stays_one_in_a_large_chunk() -> None:
 
 
 EVERY_TYPE = [
-    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
-    pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("us"), pa.timestamp("ns", tz="UTC"), pa.duration("us"),
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
+    pa.uint64(),
+    pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("us"), pa.timestamp("ns", tz="UTC"),
+    pa.duration("us"),
 ]  # fmt: skip
 
 

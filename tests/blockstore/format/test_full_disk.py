@@ -106,7 +106,7 @@ def test_to_abort_a_local_object_raises_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Late:
-        """A file of a server that tells only at its close that its disk is full."""
+        """A file of a server that reports only at its close that its disk is full."""
 
         def close(self) -> None:
             raise OSError(28, os.strerror(28))
@@ -154,9 +154,7 @@ class TestADiskOf20MiB:
     ) -> None:
         url = str(small_disk / "t")
         table = bs.create(url, schema=SCHEMA)
-        assert self.complaint("write", url, str(big)).startswith(
-            "error: There is no space to write"
-        )
+        assert self.complaint("write", url, str(big)).startswith("error: no space is left to write")
         assert table.snapshot().count() == 0
         table.append(rows(10))
         assert table.snapshot().count() == 10

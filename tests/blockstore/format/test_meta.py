@@ -54,7 +54,8 @@ def test_the_document_has_the_names_of_the_format() -> None:
     assert value["stats"] == {"numRows": 2, "numBytes": 100, "numChunks": 1}
     assert value["compaction"] == {"level": 1, "parents": [], "sources": [A]}
     assert set(value["blockstore"]) == {
-        "labels", "resolution", "visible_by", "ignore_delay", "revision", "own", "uploaded_time", "producer", "job",
+        "labels", "resolution", "visible_by", "ignore_delay", "revision", "own", "uploaded_time",
+        "producer", "job",
         "time_column", "sort_by", "schema", "files",
     }  # fmt: skip
     assert value["blockstore"]["files"][0]["columns"]["v"] == {
@@ -131,33 +132,43 @@ DAMAGE = [
     ("version", "1"), ("version", 0), ("version", True), ("version", _at),
     ("ulid", B), ("ulid", "x"), ("ulid", A.lower()), ("ulid", _at),
     ("minTime", "0"), ("minTime", 1.5), ("minTime", 10), ("minTime", HUGE), ("maxTime", None),
-    ("stats", []), ("stats", _at), ("stats/numRows", -1), ("stats/numRows", 3), ("stats/numBytes", -1),
+    ("stats", []), ("stats", _at), ("stats/numRows", -1), ("stats/numRows", 3),
+    ("stats/numBytes", -1),
     ("stats/numBytes", HUGE), ("stats/numChunks", 2),
-    ("compaction", _at), ("compaction/level", 0), ("compaction/level", 2**40), ("compaction/sources", []),
+    ("compaction", _at), ("compaction/level", 0), ("compaction/level", 2**40),
+    ("compaction/sources", []),
     ("compaction/sources", [B]), ("compaction/sources", [A, B]), ("compaction/sources", A),
-    ("compaction/sources", ["x"]), ("compaction/sources", {"count": 1}), ("compaction/parents", [{"ulid": "x"}]),
+    ("compaction/sources", ["x"]), ("compaction/sources", {"count": 1}),
+    ("compaction/parents", [{"ulid": "x"}]),
     ("compaction/parents", {}),
     ("blockstore", _at), ("blockstore/labels", {"a": 1}), ("blockstore/labels", {"_source": "x"}),
-    ("blockstore/resolution", -1), ("blockstore/visible_by", "magic"), ("blockstore/visible_by", _at),
+    ("blockstore/resolution", -1), ("blockstore/visible_by", "magic"),
+    ("blockstore/visible_by", _at),
     ("blockstore/ignore_delay", 0), ("blockstore/revision", -1), ("blockstore/revision", HUGE - 1),
     ("blockstore/own", "yes"), ("blockstore/uploaded_time", "now"), ("blockstore/producer", 1),
-    ("blockstore/job", "x"), ("blockstore/job", {"app": "x"}), ("blockstore/job", {"app": 1, "batch": 1}),
+    ("blockstore/job", "x"), ("blockstore/job", {"app": "x"}),
+    ("blockstore/job", {"app": 1, "batch": 1}),
     ("blockstore/job", {"app": "x", "batch": -1}), ("blockstore/time_column", 1),
-    ("blockstore/time_column", "nowhere"), ("blockstore/sort_by", "t"), ("blockstore/sort_by", ["nowhere"]),
+    ("blockstore/time_column", "nowhere"), ("blockstore/sort_by", "t"),
+    ("blockstore/sort_by", ["nowhere"]),
     ("blockstore/schema", _at), ("blockstore/schema", "***"), ("blockstore/schema", ""),
     ("blockstore/schema", "AAAAAAAA"), ("blockstore/schema", 5),
     ("blockstore/files", _at), ("blockstore/files", []), ("blockstore/files/0", None),
     ("blockstore/files/0/path", "../../etc/passwd"), ("blockstore/files/0/path", "/etc/passwd"),
-    ("blockstore/files/0/path", "chunks/../meta.json"), ("blockstore/files/0/path", "chunks//a.parquet"),
+    ("blockstore/files/0/path", "chunks/../meta.json"),
+    ("blockstore/files/0/path", "chunks//a.parquet"),
     ("blockstore/files/0/path", "chunks/a.parquet\n"), ("blockstore/files/0/path", "meta.json"),
-    ("blockstore/files/0/path", _at), ("blockstore/files/0/bytes", -5), ("blockstore/files/0/bytes", "5"),
-    ("blockstore/files/0/rows", -1), ("blockstore/files/0/rows", 2.0), ("blockstore/files/0/sha256", "ab"),
+    ("blockstore/files/0/path", _at), ("blockstore/files/0/bytes", -5),
+    ("blockstore/files/0/bytes", "5"),
+    ("blockstore/files/0/rows", -1), ("blockstore/files/0/rows", 2.0),
+    ("blockstore/files/0/sha256", "ab"),
     ("blockstore/files/0/sha256", SHA.upper()), ("blockstore/files/0/columns", []),
     ("blockstore/files/0/columns/t", 1), ("blockstore/files/0/columns/t/min", "early"),
     ("blockstore/files/0/columns/t/min", []), ("blockstore/files/0/columns/origin/max", 7),
     ("blockstore/files/0/columns/v/max", "high"), ("blockstore/files/0/columns/t/nulls", -1),
     ("blockstore/files/0/columns/t/nulls", 3), ("blockstore/files/0/columns/t/nulls", _at),
-    ("blockstore/files/0/columns/v/nans", 3), ("blockstore/files/0/columns/other", {"min": 1, "max": 2, "nulls": 0}),
+    ("blockstore/files/0/columns/v/nans", 3), ("blockstore/files/0/columns/other",
+     {"min": 1, "max": 2, "nulls": 0}),
 ]  # fmt: skip
 
 
@@ -178,9 +189,9 @@ def test_every_truncation_is_corrupt() -> None:
             decode(data[:length], ulid=A)
 
 
-def test_a_key_that_stands_twice_is_corrupt() -> None:
+def test_a_repeated_key_is_corrupt() -> None:
     data = encode(block()).replace(b'"own":true', b'"own":true,"own":false')
-    with pytest.raises(Corrupt, match="'own' stands twice"):
+    with pytest.raises(Corrupt, match="'own' occurs twice"):
         decode(data, ulid=A)
 
 

@@ -1,5 +1,5 @@
-"""What is told of pages is true of every value in them; what a file leaves open is not told, and
-nonsense tells nothing."""
+"""The ranges of pages hold for every value in them; what a file leaves open, or holds invalid bytes
+for, has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blockstore.format.statistics import extremes
 from blockstore.format.unreadable import UNREADABLE
 from tests.blockstore.format.test_chunk_statistics import ROWS, SCHEMA, table
 
-TOLD = {"i8", "i64", "text.with.dots", "date", "ns"}
+BOUNDED = {"i8", "i64", "text.with.dots", "date", "ns"}
 
 
 def file_of(rows: pa.Table, page_rows: int = 1_000, **options: Any) -> bytes:
@@ -27,7 +27,7 @@ def file_of(rows: pa.Table, page_rows: int = 1_000, **options: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-def told(data: bytes, column: pa.Field) -> list[tuple[int, PageRange]]:
+def ranges(data: bytes, column: pa.Field) -> list[tuple[int, PageRange]]:
     file = pa.BufferReader(data)
     return page_ranges(pq.ParquetFile(file), file, column)
 
@@ -41,16 +41,16 @@ def test_they_are_those_of_every_value_of_the_page(
     data = file_of(whole, page_rows, row_group_size=group_rows)
     for field in SCHEMA:
         position = 0
-        found = told(data, field)
+        found = ranges(data, field)
         for count, bounds in found:
             assert 0 < count <= page_rows
             assert bounds == (extremes(whole.slice(position, count)[field.name]) or (None, None))
             position += count
-        assert position == (len(rows) if field.name in TOLD else 0)
+        assert position == (len(rows) if field.name in BOUNDED else 0)
 
 
 def test_nulls_are_in_no_range() -> None:
-    found = told(
+    found = ranges(
         file_of(pa.table({"n": [1, 2, None, None, None, 6]}), 2), pa.field("n", pa.int64())
     )
     assert found == [(2, (1, 2)), (2, (None, None)), (2, (6, 6))]
@@ -58,25 +58,25 @@ def test_nulls_are_in_no_range() -> None:
 
 def test_without_a_page_index_or_as_another_type_nothing_is_told() -> None:
     rows = pa.table({"n": [1, 2]})
-    assert told(file_of(rows, write_page_index=False), rows.schema.field("n")) == []
-    assert told(file_of(rows), pa.field("n", pa.int32())) == []
-    assert told(file_of(rows), pa.field("m", pa.int64())) == []
-    assert told(file_of(rows, write_statistics=False), rows.schema.field("n")) == []
+    assert ranges(file_of(rows, write_page_index=False), rows.schema.field("n")) == []
+    assert ranges(file_of(rows), pa.field("n", pa.int32())) == []
+    assert ranges(file_of(rows), pa.field("m", pa.int64())) == []
+    assert ranges(file_of(rows, write_statistics=False), rows.schema.field("n")) == []
 
 
 def test_a_footer_of_very_many_columns_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({f"c{number}": [1, 2] for number in range(251)})
-    assert told(file_of(rows), rows.schema.field("c7")) == [(2, (1, 2))]
+    assert ranges(file_of(rows), rows.schema.field("c7")) == [(2, (1, 2))]
     halves = file_of(rows, row_group_size=1)
     monkeypatch.setattr(module, "column_pages", lambda *_, **__: pytest.fail("the footer is read"))
-    assert told(halves, rows.schema.field("c7")) == []
+    assert ranges(halves, rows.schema.field("c7")) == []
 
 
 def test_bounds_in_another_unit_than_the_type_s_are_not_told() -> None:
     rows = pa.table({"t": pa.array([1_000, 2_000], pa.timestamp("us"))})
-    assert told(file_of(rows), rows.schema.field("t")) == [(2, (1_000, 2_000))]
+    assert ranges(file_of(rows), rows.schema.field("t")) == [(2, (1_000, 2_000))]
     for options in ({"coerce_timestamps": "ms"}, {"use_deprecated_int96_timestamps": True}):
-        assert told(file_of(rows, **options), rows.schema.field("t")) == []
+        assert ranges(file_of(rows, **options), rows.schema.field("t")) == []
 
 
 WHOLE = pa.table({"n": range(1_000), "s": [str(number) for number in range(1_000)]})

@@ -1,5 +1,5 @@
-"""What a file tells of its pages is what its pages hold; nonsense tells nothing, and hurts
-nobody."""
+"""The pages of a file are what its page index says; an invalid index gives none, and does no
+harm."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is told of row groups is true of every value in them; what Parquet leaves open is not
-told."""
+"""The statistics of row groups hold for every value in them; what Parquet leaves open has none."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from blockstore.format.row_groups import row_group_statistics
 from blockstore.format.statistics import collect
 from tests.blockstore.format.test_chunk_statistics import ROWS, SCHEMA, table
 
-TOLD = {"i8", "i64", "text.with.dots", "date", "ns"}
+BOUNDED = {"i8", "i64", "text.with.dots", "date", "ns"}
 
 
 def file_of(rows: pa.Table, group_rows: int = 1_000, **options: object) -> pq.ParquetFile:
@@ -30,8 +29,8 @@ def test_they_equal_those_of_every_value_of_the_group(
     found = row_group_statistics(file_of(whole, group_rows), SCHEMA)
     position = 0
     for count, stats in found:
-        assert set(stats) == TOLD
-        assert stats == collect(whole.slice(position, count), sorted(TOLD))
+        assert set(stats) == BOUNDED
+        assert stats == collect(whole.slice(position, count), sorted(BOUNDED))
         position += count
     assert position == len(rows)
 

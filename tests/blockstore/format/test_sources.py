@@ -48,7 +48,8 @@ def parquet(**columns: object) -> bytes:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"PAR1", encode_sources(MANY)[:-9], parquet(other=[A]), parquet(source=[1]), parquet(source=["x"]),
+    [b"", b"PAR1", encode_sources(MANY)[:-9], parquet(other=[A]), parquet(source=[1]),
+     parquet(source=["x"]),
      parquet(source=[None]), parquet(source=[B, A]), parquet(source=[A, A])],
 )  # fmt: skip
 def test_a_damaged_file_is_corrupt(data: bytes) -> None:

@@ -49,7 +49,8 @@ def bounds(low: object, high: object, nulls: int = 0, nans: int = 0) -> ColumnSt
         (pa.timestamp("ns"), [1, 2**62], bounds(1, 2**62)),
         (pa.time32("ms"), [1, 5], bounds(1, 5)),
         (pa.duration("us"), [-1, 5, None], bounds(-1, 5, 1)),
-        (pa.decimal128(38, 2), [Decimal("-1.50"), Decimal("9" * 36 + ".99")], bounds("-1.50", "9" * 36 + ".99")),
+        (pa.decimal128(38, 2), [Decimal("-1.50"), Decimal("9" * 36 + ".99")],
+         bounds("-1.50", "9" * 36 + ".99")),
         (pa.float64(), [1.5, NAN, None, -2.0], bounds(-2.0, 1.5, 1, 1)),
         (pa.float64(), [INF, -INF, 1.0], bounds("-Infinity", "Infinity")),
         (pa.float64(), [NAN, INF, -INF], bounds("-Infinity", "Infinity", 0, 1)),
@@ -195,10 +196,13 @@ def test_bounds_keep_their_meaning_when_the_column_is_widened(
 @pytest.mark.parametrize(
     ("kind", "stat"),
     [
-        (pa.int64(), "1"), (pa.int64(), 1.0), (pa.int64(), True), (pa.float64(), "NaN"), (pa.float64(), True),
-        (pa.float64(), INF), (pa.float64(), NAN), (pa.float64(), 10**400), (pa.bool_(), 1), (pa.string(), 1),
+        (pa.int64(), "1"), (pa.int64(), 1.0), (pa.int64(), True), (pa.float64(), "NaN"),
+        (pa.float64(), True),
+        (pa.float64(), INF), (pa.float64(), NAN), (pa.float64(), 10**400), (pa.bool_(), 1),
+        (pa.string(), 1),
         (pa.decimal128(5, 2), 1.5), (pa.decimal128(5, 2), "x"), (pa.decimal128(5, 2), "NaN"),
-        (pa.decimal128(5, 2), "Infinity"), (pa.timestamp("us"), "2020-01-01"), (pa.binary(), "x"), (pa.binary(), 1),
+        (pa.decimal128(5, 2), "Infinity"), (pa.timestamp("us"), "2020-01-01"), (pa.binary(), "x"),
+        (pa.binary(), 1),
         (pa.list_(pa.int8()), 1),
     ],
 )  # fmt: skip
@@ -209,7 +213,8 @@ def test_a_statistic_of_another_type_is_corrupt(kind: pa.DataType, stat: object)
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [(pa.float64(), -INF), (pa.float64(), 1.5), (pa.uint64(), 2**64 - 1), (pa.decimal128(38, 10), Decimal("0E-10")), (pa.string(), "x")],
+    [(pa.float64(), -INF), (pa.float64(), 1.5), (pa.uint64(), 2**64 - 1),
+     (pa.decimal128(38, 10), Decimal("0E-10")), (pa.string(), "x")],
 )  # fmt: skip
 def test_encoding_and_decoding_agree(kind: pa.DataType, value: object) -> None:
     assert decode(kind, encode(kind, value)) == value  # type: ignore[arg-type]

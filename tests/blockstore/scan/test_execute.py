@@ -108,11 +108,11 @@ def test_a_hidden_column_that_a_block_cannot_give_is_an_error_and_never_null(
         {"where": f"{name} >= 0 OR n > 9"},
     ):
         with pytest.raises(
-            Invalid, match=f"block {merged} cannot give {name}, since it is a merge"
+            Invalid, match=f"block {merged} does not have {name}, since it is a merge"
         ):
             rows_of(lake, **asked)
     with pytest.raises(
-        Invalid, match=f"block {listed.ulid} cannot give {name}, since only a listing"
+        Invalid, match=f"block {listed.ulid} does not have {name}, since only a listing"
     ):
         rows_of(lake, columns=[name], where="n > 9")
 
@@ -229,7 +229,7 @@ BLOCK = st.tuples(
 def build(
     lake: Lake, shapes: list[tuple[list[dict[str, Any]], str, bool]], alter_at: int
 ) -> list[dict[str, Any]]:
-    """Write blocks of every kind; answers the rows that a reader must see, with all columns."""
+    """Write blocks of every kind; return the rows that a reader must see, with all columns."""
     expected = []
     for number, (rows, kind, labeled) in enumerate(shapes):
         if number == alter_at:

@@ -1,4 +1,4 @@
-"""A few blocks are looked at one by one, many by columns: the answers are the same."""
+"""A few blocks are read one by one, many by columns: the results are the same."""
 
 from __future__ import annotations
 

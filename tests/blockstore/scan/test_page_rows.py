@@ -1,4 +1,4 @@
-"""No row of a scan lies outside the rows that its pages leave; of sorted columns little more is
+"""No row of a scan is outside of the rows that its pages leave; of sorted columns little more is
 left."""
 
 from __future__ import annotations

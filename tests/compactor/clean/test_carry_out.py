@@ -1,4 +1,4 @@
-"""Carrying out marks: idempotent, never on an old look, and one failure stops nobody else."""
+"""Carrying out marks: idempotent, never on an old look, and one failure stops no other."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_an_old_look_marks_and_withdraws_nothing(bucket: MemoryBucket, world: Wo
     assert list_directories(bucket).directories[ulid(1)].objects.keys() >= {"deletion-mark.json"}
 
 
-def test_a_mark_placed_anew_meanwhile_is_not_withdrawn(bucket: MemoryBucket, world: World) -> None:
+def test_a_mark_placed_again_meanwhile_is_not_withdrawn(bucket: MemoryBucket, world: World) -> None:
     """It may be a person's."""
     carry(bucket, world, mark(1))
     faulty = FaultyBucket(bucket)
@@ -115,7 +115,7 @@ def test_one_that_fails_is_named_and_the_others_go_on(bucket: MemoryBucket, worl
     assert done.failed == {ulid(2): "locked"}
 
 
-def test_a_store_that_answers_for_none_stops_the_pass(bucket: MemoryBucket, world: World) -> None:
+def test_a_store_that_responds_for_none_stops_the_pass(bucket: MemoryBucket, world: World) -> None:
     faulty = FaultyBucket(bucket)
 
     def silent(call: Call) -> None:

@@ -1,5 +1,4 @@
-"""Checkpoints that no committer wrote: whoever looks writes the missing one, once, from what is
-there now."""
+"""Missing checkpoints: the next look writes the newest one, once, from what is there now."""
 
 from __future__ import annotations
 
@@ -107,7 +106,7 @@ def test_other_objects_beside_the_checkpoints_are_none(table: Scene) -> None:
     assert catch_up(log(table)) == EVERY
 
 
-def test_of_two_who_write_it_at_once_neither_fails_and_the_first_one_s_stays(table: Scene) -> None:
+def test_of_two_that_write_it_at_once_neither_fails_and_the_first_one_s_stays(table: Scene) -> None:
     faulty = FaultyBucket(table.bucket)
 
     def first(call: Call) -> None:
@@ -122,7 +121,7 @@ def test_of_two_who_write_it_at_once_neither_fails_and_the_first_one_s_stays(tab
 
 
 @pytest.mark.parametrize("fault", ["kill_before", "kill_after"])
-def test_one_who_dies_at_any_write_leaves_a_table_that_the_next_completes(
+def test_a_process_that_dies_at_any_write_leaves_a_table_that_the_next_completes(
     table: Scene, fault: str
 ) -> None:
     whole = FaultyBucket(table.copy().bucket)
@@ -138,7 +137,7 @@ def test_one_who_dies_at_any_write_leaves_a_table_that_the_next_completes(
 
 
 @pytest.mark.parametrize("hint", [b"", b"{ torn", b'{"format": 1, "checkpoint": 999}'])
-def test_a_hint_that_is_wrong_neither_stands_in_for_a_checkpoint_nor_hides_one(
+def test_a_wrong_hint_neither_replaces_a_checkpoint_nor_hides_one(
     table: Scene, hint: bytes
 ) -> None:
     table.bucket.put(HINT, hint)
@@ -147,7 +146,7 @@ def test_a_hint_that_is_wrong_neither_stands_in_for_a_checkpoint_nor_hides_one(
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), NoSpace("full")])
-def test_a_store_that_fails_is_told_and_the_next_look_writes_it(
+def test_a_store_that_fails_is_reported_and_the_next_look_writes_it(
     table: Scene, error: BlockstoreError
 ) -> None:
     faulty, down = FaultyBucket(table.bucket), True

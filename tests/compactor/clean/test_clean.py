@@ -1,4 +1,4 @@
-"""Cleaning passes, story by story: what must be there afterwards, and what must not."""
+"""Cleaning passes, case by case: what must exist afterwards, and what must not."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def removals(lake: Lake, days: float) -> list[str]:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_blocks_that_a_merge_replaced_go_once_nobody_may_ask_for_them(
+def test_blocks_that_a_merge_replaced_go_once_no_reader_may_need_them(
     tmp_path: Path, indexed: bool
 ) -> None:
     lake = Lake(tmp_path, indexed=indexed)
@@ -156,7 +156,7 @@ def test_a_device_that_ships_late_is_published_below_the_horizon_and_refused_bel
         lake.clean()
     state = lake.open().log.state
     assert state.below_floor(blocks[1])
-    assert state.accounted.held(kept) == [kept[1]], "the floor forgets what nobody holds any more"
+    assert state.accounted.held(kept) == [kept[1]], "the floor forgets what no block holds any more"
     ship(shipped, lake, blocks[1])
     lake.sleep(0.1)
     cleaned = lake.clean()
@@ -172,7 +172,7 @@ def ship(source: Lake, target: Lake, ulid: str) -> None:
         target.bucket.put(key, source.bucket.get(key).data)
 
 
-def test_a_block_with_a_source_that_is_accounted_and_one_that_is_not_is_named_and_stops_nobody(
+def test_a_block_with_a_source_that_is_accounted_and_one_that_is_not_is_named_and_stops_no_other(
     lake: Lake,
 ) -> None:
     first = lake.append("a", publish=False)
@@ -233,7 +233,7 @@ def test_a_tag_that_cannot_be_read_stops_every_removal(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("collected", [False, True])
-def test_the_tag_of_a_restore_that_died_is_taken_away_and_cleaning_goes_on(
+def test_the_tag_of_a_dead_restore_is_removed_and_cleaning_continues(
     lake: Lake, collected: bool
 ) -> None:
     """It was to keep its version for some minutes; left alone it would keep it for ever, or stop
@@ -289,8 +289,8 @@ def test_a_stalled_commit_below_the_horizon_is_refused_and_comes_again(
             lake.clean()
 
     (faulty.before if before_entry else faulty.after).append(stall)
-    answers = [quietly(lambda: table.append(rows("slow"), job=JOB)) for _ in range(2)]
-    assert isinstance(answers[1], AppendedBlock)
+    results = [quietly(lambda: table.append(rows("slow"), job=JOB)) for _ in range(2)]
+    assert isinstance(results[1], AppendedBlock)
     assert not waiting
     lake.expects("slow")
     lake.check()
@@ -447,7 +447,7 @@ def test_an_unordered_listing_decides_the_same(tmp_path: Path, indexed: bool) ->
         other.check()
 
 
-# Who may, and what is told.
+# Who may, and what is reported.
 
 
 def test_another_holder_of_the_role_stops_the_pass_and_changes_nothing(lake: Lake) -> None:
@@ -517,7 +517,7 @@ def test_a_role_belongs_to_an_index_and_only_there(lake: Lake, listed: Lake) -> 
         Cleaner(listed.open(), held)
 
 
-def test_a_wreck_and_a_failing_block_stop_nobody(lake: Lake) -> None:
+def test_a_wreck_and_a_failing_block_stop_no_other(lake: Lake) -> None:
     wreck = lake.garbage()
     blocks = [lake.append(writer) for writer in "abcd"]
     lake.compact()
@@ -541,7 +541,7 @@ def test_a_wreck_and_a_failing_block_stop_nobody(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_a_dry_run_tells_what_a_pass_then_does_and_changes_nothing(
+def test_a_dry_run_reports_what_a_pass_then_does_and_changes_nothing(
     tmp_path: Path, indexed: bool
 ) -> None:
     lake = Lake(tmp_path, indexed=indexed)
@@ -558,7 +558,7 @@ def test_a_dry_run_tells_what_a_pass_then_does_and_changes_nothing(
         table = lake.open()
         held = claim(table.log, table.world, COMPACTOR) if indexed else None
         done = Cleaner(table, held, objects_per_s=PER_S).run()
-        told, did = planned.to_json(), done.to_json()
+        would, did = planned.to_json(), done.to_json()
         for name in (
             "discovered",
             "marked",
@@ -569,7 +569,7 @@ def test_a_dry_run_tells_what_a_pass_then_does_and_changes_nothing(
             "quarantined",
             "horizon",
         ):
-            assert told[name] == did[name], name
+            assert would[name] == did[name], name
         lake.sleep(1.1)
 
 
@@ -594,7 +594,9 @@ def test_requests_of_a_quiet_pass_do_not_grow_with_the_table(lake: Lake) -> None
     assert counts[0] <= 8
 
 
-def test_a_store_that_lists_milliseconds_and_answers_in_seconds_is_understood(listed: Lake) -> None:
+def test_a_store_that_lists_milliseconds_and_responds_in_seconds_is_understood(
+    listed: Lake,
+) -> None:
     class WholeSeconds(Wrapper):
         def head(self, key: str) -> ObjectInfo:
             found = self.inner.head(key)
@@ -618,7 +620,7 @@ def test_an_upload_of_two_days_that_still_writes_chunks_is_left_alone(lake: Lake
 
 
 def test_a_listing_that_lasted_half_a_delete_delay_removes_nothing(listed: Lake) -> None:
-    """A decision is as old as the moment at which its listing was asked for, not that at which it
+    """A decision is as old as the moment at which its listing was requested, not that at which it
     was whole."""
     block = listed.append("a")
     place_deletion(listed.bucket, listed.world, block, MarkReason.MANUAL)

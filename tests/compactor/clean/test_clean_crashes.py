@@ -1,9 +1,9 @@
 """Every crash point of a cleaning pass that publishes, condemns, marks and removes at once.
 
-The process under test dies before call k, or after call k was applied; or only the answer to call k
-is lost and it goes on. Then: every acknowledged row is read exactly once in both discovery modes,
-no block that a version or a tag names has lost an object, and the next process finishes: in the
-end, time passing, nothing is left that nobody needs.
+The process under test dies before call k, or after call k was applied; or only the response to call
+k is lost and it continues. Then: every acknowledged row is read exactly once in both discovery
+modes, no block that a version or a tag names has lost an object, and the next process finishes: in
+the end, as time passes, nothing unneeded is left.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def is_new(lake: Lake, seen: set[str]) -> bool:
 
 
 def assert_clean(lake: Lake, point: str) -> None:
-    """Nothing is left that nobody needs: one wreck for a person, and what versions and tags
+    """Nothing unneeded is left: one wreck for a person, and what versions and tags
     name."""
     left = lake.directories()
     assert lake.marked() == set(), point
@@ -213,7 +213,7 @@ def test_a_removal_in_another_order_is_caught(
         if block is not None:
             print(f"caught: {block} after {point}")
             return
-    raise AssertionError("the order of R7 was turned around and nobody saw it")
+    raise AssertionError("the order of R7 was reversed, and no check noticed")
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -234,20 +234,20 @@ def test_a_stalled_committer_keeps_its_rows_wherever_the_pass_over_its_block_die
         lake.clean()
         assert lake.marked() == {late.ulid}
         lake.sleep(2.2)
-    answers = set()
+    same_blocks = set()
     seen: set[str] = set()
     for made, faulty, point in points(lake):
         quietly(lambda made=made, faulty=faulty: made.clean(faulty))  # type: ignore[misc]
         table = made.open()
         try:
-            answer = publish(made.bucket, made.world, table.log, late)
+            appended = publish(made.bucket, made.world, table.log, late)
         except BlockCondemned:
-            answer = table.append(rows("slow"), job=late.job)
-        assert answer.published, point
-        answers.add(answer.ulid == late.ulid)
+            appended = table.append(rows("slow"), job=late.job)
+        assert appended.published, point
+        same_blocks.add(appended.ulid == late.ulid)
         made.expects("slow")
         shape = repr(
-            (sorted(made.directories().values()), len(made.live()), answer.ulid == late.ulid)
+            (sorted(made.directories().values()), len(made.live()), appended.ulid == late.ulid)
         )
         if shape in seen:
             continue
@@ -256,4 +256,4 @@ def test_a_stalled_committer_keeps_its_rows_wherever_the_pass_over_its_block_die
         made.settle(12)
         made.check(point)
         assert made.directories().keys() == set(made.live()), point
-    assert answers == ({True, False} if passes == 1 else {False})
+    assert same_blocks == ({True, False} if passes == 1 else {False})

@@ -1,7 +1,7 @@
-"""Planted faults in cleaning: each breaks one rule, in a story in which the honest code keeps every
+"""Planted faults in cleaning: each breaks one rule, in a case in which the correct code keeps every
 row.
 
-Every story is told twice: as it is, and with the fault, which must be seen. What is seen is
+Every case runs twice: without the fault, and with it, which must be detected. What is detected is
 printed.
 """
 
@@ -126,7 +126,7 @@ def tagged_late(work_dir: Path) -> None:
 
 
 def half_removed(work_dir: Path) -> None:
-    """An upload ends while its remover stands before its chunks, and another pass looks at the
+    """An upload ends while its remover pauses before its chunks, and another pass looks at the
     complete block."""
     lake = Lake(work_dir, indexed=False)
     lake.append("a")
@@ -186,7 +186,7 @@ def caught(story: Story, work_dir: Path) -> str:
 def test_a_horizon_that_is_raised_after_the_removal_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Debris is judged by the horizon to come; nobody is refused by it yet."""
+    """Debris is judged by the next horizon, which refuses no commit yet."""
     honest = ByIndex.__init__
 
     def to_come(self: ByIndex, sight: Sight, state: object, horizon: str | None = None) -> None:

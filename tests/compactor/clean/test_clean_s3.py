@@ -1,5 +1,5 @@
-"""Cleaning on a real S3 server: its own LastModified, its own batched deletes; only the hour is
-another."""
+"""Cleaning on a real S3 server: its own LastModified, its own batched deletes; only the time is
+moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery's commits: many blocks an entry, and one that cannot enter keeps no other out."""
+"""Discovery's commits: many blocks per entry, and a block that cannot enter keeps no other out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention: what is old enough leaves the table, and nothing younger with it."""
+"""Retention: what is old enough leaves the table, and nothing younger."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A reader that stands still in the midst of a listing, while what it lists is merged and removed:
-all rows, or an error."""
+"""A reader that pauses in the middle of a listing, while what it lists is merged and removed: all
+rows, or an error.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def once_after(number: int, act: Callable[[], object]) -> Callable[[Call], None]
     return after
 
 
-def test_it_reads_every_row_wherever_it_stands_still(tmp_path: Path) -> None:
+def test_it_reads_every_row_wherever_it_pauses(tmp_path: Path) -> None:
     ready = plain(tmp_path, "a", "b", "c")
     counted = FaultyBucket(ready.copy().bucket)
     ready.open(counted).snapshot()

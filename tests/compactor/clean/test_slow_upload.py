@@ -2,10 +2,10 @@
 interleaving of R3 and R4.
 
 The uploader stalls before each of its requests, the marking pass and, ``delete_delay`` later, the
-removing pass before each of theirs that matters (their writes, and what follows a listing); in each
-of these moments the uploader goes on for any number of requests. Whatever happens, the rows of its
-write are there exactly once, in both discovery modes: under the source of the block that was begun,
-or, where it was told that its chunks are gone and wrote them again, under that of the second write.
+removing pass before each of their relevant ones (their writes, and what follows a listing); at each
+of these moments the uploader continues for any number of requests. Whatever happens, the rows of
+its write exist exactly once, in both discovery modes: under the source of the block that was
+started, or, if its chunks were reported gone and written again, under that of the second write.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Race:
         )
 
     def upload(self, bucket: FaultyBucket) -> None:
-        """A writer that does as it is told: it resumes what is uncertain and writes again what is
+        """A writer that follows the messages: it resumes what is uncertain and writes again what is
         gone."""
         table, resume = self.lake.open(bucket), None
         for _ in range(6):
@@ -111,7 +111,7 @@ class Race:
         self.begun.append(slow)
 
     def steps(self, name: str, count: int) -> Iterator[str]:
-        """Let an actor go on until it stands before its ``count``-th request that matters from
+        """Let an actor continue until just before its ``count``-th relevant request from
         here, or has ended."""
         for _ in range(count):
             if self.turns.pending(name) is None:
@@ -203,8 +203,8 @@ def test_its_rows_are_there_exactly_once(kind: str, tmp_path: Path) -> None:
         try:
             race.check()
         except AssertionError as error:
-            told = "\n".join(race.told)
-            raise AssertionError(f"{error} after schedule {schedule}:\n{told}") from error
+            trace = "\n".join(race.told)
+            raise AssertionError(f"{error} after schedule {schedule}:\n{trace}") from error
     tally("interleavings of a slow upload", len(tried))
     assert again > 10, "some uploads were refused and came again"
 

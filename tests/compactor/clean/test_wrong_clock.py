@@ -1,4 +1,4 @@
-"""A compactor whose machine has a wrong clock, on a folder that a server with a right one keeps."""
+"""A compactor whose machine has a wrong clock, on a folder of a server with a right one."""
 
 from __future__ import annotations
 

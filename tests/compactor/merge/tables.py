@@ -1,4 +1,4 @@
-"""Random tables of awkward keys, and the one true answer to merging them."""
+"""Random tables of awkward keys, and the one correct result of merging them."""
 
 from __future__ import annotations
 

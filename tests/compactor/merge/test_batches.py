@@ -46,7 +46,9 @@ def test_no_batch_is_much_larger_than_wanted_where_wide_rows_follow_narrow_ones(
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_a_file_that_does_not_tell_is_read_in_batches_that_begin_small(encoding: str) -> None:
+def test_a_file_that_does_not_record_sizes_is_read_in_batches_that_begin_small(
+    encoding: str,
+) -> None:
     table = narrow_then_wide(0, 4_000)
     found = read(table, parquet(table, encoding, index=False))
     assert max(batch.nbytes for batch in found) < 2 * GOAL

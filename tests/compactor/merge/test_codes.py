@@ -1,5 +1,6 @@
-"""Texts that are numbers of a dictionary go through a merge as such, and what comes out is what
-texts would have made."""
+"""Texts that are numbers of a dictionary go through a merge as numbers, and the result is that of
+texts.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def test_a_merge_of_numbers_writes_the_bytes_that_a_merge_of_texts_writes(
 def test_a_row_group_is_no_larger_than_its_texts_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Numbers are small, but whoever reads the row group may hold texts."""
+    """Numbers are small, but a reader of the row group may hold texts."""
     at = bench(tmp_path)
     metas = [at.block(rows(seed)) for seed in range(4)]
     seen = carried_in(monkeypatch)
@@ -136,7 +137,7 @@ def test_whatever_the_chunks_hold_the_rows_are_those_of_texts(
 def test_a_row_group_has_one_dictionary_of_sources_however_many_windows_it_is_made_of(
     tmp_path: Path,
 ) -> None:
-    """With one of each window's own, all but the first window's sources would stand there as texts
+    """With one of each window's own, all but the first window's sources would be stored as texts
     of 26 characters."""
     at = bench(tmp_path)
     metas = [
@@ -211,7 +212,7 @@ def rewritten(at: Bench, meta: BlockMeta, data: bytes) -> BlockMeta:
 def test_a_number_that_no_text_of_the_dictionary_has_is_damage_of_its_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever wrote the chunk hashed what was wrong already.
+    """The writer of the chunk hashed bytes that were wrong already.
 
     Arrow itself would write whatever text lies in memory there.
     """
@@ -239,7 +240,7 @@ def test_a_number_that_no_text_of_the_dictionary_has_is_damage_of_its_block(
 
 
 def test_only_columns_that_all_files_hold_as_numbers_of_small_dictionaries_are_carried() -> None:
-    def told(table: pa.Table, dictionaries: list[str]) -> list[str]:
+    def read_as(table: pa.Table, dictionaries: list[str]) -> list[str]:
         sink = pa.BufferOutputStream()
         pq.write_table(
             table, sink, use_dictionary=dictionaries, compression="zstd", row_group_size=10_000
@@ -249,11 +250,11 @@ def test_only_columns_that_all_files_hold_as_numbers_of_small_dictionaries_are_c
 
     similar = [f"{'the same beginning of many words ' * 20}{n % 250}" for n in range(20_000)]
     table = rows(0, kinds=["one", "two"]).append_column("similar", pa.array(similar))
-    coded = told(table, ["kind", "tenant", "similar"])
+    coded = read_as(table, ["kind", "tenant", "similar"])
     assert sorted(coded) == ["kind", "tenant"], (
         "the third takes little in the file, and 165 kB in every batch"
     )
-    plain = told(table, ["tenant"])
+    plain = read_as(table, ["tenant"])
     assert carried([coded, coded], table.schema, ["tenant", "id"]) == {"kind"}
     assert carried([coded], table.schema, ["id"]) == {"kind", "tenant"}
     assert carried([coded, plain], table.schema, ["id"]) == {"tenant"}

@@ -1,5 +1,6 @@
-"""What a merge makes of a chunk that cannot be read: the machine's fault is raised as it is, the
-block's names the block."""
+"""How a merge reports a chunk that cannot be read: the machine's fault is raised as it is, the
+block's names the block.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def test_garbage_of_the_promised_size_and_hash_is_a_damaged_block(
 ) -> None:
     at = bench(tmp_path)
     good, bad = at.block(rows(0)), spoiled(at, at.block(rows(1)), *spot)
-    with pytest.raises(DamagedInput, match="no readable Parquet file") as found:
+    with pytest.raises(DamagedInput, match="not a readable Parquet file") as found:
         at.merge([good, bad], memory_bytes=memory_bytes)
     assert found.value.ulid == bad.ulid
 

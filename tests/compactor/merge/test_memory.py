@@ -1,4 +1,4 @@
-"""The memory of a merge is bounded by what it is given, whatever its inputs weigh."""
+"""The memory of a merge stays within its limit, whatever its inputs weigh."""
 
 from __future__ import annotations
 

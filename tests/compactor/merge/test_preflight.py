@@ -1,5 +1,6 @@
-"""Room is looked for before a merge, and a disk that fills up all the same ends it clearly and
-leaves nothing."""
+"""Disk space is checked before a merge, and a disk that still fills up ends it clearly and leaves
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def test_chunks_too_many_to_be_open_at_once_pass_over_the_work_disk() -> None:
     assert many.work >= 200 * MIB
 
 
-def test_a_merge_that_does_not_fit_is_told_with_the_folder_and_both_sizes(tmp_path: Path) -> None:
+def test_a_merge_that_does_not_fit_is_refused_with_the_folder_and_both_sizes(
+    tmp_path: Path,
+) -> None:
     bucket = MemoryBucket(ManualClock())
     check_space(Needs(work=GIB, output=0), bucket, tmp_path, lambda _: 2 * GIB)
     with pytest.raises(
@@ -64,7 +67,7 @@ def test_a_bucket_on_the_work_disk_needs_room_for_both(tmp_path: Path) -> None:
         check_space(both, bucket, tmp_path, lambda _: GIB + GIB // 2)
 
 
-def test_the_system_is_asked_for_what_is_free(tmp_path: Path) -> None:
+def test_the_system_reports_what_is_free(tmp_path: Path) -> None:
     assert 0 < free_bytes(tmp_path) < 1 << 60
 
 
@@ -82,7 +85,7 @@ def test_a_full_disk_ends_the_run_before_anything_is_written_and_the_table_reads
     assert len(compact_once(table, settings, engine=LocalEngine(lambda _: GIB)).done) == 1
 
 
-def test_a_disk_that_fills_up_during_a_merge_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_during_a_merge_is_reported_and_leaves_no_file(tmp_path: Path) -> None:
     made = Scene(tmp_path / "work")
     for number in range(40):
         made.append(f"w{number}")

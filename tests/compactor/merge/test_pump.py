@@ -305,8 +305,8 @@ def test_after_an_error_no_further_run_is_read() -> None:
     assert sorted(begun) == [0, 1]
 
 
-def test_of_two_errors_the_one_of_the_write_is_told() -> None:
-    """A full disk must not be taken for a run that is out of order, which would be tried anew."""
+def test_of_two_errors_the_one_of_the_write_is_raised() -> None:
+    """A full disk must not be taken for a run that is out of order, which would be retried."""
     both = threading.Barrier(2, timeout=20)
 
     class Late(TableRun):

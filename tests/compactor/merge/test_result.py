@@ -1,4 +1,4 @@
-"""The names of sources stand in a chunk as a dictionary of those that occur."""
+"""The names of sources are stored in a chunk as a dictionary of those that occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chunks of a merge share: room for their readers, and better guesses."""
+"""What chunks of a merge share: memory for their readers, and better guesses."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_guesses_grow_by_what_was_found_and_never_fall() -> None:
     before = [shared.guess(one) for one in (by_bytes, by_rows)]
     assert before[0] > 10_000
     assert before[1] > 10_000 * 8
-    shared.learn(100, 50)
+    shared.correct(100, 50)
     assert [shared.guess(one) for one in (by_bytes, by_rows)] == before
-    shared.learn(100, 700)
+    shared.correct(100, 700)
     assert [shared.guess(one) for one in (by_bytes, by_rows)] == [7 * size for size in before]
-    shared.learn(0, 0)
+    shared.correct(0, 0)
     assert shared.guess(by_bytes) == 7 * before[0]

@@ -1,4 +1,5 @@
-"""Chunks that are not in the table's order: sorted first, in one go, and told in one sentence."""
+"""Chunks that are not in the table's order: sorted first, in one pass, and reported in one
+sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Reads(Wrapper):
 
 
 def merged(at: Bench, metas: Sequence[BlockMeta]) -> tuple[pa.Table, Merged, int]:
-    """The rows of the merge of small blocks, what it answered, and how often it read the chunk that
+    """The rows of the merge of small blocks, its result, and how often it read the chunk that
     it read most."""
     reads = Reads(at.bucket)
     task = at.task(metas)
@@ -82,7 +83,7 @@ def test_blocks_of_another_sort_key_are_sorted_first_without_an_attempt_for_each
     check_rows(new, found, metas)
     assert reads == 1
     assert done.notes == (
-        "20 blocks were not sorted by b, row, as the table is now: they were sorted first",
+        "20 blocks were not sorted by b, row, the table's sort key: they were sorted first",
     )
 
 
@@ -95,7 +96,7 @@ def test_a_key_that_begins_with_the_tables_is_as_good_as_its_own(tmp_path: Path)
     assert (reads, done.notes) == (1, ())
 
 
-def test_one_surprise_stands_for_all_chunks_of_its_block(tmp_path: Path) -> None:
+def test_one_surprise_counts_for_all_chunks_of_its_block(tmp_path: Path) -> None:
     at = bench(tmp_path, "a")
     wild = at.block(*(rows(seed) for seed in range(5)), presorted=True)
     metas = [wild, *(at.block(rows(seed)) for seed in range(5, 8))]
@@ -117,7 +118,7 @@ def test_many_surprises_are_not_waited_for_one_by_one(tmp_path: Path) -> None:
     assert reads == 4
     assert len(done.notes) == 4
     assert done.notes[-1].startswith(
-        "after 3 blocks that are not sorted by a all others were sorted first too"
+        "3 blocks are not sorted by a as they declare, so all others were sorted first too"
     )
 
 
@@ -135,7 +136,7 @@ def test_blocks_of_another_sort_key_can_be_merged_in_pieces(tmp_path: Path) -> N
     found = at.rows(merged_block(task, whole, visible_by=VisibleBy.INDEX))
     check_rows(at, found, [one.meta for one in task.inputs])
     assert whole.notes == (
-        "6 blocks were not sorted by b, as the table is now: they were sorted first",
+        "6 blocks were not sorted by b, the table's sort key: they were sorted first",
     )
 
 

@@ -65,12 +65,12 @@ def test_only_the_row_groups_that_are_read_weigh() -> None:
     assert weight_of(file, []).bytes == 0
 
 
-def test_what_a_file_does_not_tell_is_not_sure() -> None:
+def test_what_a_file_does_not_record_is_not_sure() -> None:
     for encoding in ENCODINGS:
         assert not weight_of(parquet(TABLE, encoding, index=False), [0]).sure
 
 
-def test_the_footer_alone_tells_the_weight_of_texts_that_stand_there_as_they_are() -> None:
+def test_the_footer_alone_shows_the_weight_of_plain_texts() -> None:
     width = row_width(SHOWN.schema)
     for encoding, plain in zip(ENCODINGS, (True, True, False, False), strict=True):
         metadata = pq.ParquetFile(parquet(SHOWN, encoding, index=False)).metadata

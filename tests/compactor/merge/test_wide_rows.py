@@ -1,5 +1,6 @@
-"""A merge stays within its memory where rows weigh much more than the bytes that they are read
-from, or than the rows before."""
+"""A merge stays within its memory where rows weigh much more than the bytes they are read from, or
+than the rows before.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def random(count: int, width: int, seed: int) -> list[str]:
 
 
 def older(at: Bench, meta: BlockMeta) -> BlockMeta:
-    """The block as a program would have written it that tells nothing of its pages."""
+    """The block as written by a program that records nothing about its pages."""
     file = meta.files[0]
     key = object_key(meta.ulid, file.path)
     data = parquet(at.rows(meta), "dictionary", index=False).read()
@@ -86,7 +87,7 @@ def test_wide_rows_that_follow_narrow_ones(
     check(tmp_path, (rows(body, narrow=narrow) for body in bodies), "kind", "k")
 
 
-def test_small_blocks_of_long_texts_that_repeat_and_stand_in_one_page(tmp_path: Path) -> None:
+def test_small_blocks_of_long_texts_that_repeat_and_are_in_one_page(tmp_path: Path) -> None:
     check(tmp_path, (rows(repeated(300, 20_000)) for _ in range(12)), "k")
 
 
@@ -135,5 +136,5 @@ def test_a_few_heavy_blocks_among_many_light_ones(tmp_path: Path) -> None:
     )
 
 
-def test_blocks_of_programs_that_tell_nothing_of_their_pages(tmp_path: Path) -> None:
+def test_blocks_of_programs_that_record_nothing_about_their_pages(tmp_path: Path) -> None:
     check(tmp_path, (rows(repeated(3_000, 3_000)) for _ in range(6)), "k", written=older)

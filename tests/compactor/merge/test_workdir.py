@@ -88,7 +88,7 @@ def test_what_a_dead_process_left_is_cleared_and_what_a_living_one_uses_is_not(
     ],
 )
 def test_what_has_another_name_is_left_alone(tmp_path: Path, name: str, locked: bool) -> None:
-    """A lake, what is read from a pipe, what a query spills: whoever made it, it is not a
+    """A lake, what is read from a pipe, what a query spills: whatever made it, it is not a
     merge's."""
     (tmp_path / name).mkdir()
     (tmp_path / name / "precious").touch()
@@ -99,7 +99,7 @@ def test_what_has_another_name_is_left_alone(tmp_path: Path, name: str, locked: 
     assert (tmp_path / f"{name}.lock").exists() is locked
 
 
-def test_a_folder_without_a_lock_is_nobodys_to_remove(tmp_path: Path) -> None:
+def test_a_folder_without_a_lock_is_not_removed(tmp_path: Path) -> None:
     """The lock comes before the folder and goes after it: a merge's own is never without one."""
     folder = merge_folder(tmp_path, ULID)
     folder.mkdir()
@@ -153,7 +153,7 @@ def test_a_folder_that_is_not_there_has_nothing_to_clear(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path: Path, code: int) -> None:
+def test_a_full_disk_is_reported_with_the_folder_and_what_to_do(tmp_path: Path, code: int) -> None:
     with (
         pytest.raises(NoSpace, match=f"{tmp_path} is full: free some space, or set work_dir"),
         work_disk(tmp_path),
@@ -162,7 +162,9 @@ def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path: Path, code
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EIO, errno.ENOENT])
-def test_a_folder_that_cannot_be_used_is_told_with_what_to_do(tmp_path: Path, code: int) -> None:
+def test_a_folder_that_cannot_be_used_is_reported_with_what_to_do(
+    tmp_path: Path, code: int
+) -> None:
     said = rf"{tmp_path} cannot be used \({os.strerror(code)}\): make it a folder .*set work_dir"
     with pytest.raises(NoWorkDirectory, match=said), work_disk(tmp_path):
         raise OSError(code, "fails")
@@ -171,13 +173,13 @@ def test_a_folder_that_cannot_be_used_is_told_with_what_to_do(tmp_path: Path, co
 @pytest.mark.parametrize(
     "error", [OSError(errno.EMFILE, "many"), OSError("no number"), MemoryError("large")]
 )
-def test_what_no_other_folder_would_mend_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
+def test_what_no_other_folder_would_fix_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(type(error)) as raised, work_disk(tmp_path):
         raise error
     assert raised.value is error
 
 
-def test_a_work_directory_that_is_a_file_is_told_when_it_is_first_used(tmp_path: Path) -> None:
+def test_a_work_directory_that_is_a_file_is_reported_when_it_is_first_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     work = WorkDirectory(merge_folder(tmp_path / "file", ULID))
     with pytest.raises(NoWorkDirectory, match=f"the work directory {tmp_path}/file cannot be used"):

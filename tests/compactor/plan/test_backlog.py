@@ -1,5 +1,6 @@
-"""A backlog of a month comes down to the planned shape in one run, by exactly the merges that were
-printed before."""
+"""A backlog of a month is reduced to the planned shape in one run, by exactly the merges that were
+printed before.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SCHEMA = pa.schema([("time", pa.timestamp("ms", tz="UTC")), ("row", pa.int64())]
 
 
 def month(blocks: int) -> Table:
-    """So many blocks of three rows each over 30 days, and a clock that stands a day behind them."""
+    """Blocks of three rows each over 30 days, and a clock one day behind them."""
     world = World.manual(seed=3, now_ms=START + 31 * DAY)
     bucket = MemoryBucket(world.clock)
     index_log.create(bucket, world, Definition.create(SCHEMA, time_column="time", sort_by=["time"]))

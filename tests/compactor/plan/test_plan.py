@@ -1,4 +1,4 @@
-"""Plans: pure, without conflicts, worth their writing, and at an end after finitely many passes."""
+"""Plans: pure, without conflicts, worth their writing, and finished after finitely many passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards: every stream belongs to exactly one, the same everywhere and always."""
+"""Shards: every stream belongs to exactly one, on every machine and in every release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that are left alone: nothing of them goes, and nothing else waits for them."""
+"""Skipped streams: nothing of them is removed, and nothing else waits for them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_block_that_was_marked_before_its_stream_was_skipped_waits(lake: Split
     assert lake.tend_for(1, skip=()) == made["us"]
 
 
-def test_what_hides_no_row_goes_on_in_a_skipped_stream(tmp_path: Path) -> None:
+def test_what_hides_no_row_continues_in_a_skipped_stream(tmp_path: Path) -> None:
     """Young blocks are published, an aborted upload goes, and the watermarks rise past what is left
     alone."""
     lake = Split(tmp_path)

@@ -110,7 +110,7 @@ def test_cleaning_that_may_not_delete_is_degraded_and_counts_what_it_did(tended:
     assert process.of("t").totals.removed == 0
 
 
-def test_cleaning_mends_itself_with_the_credentials(tended: Tended) -> None:
+def test_cleaning_recovers_with_the_credentials(tended: Tended) -> None:
     bucket = NoDelete(tended.bucket)
     process = merged(tended, bucket)
     for _ in range(2):

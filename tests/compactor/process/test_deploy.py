@@ -1,4 +1,4 @@
-"""What is shipped to run it by: rules, unit and container file say what the program does."""
+"""The shipped deployment files: rules, unit and container file match what the program does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same done to every table under a URL: each that fails is named, and none stops another."""
+"""The same call for every table under a URL: each failure is reported, and none stops another."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def errors(done: LakeResults[bool]) -> dict[str, str]:
     return {one.name: type(one.error).__name__ for one in done.tables if one.error is not None}
 
 
-def answers(done: LakeResults[bool]) -> dict[str, bool | None]:
+def results(done: LakeResults[bool]) -> dict[str, bool | None]:
     return {one.name: one.result for one in done.tables if one.error is None}
 
 
@@ -56,19 +56,19 @@ def test_every_table_is_acted_on_by_name_with_an_index_or_without(url: str) -> N
     done = each_table(url, indexed)
     assert done.lake
     assert [one.name for one in done.tables] == ["a", "b", "c"]
-    assert answers(done) == {"a": True, "b": False, "c": True}
+    assert results(done) == {"a": True, "b": False, "c": True}
     assert errors(done) == {}
 
 
 def test_a_table_itself_is_acted_on_alone(url: str) -> None:
     done = each_table(f"{url}/a", indexed)
     assert not done.lake
-    assert answers(done) == {"a": True}
+    assert results(done) == {"a": True}
 
 
 def test_a_table_that_is_to_be_left_is_not_even_opened(url: str) -> None:
     place(f"{url}/a").delete([BOUNDARY])
-    assert answers(each_table(url, indexed, leave=lambda name: name == "a")) == {
+    assert results(each_table(url, indexed, leave=lambda name: name == "a")) == {
         "b": False,
         "c": True,
     }
@@ -90,7 +90,7 @@ def test_a_place_without_any_table_is_not_found(url: str) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_fails_on_one_table_is_told_and_the_others_are_done(
+def test_what_fails_on_one_table_is_reported_and_the_others_are_done(
     url: str, error: Exception
 ) -> None:
     def act(name: str, table: Table) -> bool:
@@ -100,17 +100,17 @@ def test_what_fails_on_one_table_is_told_and_the_others_are_done(
 
     done = each_table(url, act)
     assert [one.error for one in done.tables if one.name == "a"] == [error]
-    assert answers(done) == {"b": False, "c": True}
+    assert results(done) == {"b": False, "c": True}
 
 
-def test_two_that_fail_are_both_told(url: str) -> None:
+def test_two_that_fail_are_both_reported(url: str) -> None:
     def act(name: str, table: Table) -> bool:
         raise NoSpace("full") if name == "c" else Unavailable("no answer")
 
     assert errors(each_table(url, act)) == {"a": "Unavailable", "b": "Unavailable", "c": "NoSpace"}
 
 
-def test_a_bug_that_one_table_meets_is_told_and_the_others_are_done(url: str) -> None:
+def test_a_bug_on_one_table_is_reported_and_the_others_are_done(url: str) -> None:
     def act(name: str, table: Table) -> bool:
         if name == "a":
             raise ArithmeticError("a bug")
@@ -118,7 +118,7 @@ def test_a_bug_that_one_table_meets_is_told_and_the_others_are_done(url: str) ->
 
     done = each_table(url, act)
     assert errors(done) == {"a": "ArithmeticError"}
-    assert answers(done) == {"b": False, "c": True}
+    assert results(done) == {"b": False, "c": True}
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), OSError(errno.EIO, "broken")])
@@ -131,7 +131,7 @@ def test_a_single_table_s_error_is_raised_as_it_is(url: str, error: Exception) -
     assert raised.value is error
 
 
-def test_a_table_that_vanishes_meanwhile_is_told_and_the_others_are_done(url: str) -> None:
+def test_a_table_that_vanishes_meanwhile_is_reported_and_the_others_are_done(url: str) -> None:
     def act(name: str, table: Table) -> bool:
         gone = place(f"{url}/c")
         gone.delete([info.key for info in gone.list()])
@@ -139,11 +139,11 @@ def test_a_table_that_vanishes_meanwhile_is_told_and_the_others_are_done(url: st
 
     done = each_table(url, act)
     assert errors(done) == {"c": "NotFound"}
-    assert answers(done) == {"a": True, "b": False}
+    assert results(done) == {"a": True, "b": False}
 
 
 @pytest.mark.parametrize("boundary", [None, b"garbage"], ids=["lost", "garbled"])
-def test_a_table_whose_boundary_is_damaged_is_told_and_the_others_are_done(
+def test_a_table_whose_boundary_is_damaged_is_reported_and_the_others_are_done(
     url: str, boundary: bytes | None
 ) -> None:
     if boundary is None:
@@ -152,7 +152,7 @@ def test_a_table_whose_boundary_is_damaged_is_told_and_the_others_are_done(
         place(f"{url}/a").put(BOUNDARY, boundary)
     done = each_table(url, indexed)
     assert errors(done) == {"a": "BoundaryLost"}
-    assert answers(done) == {"b": False, "c": True}
+    assert results(done) == {"b": False, "c": True}
 
 
 class Denying(Wrapper):
@@ -175,17 +175,17 @@ class Denying(Wrapper):
             raise AccessDenied("notes: permission denied")
 
 
-def test_a_folder_that_may_not_be_looked_at_is_told_and_the_tables_are_done(
+def test_a_folder_that_may_not_be_read_is_reported_and_the_tables_are_done(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lake, "open_bucket", lambda url, world: Denying(open_bucket(url, world)))
     done = each_table(url, indexed)
     assert errors(done) == {"notes": "AccessDenied"}
-    assert answers(done) == {"a": True, "b": False, "c": True}
+    assert results(done) == {"a": True, "b": False, "c": True}
     assert errors(each_table(url, indexed, leave=lambda name: name == "notes")) == {}
 
 
-def test_a_store_that_does_not_answer_at_all_is_no_lake_without_tables(
+def test_a_store_that_does_not_respond_is_not_a_lake_without_tables(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Down(Wrapper):

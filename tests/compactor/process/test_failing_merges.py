@@ -1,5 +1,6 @@
-"""Merges that fail: their loop says so, waits longer and longer, and blames no block for what the
-machine did."""
+"""Failing merges: their loop reports it, waits longer and longer, and blames no block for the
+machine's faults.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def compact(process: Tending) -> LoopStatus:
 
 
 def turns(process: Tending, count: int) -> list[float]:
-    """So many turns of the merging, each when it is due; answers the waits between them."""
+    """Run some turns of the merge loop, each when it is due; return the waits between them."""
     waits = []
     for _ in range(count):
         wait = process.turn("a", COMPACT)
@@ -96,7 +97,7 @@ def test_once_the_merges_end_well_again_the_loop_is_well_and_all_is_merged(
     process.look()
     turns(process, 2)
     engine.fails = lambda _: False
-    # What failed before is told no second time.
+    # An earlier failure is not reported again.
     turns(process, 6)
     assert len(lake.live("a")) == 4
     assert compact(process).failures == 0
@@ -104,7 +105,7 @@ def test_once_the_merges_end_well_again_the_loop_is_well_and_all_is_merged(
     lake.check()
 
 
-def test_what_failed_in_a_plan_that_got_old_is_told_before_there_is_another(lake: Tended) -> None:
+def test_what_failed_in_an_outdated_plan_is_reported_before_the_next_plan(lake: Tended) -> None:
     streams(lake, 3)
     engine = Slow(301)
     engine.fails = lambda _: engine.asked == 1

@@ -99,9 +99,9 @@ def test_probes_metrics_and_the_page_are_served(lake: Tended) -> None:
     registry = CollectorRegistry()
     Instruments(registry, process.status)
     with asking(application(process, registry)) as client:
-        answer = client.get("/-/ready")
-        assert answer.status_code == 503
-        assert "the lake has not been listed yet" in answer.json()["reasons"][0]
+        response = client.get("/-/ready")
+        assert response.status_code == 503
+        assert "the lake has not been listed yet" in response.json()["reasons"][0]
         process.round()
         assert client.get("/-/ready").status_code == 200
         # The scheduler of this process was never started, and nothing that stands still calls

@@ -1,4 +1,4 @@
-"""Lakes: what under a URL is a table, and the verbs over all of them."""
+"""Lakes: which folders under a URL are tables, and the verbs over all of them."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ def test_a_table_that_is_left_alone_is_left_by_the_verbs_too(
 ) -> None:
     words = ["--once", "--json", "--config", str(folder / "c.toml")]
     assert run(["compact", f"{folder}/lake?durable=false", *words]) == 0
-    told = capsys.readouterr()
-    assert (json.loads(told.out).keys(), told.err) == ({"a"}, "")
+    captured = capsys.readouterr()
+    assert (json.loads(captured.out).keys(), captured.err) == ({"a"}, "")
 
 
 @pytest.mark.parametrize("words", [["--plan"], ["--once"]])
-def test_a_table_that_only_the_configuration_knows_is_told(
+def test_a_table_that_only_the_configuration_names_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     config = folder / "misspelt.toml"
     config.write_text("[tables.B]\ntend = false\n")
     assert run(["compact", f"{folder}/lake?durable=false", *words, "--config", str(config)]) == 0
     (note,) = capsys.readouterr().err.splitlines()
-    assert note.startswith('note: the configuration has [tables."B"], and there is no such table')
+    assert note.startswith('note: the configuration has [tables."B"], but there is no such table')
 
 
 def test_a_table_that_fails_is_named_and_the_others_are_merged(
@@ -107,17 +107,17 @@ def test_a_table_that_fails_is_named_and_the_others_are_merged(
     config = folder / "all.toml"
     config.write_text("[compactor]\ntier_blocks = 2\n")
     assert run(["compact", f"{folder}/lake?durable=false", "--once", "--config", str(config)]) == 1
-    told = capsys.readouterr()
-    assert "b: 3 blocks merged into 1" in told.out
-    assert "error: a: index entry" in told.err
+    captured = capsys.readouterr()
+    assert "b: 3 blocks merged into 1" in captured.out
+    assert "error: a: index entry" in captured.err
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--plan", "--wait"], "expected one"),
-        (["--once", "--shard", "0/2"], "--shard goes with --wait"),
-        (["--wait", "--json"], "takes no --json"),
+        (["--plan", "--wait"], "exactly one"),
+        (["--once", "--shard", "0/2"], "--shard needs --wait"),
+        (["--wait", "--json"], "leave out --json"),
         (["--wait", "--shard", "2/2"], "does not exist"),
         (["--once", "--engine", "steam"], "expected one of"),
     ],

@@ -1,5 +1,4 @@
-"""The ledger: what is noted of tables, loops, jobs and blocks, and the health that follows from
-it."""
+"""The ledger: notes about tables, loops, jobs and blocks, and the health that follows from them."""
 
 from __future__ import annotations
 
@@ -78,7 +77,7 @@ def running(ledger: Ledger, inputs: tuple[str, ...] = ("x", "y")) -> JobStatus:
 # --- tables ---
 
 
-def test_tables_are_told_by_name_and_the_lake_is_none_of_them(ledger: Ledger) -> None:
+def test_tables_are_listed_by_name_and_the_lake_is_not_one_of_them(ledger: Ledger) -> None:
     ledger.add(LAKE, "lake")
     ledger.add("B", "lake/B")
     ledger.loop(LAKE, "tables", 60)
@@ -97,9 +96,9 @@ def test_a_table_that_is_there_already_stays_as_it_is(ledger: Ledger) -> None:
     assert (found.url, found.health, found.totals.marked) == ("lake/a", TableHealth.STARTING, 2)
 
 
-def test_a_table_found_again_under_a_name_begins_anew(ledger: Ledger) -> None:
+def test_a_table_found_again_under_a_name_starts_from_zero(ledger: Ledger) -> None:
     ledger.failed("a", "clean", 1.0, DEGRADED)
-    ledger.quarantined("a", "clean", {"x": ("torn", "mend x")})
+    ledger.quarantined("a", "clean", {"x": ("torn", "repair x")})
     ledger.drop("a")
     ledger.add("a", "lake/a")
     found = table(ledger)
@@ -119,7 +118,7 @@ def test_what_ends_after_its_table_vanished_brings_nothing_of_it_back(ledger: Le
     ledger.count("a", marked=1)
     ledger.planned("a", [JOB])
     ledger.ended("a", job)
-    ledger.quarantined("a", "clean", {"x": ("torn", "mend x")})
+    ledger.quarantined("a", "clean", {"x": ("torn", "repair x")})
     assert ledger.tables() == ()
     assert ledger.failure("a") is None
 
@@ -327,29 +326,29 @@ def test_a_plan_replaces_the_one_before(ledger: Ledger) -> None:
 def test_a_block_is_quarantined_since_it_was_first_seen_and_until_its_finder_no_longer_finds_it(
     ledger: Ledger, clock: ManualClock
 ) -> None:
-    ledger.quarantined("a", "clean", {"x": ("torn", "mend x")})
+    ledger.quarantined("a", "clean", {"x": ("torn", "repair x")})
     clock.advance(60)
-    ledger.quarantined("a", "clean", {"x": ("gone", "mend it"), "b": ("torn", "mend b")})
+    ledger.quarantined("a", "clean", {"x": ("gone", "repair it"), "b": ("torn", "repair b")})
     assert table(ledger).quarantined == (
-        Quarantined(ulid="b", reason="torn", since_ms=START_MS + 60_000, command="mend b"),
-        Quarantined(ulid="x", reason="gone", since_ms=START_MS, command="mend it"),
+        Quarantined(ulid="b", reason="torn", since_ms=START_MS + 60_000, command="repair b"),
+        Quarantined(ulid="x", reason="gone", since_ms=START_MS, command="repair it"),
     )
     ledger.quarantined("a", "clean", {})
     assert table(ledger).quarantined == ()
     clock.advance(60)
-    ledger.quarantined("a", "clean", {"x": ("torn", "mend x")})
+    ledger.quarantined("a", "clean", {"x": ("torn", "repair x")})
     assert table(ledger).quarantined[0].since_ms == START_MS + 120_000
 
 
 def test_what_one_finder_finds_no_more_another_may_still_find(
     ledger: Ledger, clock: ManualClock
 ) -> None:
-    ledger.quarantined("a", "clean", {"x": ("torn", "mend x"), "y": ("torn", "mend y")})
-    ledger.quarantined("a", "merge", {"y": ("torn", "mend y"), "z": ("torn", "mend z")})
+    ledger.quarantined("a", "clean", {"x": ("torn", "repair x"), "y": ("torn", "repair y")})
+    ledger.quarantined("a", "merge", {"y": ("torn", "repair y"), "z": ("torn", "repair z")})
     assert [one.ulid for one in table(ledger).quarantined] == ["x", "y", "z"]
     clock.advance(60)
     ledger.quarantined("a", "clean", {})
-    ledger.quarantined("a", "merge", {"y": ("torn", "mend y"), "z": ("torn", "mend z")})
+    ledger.quarantined("a", "merge", {"y": ("torn", "repair y"), "z": ("torn", "repair z")})
     assert [(one.ulid, one.since_ms) for one in table(ledger).quarantined] == [
         ("y", START_MS),
         ("z", START_MS),
@@ -359,7 +358,7 @@ def test_what_one_finder_finds_no_more_another_may_still_find(
 # --- threads ---
 
 
-def test_a_change_that_raises_changes_nothing_and_holds_up_nobody(ledger: Ledger) -> None:
+def test_a_change_that_raises_changes_nothing_and_keeps_no_lock(ledger: Ledger) -> None:
     def broken(status: TableStatus) -> TableStatus:
         raise ArithmeticError("a bug")
 

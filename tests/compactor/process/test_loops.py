@@ -1,8 +1,7 @@
-"""The loops: each runs when it is due, whatever became of its last run or of another's, until all
-stop.
+"""The loops: each runs when it is due, however its last run or another's ended, until all stop.
 
-Where the scheduler runs, its threads are real and its time is not: the clock stands still until a
-test moves it, and ``Timed.settle`` waits until the one thread of a pool has done what was due.
+Where the scheduler runs, its threads are real and its time is not: the clock stops until a test
+moves it, and ``Timed.settle`` waits until the one thread of a pool has done what was due.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Panic(BaseException):
 
 @dataclass
 class Timed:
-    """Loops under a clock that a test moves, and what they told."""
+    """Loops under a clock that a test moves, and what they logged."""
 
     clock: Stepped = field(default_factory=lambda: Stepped(FAR_MS))
     fatal: list[BaseException] = field(default_factory=list)
@@ -192,7 +191,7 @@ def test_the_failures_of_one_loop_delay_no_other(timed: Timed) -> None:
 
 
 @pytest.mark.parametrize("error", [Fenced("taken"), BoundaryLost("gone")])
-def test_a_fatal_failure_is_told_and_the_loop_does_not_go_on(
+def test_a_fatal_failure_is_reported_and_the_loop_does_not_run_again(
     timed: Timed, error: Exception
 ) -> None:
     loop = timed.added(fail(error))
@@ -434,7 +433,7 @@ def test_loops_that_were_never_started_can_be_stopped(timed: Timed) -> None:
     assert timed.ran == []
 
 
-def test_a_loop_found_anew_just_as_the_last_run_of_the_old_one_ends_still_runs_at_once(
+def test_a_loop_added_again_just_as_the_last_run_of_the_old_one_ends_still_runs_at_once(
     timed: Timed,
 ) -> None:
     before = sys.getswitchinterval()

@@ -1,5 +1,4 @@
-"""The process: it finds tables, looks after each, and what fails in one place stops nothing
-elsewhere."""
+"""The process: it finds and manages tables, and a failure in one place stops nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -174,8 +173,8 @@ def test_one_turn_does_one_job_so_that_tables_take_turns(lake: Tended) -> None:
         lake.fill("a", 2, labels={"cluster": label})
     process = lake.process()
     process.look()
-    answers = [process.turn("a", COMPACT) for _ in range(3)]
-    assert answers == [0.0, 0.0, 0.0]
+    waits = [process.turn("a", COMPACT) for _ in range(3)]
+    assert waits == [0.0, 0.0, 0.0]
     assert len(process.of("a").finished) == 3
     assert process.turn("a", COMPACT) == process.config.loops.compact_s
 
@@ -199,7 +198,7 @@ def test_what_waits_is_counted_by_level_and_is_gone_once_it_is_done(lake: Tended
     assert status.totals.merged_rows == 12
 
 
-def test_aged_blocks_are_published_and_what_nobody_needs_is_marked_and_removed(
+def test_aged_blocks_are_published_and_unneeded_ones_are_marked_and_removed(
     lake: Tended,
 ) -> None:
     lake.create("a")
@@ -252,7 +251,7 @@ def test_a_checkpoint_that_no_committer_wrote_is_written(lake: Tended) -> None:
 # --- failures ---
 
 
-def test_a_cache_folder_that_cannot_be_made_keeps_no_table_from_its_care_and_is_told_once(
+def test_a_cache_folder_that_cannot_be_created_stops_no_table_and_is_reported_once(
     lake: Tended, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("a", "b"):
@@ -264,9 +263,9 @@ def test_a_cache_folder_that_cannot_be_made_keeps_no_table_from_its_care_and_is_
     process.round()
     assert [len(lake.live(name)) for name in ("a", "b")] == [1, 1]
     assert process.status().not_ready == ()
-    told = [one.getMessage() for one in caplog.records if "cache folder" in one.getMessage()]
-    assert len(told) == 1
-    assert told[0].startswith(f"cannot create the cache folder {in_the_way}/cache (")
+    messages = [one.getMessage() for one in caplog.records if "cache folder" in one.getMessage()]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"cannot create the cache folder {in_the_way}/cache (")
 
 
 def test_a_table_whose_index_is_damaged_is_degraded_and_stops_no_other(lake: Tended) -> None:
@@ -286,7 +285,9 @@ def test_a_table_whose_index_is_damaged_is_degraded_and_stops_no_other(lake: Ten
     assert reason.startswith("bad: ")
 
 
-def test_a_store_that_does_not_answer_is_asked_later_and_later_and_forgiven(lake: Tended) -> None:
+def test_a_store_that_does_not_respond_is_retried_with_growing_waits_until_it_does(
+    lake: Tended,
+) -> None:
     lake.create("a")
     lake.fill("a", 3)
     faulty, down = FaultyBucket(lake.bucket), False
@@ -312,7 +313,7 @@ def test_a_store_that_does_not_answer_is_asked_later_and_later_and_forgiven(lake
     assert len(lake.live("a")) == 1
 
 
-def test_a_job_that_fails_keeps_no_other_from_being_done_and_is_told(lake: Tended) -> None:
+def test_a_job_that_fails_stops_no_other_and_is_reported(lake: Tended) -> None:
     lake.create("a")
     bad = lake.fill("a", 2, labels={"cluster": "bad"})[0]
     for label in ("x", "y", "z"):

@@ -1,4 +1,4 @@
-"""Readiness tells the truth: nothing that has halted looks ready."""
+"""Readiness is truthful: nothing that has halted looks ready."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_clock_that_is_set_makes_nothing_older_or_younger_than_it_is(step_s: i
         ledger.started(table, name)
         ledger.succeeded(table, name, 1.0, 60.0)
 
-    def told() -> tuple[str, ...]:
+    def current() -> tuple[str, ...]:
         return not_ready(
             ledger.lake_loops(),
             ledger.tables(),
@@ -171,9 +171,9 @@ def test_a_clock_that_is_set_makes_nothing_older_or_younger_than_it_is(step_s: i
 
     clock.step_s = step_s
     clock.advance(1799)
-    assert told() == ()
+    assert current() == ()
     clock.advance(2)
-    assert [reason.partition(" has")[0] for reason in told()] == ["the lake: tables", "t: clean"]
+    assert [reason.partition(" has")[0] for reason in current()] == ["the lake: tables", "t: clean"]
 
 
 def test_many_reasons_are_counted() -> None:

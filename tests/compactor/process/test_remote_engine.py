@@ -1,5 +1,6 @@
-"""A pass of merges done elsewhere (Spark) is no process that hangs: not while they end one after
-the other, nor while they are told to go on, nor while nothing is heard of them."""
+"""A pass of remote merges (Spark) does not look like a process that hangs: not while they end one
+after the other, not while they report progress, and not while they report nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +32,8 @@ Before = Callable[[int, Progress], BlockstoreError | None]
 
 
 class Cluster:
-    """An engine whose merges pass by the process's bucket;
-
-    ``before`` happens before each, and may be its answer.
-    """
+    """An engine whose merges do not use the process's bucket; ``before`` is called before each, and
+    may return its error."""
 
     def __init__(self, lake: Tended, before: Before) -> None:
         self._lake = lake
@@ -49,10 +48,10 @@ class Cluster:
         world: World,
         tasks: Sequence[MergeTask],
         options: MergeOptions,
-        told: Progress = no_progress,
+        progress: Progress = no_progress,
     ) -> Iterator[tuple[int, Merged | BlockstoreError]]:
         for place, task in enumerate(tasks):
-            failed = self._before(place, told)
+            failed = self._before(place, progress)
             yield (
                 place,
                 failed or LocalEngine().merge(self._lake.place("a"), world, task, options),
@@ -88,7 +87,7 @@ def silence(process: Process) -> list[str]:
 def test_a_process_whose_merges_end_one_after_the_other_is_healthy_and_ready(lake: Tended) -> None:
     said: list[str] = []
 
-    def before(place: int, told: Progress) -> None:
+    def before(place: int, progress: Progress) -> None:
         advance(lake, 1500)
         said.extend(silence(process))
 
@@ -99,16 +98,16 @@ def test_a_process_whose_merges_end_one_after_the_other_is_healthy_and_ready(lak
     assert said == []
 
 
-def test_a_round_of_hours_that_is_told_to_go_on_is_ready_and_shows_how_far_it_is(
+def test_a_round_of_hours_that_reports_progress_is_ready_and_shows_it(
     lake: Tended,
 ) -> None:
     said: list[str] = []
     shown: list[float] = []
 
-    def before(place: int, told: Progress) -> None:
+    def before(place: int, progress: Progress) -> None:
         for number in range(1, 21) if place == 0 else ():
             advance(lake, 1500)
-            told(number / 20)
+            progress(number / 20)
             said.extend(silence(process))
             shown.append(process.of("a").running[-1].progress)
 
@@ -119,13 +118,13 @@ def test_a_round_of_hours_that_is_told_to_go_on_is_ready_and_shows_how_far_it_is
     assert len(lake.live("a")) == 6
 
 
-def test_a_round_of_which_nothing_is_heard_is_told_and_never_a_reason_to_restart(
+def test_a_round_without_reports_is_shown_and_never_a_reason_to_restart(
     lake: Tended,
 ) -> None:
     unhealthy: list[str] = []
     reasons: list[str] = []
 
-    def before(place: int, told: Progress) -> None:
+    def before(place: int, progress: Progress) -> None:
         if place == 0:
             advance(lake, 8 * process.config.loops.ready_age_s)
             unhealthy.extend(to_restart(process))
@@ -164,7 +163,7 @@ def test_a_merge_of_this_process_that_moves_nothing_is_a_reason_to_restart(lake:
 
 
 def test_each_job_has_its_number_in_the_lines_of_its_begin_and_of_its_end(lake: Tended) -> None:
-    def before(place: int, told: Progress) -> BlockstoreError | None:
+    def before(place: int, progress: Progress) -> BlockstoreError | None:
         return {1: NoSpace("no room for it"), 2: Unavailable("gave up")}.get(place)
 
     stream = StringIO()
@@ -192,7 +191,7 @@ def test_each_job_has_its_number_in_the_lines_of_its_begin_and_of_its_end(lake: 
 def test_a_pass_after_a_long_rest_is_healthy_while_its_inputs_are_looked_at(
     lake: Tended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = lake.process(engine=Cluster(lake, lambda place, told: None))
+    process = lake.process(engine=Cluster(lake, lambda place, progress: None))
     process.look()
     advance(lake, 36_000)
     said: list[str] = []
@@ -209,16 +208,16 @@ def test_a_pass_after_a_long_rest_is_healthy_while_its_inputs_are_looked_at(
     assert said == []
 
 
-def test_each_merge_that_failed_is_told_with_its_own_reason_and_done_last_next_time(
+def test_each_merge_that_failed_is_reported_with_its_own_reason_and_done_last_next_time(
     lake: Tended,
 ) -> None:
     failing = {1: NoSpace("no room for it"), 2: Unavailable("gave up")}
-    process = lake.process(engine=Cluster(lake, lambda place, told: failing.pop(place, None)))
+    process = lake.process(engine=Cluster(lake, lambda place, progress: failing.pop(place, None)))
     process.look()
     process.turn("a", COMPACT)
-    told = {
+    problems = {
         one.number: one.problem for one in process.of("a").finished if one.state is JobState.FAILED
     }
-    assert told == {2: "no room for it", 3: "gave up"}
+    assert problems == {2: "no room for it", 3: "gave up"}
     process.turn("a", COMPACT)
     assert len(lake.live("a")) == 6

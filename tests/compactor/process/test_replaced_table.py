@@ -1,5 +1,6 @@
-"""A table that is made anew under its name while the process looks after it: it is taken up,
-unharmed."""
+"""A table that is created again under its name while the process manages it: it is picked up,
+unharmed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def make(lake: Tended, *, indexed: bool, blocks: int) -> None:
 
 
 def make_anew(lake: Tended, *, indexed: bool, blocks: int = 3) -> dict[str, bytes]:
-    """Another table in the place of the first; answers its objects."""
+    """Put another table in the place of the first; return its objects."""
     lake.bucket.delete([info.key for info in lake.bucket.list("a/")])
     make(lake, indexed=indexed, blocks=blocks)
     return objects(lake)
@@ -47,9 +48,7 @@ def settled(lake: Tended) -> Tending:
 
 
 @pytest.mark.parametrize(("first", "second"), MIXED)
-def test_the_new_table_is_opened_anew_and_looked_after(
-    lake: Tended, first: bool, second: bool
-) -> None:
+def test_the_new_table_is_opened_and_managed(lake: Tended, first: bool, second: bool) -> None:
     make(lake, indexed=first, blocks=10)
     process = settled(lake)
     make_anew(lake, indexed=second)

@@ -1,5 +1,5 @@
-"""The compactor as a real process: it serves, stops when told, and ends with one clear line when it
-must."""
+"""The compactor as a real process: it serves, stops on a signal, and ends with one clear line when
+it must."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Compactor:
             time.sleep(0.05)
 
     def ready(self) -> bool:
-        answer = self.get("/-/ready")
-        return answer is not None and answer.status_code == 200
+        response = self.get("/-/ready")
+        return response is not None and response.status_code == 200
 
     def ended(self) -> tuple[int, str]:
         """Its exit code, and the last line that it wrote."""
@@ -102,7 +102,7 @@ def fill(folder: Path, name: str, blocks: int = 3) -> bs.Table:
     return table
 
 
-def test_it_merges_every_table_tells_of_it_and_stops_when_told(
+def test_it_merges_every_table_reports_it_and_stops_on_a_signal(
     tmp_path: Path, compactors: Callable[..., Compactor]
 ) -> None:
     """Slow (some seconds): a whole interpreter with its loops and its server."""
@@ -157,9 +157,7 @@ def test_a_work_directory_inside_a_table_ends_it_with_a_clear_last_line(
     monkeypatch.setenv("BLOCKSTORE_COMPACTOR_WORK_DIR", f"{tmp_path}/lake/a/work")
     code, last = compactors().ended()
     assert code == 1
-    assert last.startswith(
-        f"error: the work directory {tmp_path}/lake/a/work lies inside the table"
-    )
+    assert last.startswith(f"error: the work directory {tmp_path}/lake/a/work is inside the table")
 
 
 def test_of_two_processes_in_a_role_the_newer_works_and_the_older_ends_in_both_orders(

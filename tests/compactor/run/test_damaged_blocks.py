@@ -1,4 +1,4 @@
-"""Quarantine: damaged blocks are kept from merges with a reason, and the rest goes on."""
+"""Quarantine: damaged blocks are kept from merges with a reason, and all others are merged."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_of_a_hundred_blocks_three_are_damaged_and_ninety_seven_are_merged(tmp_p
 
 
 class Refusing:
-    """An engine that finds one block unreadable, whoever asks."""
+    """An engine that finds one block unreadable in every task."""
 
     def __init__(self, ulid: str) -> None:
         self.ulid = ulid

@@ -1,5 +1,5 @@
-"""A pass of jobs: what befalls one keeps none of the others from being done, and what must stop a
-process stops it at once."""
+"""A pass of jobs: a job that fails stops no other, and what must stop a process stops it at
+once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Failing:
 
 @dataclass
 class Together:
-    """An engine that merges many at once, and answers some with an error."""
+    """An engine that merges many at once, and returns an error for some."""
 
     errors: dict[int, BlockstoreError]
     answered: list[int] = field(default_factory=list)
@@ -156,7 +156,7 @@ def test_what_must_stop_the_process_stops_it_at_once_whatever_came_before(
     lake.check()
 
 
-def test_of_many_at_once_the_first_failure_is_told_when_all_others_are_done(lake: Tended) -> None:
+def test_of_many_at_once_the_first_failure_is_raised_when_all_others_are_done(lake: Tended) -> None:
     first = NoWorkDirectory("a file")
     engine = Together({1: first, 2: Unavailable("no answer"), 4: NoSpace("full")})
     with pytest.raises(NoWorkDirectory) as raised:
@@ -194,13 +194,13 @@ def test_a_merge_that_found_too_little_memory_leaves_its_own_to_those_after_it(
 def test_side_by_side_too_an_input_that_cannot_be_looked_at_ends_its_own_merge_only(
     lake: Tended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter([{}, Unavailable("one meta.json does not answer")])
+    outcomes = iter([{}, Unavailable("one meta.json does not answer")])
 
     def unreadable(*_: object) -> object:
-        answer = next(answers, {})
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        outcome = next(outcomes, {})
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     monkeypatch.setattr(execute, "unreadable", unreadable)
     with pytest.raises(Unavailable, match="does not answer"):

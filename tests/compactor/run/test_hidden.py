@@ -1,5 +1,6 @@
-"""A person hides a block of a table without an index while it is being merged: its rows do not come
-back."""
+"""A person hides a block of a table without an index while it is being merged: its rows do not
+reappear.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def rows_of(made: Plain, writer: str) -> int:
 
 
 def hidden_at_last(made: Plain, ulid: str) -> bool:
-    """Go on; whether the block was hidden, and not refused for the sake of a merge with its
+    """Continue; whether the block was hidden, and not refused because of a merge with its
     rows."""
     begin_to_hide(made, ulid)  # it may have begun already
     made.age((merges_known_ms(made, ulid) - made.bucket.now_ms()) / 1000)
@@ -118,7 +119,7 @@ def test_one_call_waits_twice_and_says_so(tmp_path: Path) -> None:
     assert made.bucket.now_ms() == before_ms + 30 * 60_000
 
 
-def test_who_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_hiding_continues_where_it_was(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
 
@@ -127,7 +128,7 @@ def test_who_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         hide(made, victim, interrupt)
-    assert "kept from merges, and is not hidden yet" in marker_of(made).marks_on(victim)
+    assert "kept out of merges, and is not hidden yet" in marker_of(made).marks_on(victim)
     assert rows_of(made, "a") == 4
     made.age(SYNC_S)
     with pytest.raises(KeyboardInterrupt):
@@ -140,7 +141,7 @@ def test_who_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
     assert left == [14 * 60]
 
 
-def test_a_mark_that_somebody_withdraws_meanwhile_is_placed_and_waited_for_anew(
+def test_a_mark_that_is_withdrawn_meanwhile_is_placed_and_waited_for_again(
     tmp_path: Path,
 ) -> None:
     made = plain(tmp_path, "a", "b")
@@ -159,7 +160,7 @@ def test_a_block_that_was_merged_is_refused_with_the_merge_and_that_one_hides_it
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     made.compact()
-    with pytest.raises(Conflict, match="was merged with some of its rows"):
+    with pytest.raises(Conflict, match="has some of its rows by a merge"):
         hide(made, victim)
     [merge] = made.merges()
     hide(made, merge.ulid)
@@ -293,7 +294,7 @@ def test_it_stays_hidden_where_listings_lag(
         made.compact()
 
 
-def test_who_comes_back_after_a_cleaning_is_told_of_the_merge_too(tmp_path: Path) -> None:
+def test_hiding_again_after_a_cleaning_reports_the_merge_too(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     made.compact()
@@ -307,7 +308,7 @@ def test_who_comes_back_after_a_cleaning_is_told_of_the_merge_too(tmp_path: Path
     assert rows_of(made, "a") == 0
 
 
-def test_who_withdraws_a_hiding_is_told_of_the_other_mark(tmp_path: Path) -> None:
+def test_withdrawing_a_hiding_reports_the_other_mark(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
     begin_to_hide(made, victim)

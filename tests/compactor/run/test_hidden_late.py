@@ -1,7 +1,7 @@
-"""A merge that stood still between its second look and the arrival of its meta.json, while a person
-hid one of its inputs.
+"""A merge that paused between its second look and the arrival of its meta.json, while a person hid
+one of its inputs.
 
-No wait of the person's ends such a merge. So whoever merged looks once more, and so does whoever
+No wait of the person ends such a merge. So the merger looks once more, and so does the process that
 hid the block.
 """
 
@@ -50,7 +50,7 @@ def compacted(
     before: Callable[[], object] | None = None,
     after: Callable[[], object] | None = None,
 ) -> JobResult:
-    """The first merge of a pass that stands still before, or after, the PUT of its meta.json, while
+    """The first merge of a pass that pauses before, or after, the PUT of its meta.json, while
     something happens."""
     faulty = FaultyBucket(made.bucket)
     waiting = [True]
@@ -98,7 +98,7 @@ def on_its_way(made: Plain) -> Callable[[], BlockMeta]:
 
 
 def stays_hidden(made: Plain, writer: str = "a") -> None:
-    """For four days, with passes of compactors in between; nobody else loses a row."""
+    """For four days, with passes of compactors in between; no other row is lost."""
     for _ in range(4):
         found = made.found()
         assert sum(count for (its, _), count in found.items() if its == writer) == 0
@@ -159,7 +159,7 @@ def test_a_merge_that_arrives_once_another_of_the_same_rows_is_hidden_is_taken_a
         made.age(24 * 3600 + 1)
 
 
-def test_a_hidden_block_that_nobody_would_read_anyway_takes_no_merge_away(tmp_path: Path) -> None:
+def test_a_hidden_block_that_no_reader_would_read_takes_no_merge_away(tmp_path: Path) -> None:
     """A second upload of the same rows, given up and hidden: the first is what is read, before and
     after its merge."""
     made = plain(tmp_path, "a", "b")
@@ -177,7 +177,7 @@ def test_a_hidden_block_that_nobody_would_read_anyway_takes_no_merge_away(tmp_pa
     assert sorted(made.metas()) == [one.ulid for one in made.merges()]
 
 
-def test_where_listings_lag_an_input_is_asked_for_by_name(
+def test_where_listings_lag_an_input_is_looked_up_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = Lagging(World.manual().clock)
@@ -195,7 +195,7 @@ def test_where_listings_lag_an_input_is_asked_for_by_name(
 
 
 def test_a_merge_by_which_its_inputs_were_removed_stays(tmp_path: Path) -> None:
-    """Whoever slept after the PUT finds its inputs gone because of the merge itself."""
+    """A merge that paused after the PUT finds its inputs gone because of the merge itself."""
     made = plain(tmp_path, "a", "b", "c")
 
     def outlive() -> None:
@@ -224,7 +224,7 @@ def test_a_merge_that_counts_when_its_input_is_hidden_is_named(tmp_path: Path) -
     assert made.found() == made.expected
 
 
-def test_a_merge_whose_process_died_is_taken_away_by_whoever_hides(tmp_path: Path) -> None:
+def test_a_merge_whose_process_died_is_taken_away_by_the_hiding(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     arrive = on_its_way(made)
@@ -253,7 +253,7 @@ def test_a_merge_that_arrives_between_the_look_and_the_mark_is_taken_away(tmp_pa
     stays_hidden(made)
 
 
-def test_whoever_hides_and_finds_a_merge_that_counts_is_told(tmp_path: Path) -> None:
+def test_a_hiding_that_finds_a_merge_that_counts_reports_it(tmp_path: Path) -> None:
     made = plain(tmp_path, "a", "b", "c")
     victim = sorted(made.metas())[0]
     arrive = on_its_way(made)
@@ -269,7 +269,7 @@ def test_whoever_hides_and_finds_a_merge_that_counts_is_told(tmp_path: Path) -> 
     assert rows_of(made, "a") == 4
 
 
-def test_whoever_hides_is_told_of_a_mark_that_went_meanwhile(tmp_path: Path) -> None:
+def test_a_hiding_reports_a_mark_that_went_meanwhile(tmp_path: Path) -> None:
     """The withdrawal of an older mark is two requests, and its DELETE may come late (R8)."""
     made = plain(tmp_path, "a", "b")
     victim = sorted(made.metas())[0]
@@ -279,7 +279,7 @@ def test_whoever_hides_is_told_of_a_mark_that_went_meanwhile(tmp_path: Path) -> 
         if next(waits) == 2:
             withdraw_deletion(made.bucket, made.world, victim)
 
-    with pytest.raises(Conflict, match="its mark is not there any more"):
+    with pytest.raises(Conflict, match="its mark is gone"):
         hide(made, victim, withdraw)
     assert rows_of(made, "a") == 4
     assert hide(made, victim).changed
@@ -314,7 +314,7 @@ def test_a_merge_is_not_taken_away_by_an_old_look(tmp_path: Path) -> None:
     assert [meta.ulid for meta in made.merges()] == [merge.ulid]
 
 
-def test_a_lost_answer_at_any_call_of_taking_away_is_asked_for(tmp_path: Path) -> None:
+def test_a_lost_response_at_any_call_of_taking_away_is_looked_up(tmp_path: Path) -> None:
     ready = plain(tmp_path, "a", "b")
     victim = sorted(ready.metas())[0]
     arrive = on_its_way(ready)

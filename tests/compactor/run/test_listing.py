@@ -1,4 +1,4 @@
-"""Merges on a table without an index: by age, once, and never a row twice or lost on the way."""
+"""Merges on a table without an index: by age, once, and no row twice or lost."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestMerge:
         assert [len(block.meta.sources) for block in made.open().snapshot().blocks] == [4]
         assert made.found() == by_duckdb(made) == made.expected
 
-    def test_without_a_wait_one_run_goes_on_until_nothing_is_left(self, tmp_path: Path) -> None:
+    def test_without_a_wait_one_run_continues_until_nothing_is_left(self, tmp_path: Path) -> None:
         made = Plain(tmp_path)
         for writer in "abc":
             made.append(writer)
@@ -158,7 +158,7 @@ class TestWhatIsLeftOut:
     def test_a_mark_that_is_placed_while_a_merge_runs_drops_it(
         self, tmp_path: Path, mark: str
     ) -> None:
-        """So who marks, and waits sync_delay before reading, meets no merge with the old rows
+        """So a person who marks and waits sync_delay before reading finds no merge with old rows
         later."""
         made = plain(tmp_path, "a", "b", "c")
         victim = next(iter(made.metas()))
@@ -193,7 +193,7 @@ class TestWhatIsLeftOut:
         assert [result.outcome for result in report.results] == [Outcome.CONFLICT]
         assert len(made.merges()) == 1
 
-    def test_a_block_whose_schema_contradicts_is_not_merged_and_keeps_nobody_out(
+    def test_a_block_whose_schema_contradicts_is_not_merged_and_keeps_no_other_out(
         self, tmp_path: Path
     ) -> None:
         made = plain(tmp_path, "a", "b")
@@ -233,7 +233,7 @@ class TestWhatIsLeftOut:
         assert list(report.left_out) == [bad.ulid]
         assert all(bad.ulid not in meta.sources for meta in made.merges())
 
-    def test_a_malformed_block_keeps_nobody_out(self, tmp_path: Path) -> None:
+    def test_a_malformed_block_keeps_no_other_out(self, tmp_path: Path) -> None:
         made = plain(tmp_path, "a", "b", "c")
         bad = next(iter(made.metas()))
         made.bucket.put(meta_key(bad), b"{")
@@ -283,7 +283,7 @@ class TestOverlaps:
         assert made.found() == by_duckdb(made) == made.expected
 
 
-def test_rows_are_exact_wherever_the_compactor_dies_or_an_answer_is_lost(tmp_path: Path) -> None:
+def test_rows_are_exact_wherever_the_compactor_dies_or_a_response_is_lost(tmp_path: Path) -> None:
     origin = plain(tmp_path, "a", "b", "c")
     while_merging = "late"
 

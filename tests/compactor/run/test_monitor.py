@@ -53,7 +53,7 @@ def test_a_merge_that_moves_nothing_is_idle(monitored: MonitoredBucket, clock: M
     assert monitored.idle_s() == 5
 
 
-def test_once_abandoned_no_chunk_is_read_or_written_and_all_else_goes_on(
+def test_once_abandoned_no_chunk_is_read_or_written_and_everything_else_continues(
     monitored: MonitoredBucket, abandon: threading.Event
 ) -> None:
     monitored.put(CHUNK, b"x")

@@ -1,5 +1,4 @@
-"""Compaction, once: every row exactly once, whoever else is at work and wherever the process
-dies."""
+"""Compaction, once: every row exactly once, whatever else runs and wherever the process dies."""
 
 from __future__ import annotations
 
@@ -114,7 +113,7 @@ def test_the_entry_has_exactly_the_inputs_of_the_plan_printed_before(tmp_path: P
     assert entry.read_version == report.version - 1
 
 
-def test_every_row_exactly_once_wherever_the_process_dies_or_an_answer_is_lost(
+def test_every_row_exactly_once_wherever_the_process_dies_or_a_response_is_lost(
     tmp_path: Path,
 ) -> None:
     origin = worn(tmp_path)

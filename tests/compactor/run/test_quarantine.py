@@ -1,5 +1,5 @@
-"""Blocks that wait for a person: found by cleaning and by merging, each with the command line that
-helps."""
+"""Blocks that wait for a person: found by cleaning and by merging, each with the right command
+line."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ def mark(
     bucket.put(no_compact_mark_key(ulid), encode_mark(found))
 
 
-def mend(ulid: str) -> str:
+def repair(ulid: str) -> str:
     return f"blockstore repair {URL} --block {ulid}"
 
 
-def test_what_cleaning_found_is_mended_and_what_the_index_refused_is_adopted() -> None:
+def test_what_cleaning_found_is_repaired_and_what_the_index_refused_is_adopted() -> None:
     cleaned = CleaningReport(
         url=URL, quarantined={A: "torn", B: "came too late"}, refused=frozenset({B, C})
     )
     assert found_by_cleaning(cleaned, URL) == {
-        A: ("torn", mend(A)),
+        A: ("torn", repair(A)),
         B: ("came too late", f"blockstore repair {URL} --adopt {B}"),
     }
 
 
-def test_only_marks_of_damaged_blocks_ask_for_a_person(bucket: MemoryBucket) -> None:
+def test_only_marks_of_damaged_blocks_need_a_person(bucket: MemoryBucket) -> None:
     mark(bucket, A, details="no Parquet")
     mark(bucket, B, NoCompactReason.MANUAL, "mine")
     mark(bucket, C, NoCompactReason.SIZE, "large")
-    assert DamageMarks(bucket).look([A, B, C], {}, URL) == {A: ("no Parquet", mend(A))}
+    assert DamageMarks(bucket).look([A, B, C], {}, URL) == {A: ("no Parquet", repair(A))}
 
 
 def test_a_mark_without_details_has_a_reason_all_the_same(bucket: MemoryBucket) -> None:
     mark(bucket, A)
-    assert DamageMarks(bucket).look([A], {}, URL) == {A: ("a merge found it damaged", mend(A))}
+    assert DamageMarks(bucket).look([A], {}, URL) == {A: ("a merge found it damaged", repair(A))}
 
 
 def test_what_was_found_of_late_counts_without_a_mark_and_the_mark_s_own_words_go_before(
@@ -68,9 +68,9 @@ def test_what_was_found_of_late_counts_without_a_mark_and_the_mark_s_own_words_g
     mark(bucket, B, NoCompactReason.MANUAL)
     late = {A: "said of late", B: "torn", C: "gone"}
     assert DamageMarks(bucket).look([A, B], late, URL) == {
-        A: ("said by the mark", mend(A)),
-        B: ("torn", mend(B)),
-        C: ("gone", mend(C)),
+        A: ("said by the mark", repair(A)),
+        B: ("torn", repair(B)),
+        C: ("gone", repair(C)),
     }
 
 
@@ -128,7 +128,7 @@ def test_a_mark_that_is_listed_and_not_there_yet_is_looked_for_again(bucket: Mem
     marked = DamageMarks(bucket)
     assert marked.look([A], {}, URL) == {}
     mark(bucket, A, details="torn")
-    assert marked.look([A], {}, URL) == {A: ("torn", mend(A))}
+    assert marked.look([A], {}, URL) == {A: ("torn", repair(A))}
 
 
 @pytest.mark.parametrize(
@@ -136,19 +136,19 @@ def test_a_mark_that_is_listed_and_not_there_yet_is_looked_for_again(bucket: Mem
         ulid=B, no_compact_time_s=1, reason=NoCompactReason.MANUAL))],
     ids=["garbled", "newer", "another block's"],
 )  # fmt: skip
-def test_a_mark_that_cannot_be_read_asks_for_a_person_and_hides_no_other(
+def test_a_mark_that_cannot_be_read_needs_a_person_and_hides_no_other(
     bucket: MemoryBucket, data: bytes
 ) -> None:
     bucket.put(no_compact_mark_key(A), data)
     mark(bucket, C, details="torn")
     found = DamageMarks(bucket).look([A, C], {}, URL)
-    assert found[C] == ("torn", mend(C))
+    assert found[C] == ("torn", repair(C))
     reason, command = found[A]
     assert reason.startswith("its mark cannot be read: ")
     assert command == f"blockstore mark {URL} {A} --no-compact --remove"
 
 
-def test_a_store_that_does_not_answer_is_no_mark_and_what_was_read_before_is_kept(
+def test_a_store_that_does_not_respond_is_not_a_mark_and_what_was_read_before_is_kept(
     bucket: MemoryBucket,
 ) -> None:
     for ulid in (A, B, C):

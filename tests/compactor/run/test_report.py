@@ -1,4 +1,4 @@
-"""What a run tells machines: exact numbers, and times as ISO 8601 in UTC."""
+"""The report of a run for machines: exact numbers, and times as ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from blockstore.compactor.settings import Settings
 from tests.compactor.scene import Scene
 
 
-def test_a_planned_job_tells_its_times_as_iso_texts(tmp_path: Path) -> None:
+def test_a_planned_job_has_its_times_as_iso_texts(tmp_path: Path) -> None:
     made = Scene(tmp_path)
     for writer in ("a", "b"):
         made.append(writer)
     (job,) = plan_table(made.open(), Settings(tier_blocks=2, work_dir=tmp_path))
-    told = job_json(job)
-    assert (told["min_time"], told["max_time"]) == (
+    document = job_json(job)
+    assert (document["min_time"], document["max_time"]) == (
         "2023-11-14T22:13:20Z",
         "2023-11-14T22:13:20.001Z",
     )
-    assert told["window"] is None or all(str(moment).endswith("Z") for moment in told["window"])  # type: ignore[attr-defined]
-    assert told["expected_rows"] == 8
+    assert document["window"] is None or all(
+        str(moment).endswith("Z") for moment in document["window"]
+    )  # type: ignore[attr-defined]
+    assert document["expected_rows"] == 8

@@ -1,4 +1,4 @@
-"""Merges uploaded whole and not committed: the next run commits them, and merges nothing twice."""
+"""Complete, uncommitted merges: the next run commits them, and merges nothing twice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def blocks_of_two_chunks() -> Iterator[None]:
 
 @dataclass
 class Counting:
-    """The local engine, and the merges that it was asked for, by their inputs."""
+    """The local engine, and the merges that it was given, by their inputs."""
 
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ def is_entry_put(call: Call) -> bool:
 
 
 def uploaded(made: Scene) -> str:
-    """Let a compactor die just before its entry; answers the block that it had uploaded."""
+    """Let a compactor die just before its entry; return the block that it had uploaded."""
     before = {info.key for info in made.bucket.list()}
     faulty = FaultyBucket(made.bucket)
 
@@ -100,7 +100,7 @@ def test_a_merge_that_was_uploaded_whole_is_committed_and_not_done_again(tmp_pat
     assert (compact(made).results, made.live()) == ((), [left])
 
 
-def test_no_merge_is_done_twice_wherever_the_process_dies_once_its_meta_lies_there(
+def test_no_merge_is_done_twice_wherever_the_process_dies_once_its_meta_is_stored(
     tmp_path: Path,
 ) -> None:
     origin = four(tmp_path)

@@ -3,9 +3,9 @@ always.
 
 Each of them merges, then cleans: it marks what others account for, and removes what was marked long
 enough ago. They run to the i-th request of one and the j-th of the other, for every i, and a j
-after which the store has changed, with time moving on in between; and in orders drawn at random,
-with the clock at random, too. After every request that changed the store a reader reads all rows,
-and nothing that it reads may be missing.
+after which the store has changed, while time passes; and in orders drawn at random, with the clock
+at random, too. After every request that changed the store a reader reads all rows, and nothing that
+it reads may be missing.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def requests_alone(origin: Plain) -> tuple[int, list[int]]:
 
 
 @pytest.mark.parametrize("origin", ORIGINS, ids=[origin.__name__ for origin in ORIGINS])
-def test_each_row_exactly_once_wherever_one_stops_and_the_other_goes_on(
+def test_each_row_exactly_once_wherever_one_stops_and_the_other_continues(
     origin: Callable[[Path], Plain], tmp_path: Path
 ) -> None:
     start = origin(tmp_path)

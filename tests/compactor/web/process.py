@@ -1,4 +1,5 @@
-"""A process to be shown: a status made by hand, and tables in memory with blocks of every state."""
+"""A process for the page: a status made by hand, and tables in memory with blocks of every
+state."""
 
 from __future__ import annotations
 
@@ -178,21 +179,38 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
     """A lake in the middle of its work, with something of everything."""
     first, second, third = names
     running = job(
-        213, first, JobState.RUNNING, started_ms=NOW_MS - 12_000, progress=0.42, rows_per_s=2_210_000.0
-    )  # fmt: skip
+        213,
+        first,
+        JobState.RUNNING,
+        started_ms=NOW_MS - 12_000,
+        progress=0.42,
+        rows_per_s=2_210_000.0,
+    )
     finished = tuple(
         job(
-            212 - place, first, JobState.COMMITTED, started_ms=NOW_MS - 90_000 * (place + 1), ended_ms=NOW_MS - 80_000 * (place + 1),
-            seconds=4.2 + place, rows_per_s=1_900_000.0, block=ulid_at(NOW_MS - 80_000 * (place + 1)), version=1_204 - place,
-            rows_out=4_800_000, bytes_out=92 << 20,
+            212 - place,
+            first,
+            JobState.COMMITTED,
+            started_ms=NOW_MS - 90_000 * (place + 1),
+            ended_ms=NOW_MS - 80_000 * (place + 1),
+            seconds=4.2 + place,
+            rows_per_s=1_900_000.0,
+            block=ulid_at(NOW_MS - 80_000 * (place + 1)),
+            version=1_204 - place,
+            rows_out=4_800_000,
+            bytes_out=92 << 20,
         )
         for place in range(6)
-    )  # fmt: skip
+    )
     damaged = job(
-        206, first, JobState.DAMAGED, ended_ms=NOW_MS - 700_000, seconds=0.8,
+        206,
+        first,
+        JobState.DAMAGED,
+        ended_ms=NOW_MS - 700_000,
+        seconds=0.8,
         problem="block 01KAB0000000000000000000AA: chunks/000001.parquet has another hash than "
-                "meta.json says",
-    )  # fmt: skip
+        "meta.json says",
+    )
     quarantined = (
         Quarantined(
             ulid=ulid_at(NOW_MS - 9 * HOUR_MS),
@@ -209,26 +227,55 @@ def busy(names: tuple[str, ...] = ("readings", "events", "trips")) -> Status:
         ),
     )
     planned = tuple(
-        job(0, first, JobState.PLANNED, min_time_ms=NOW_MS - (place + 3) * 2 * HOUR_MS, max_time_ms=NOW_MS - (place + 2) * 2 * HOUR_MS)
+        job(
+            0,
+            first,
+            JobState.PLANNED,
+            min_time_ms=NOW_MS - (place + 3) * 2 * HOUR_MS,
+            max_time_ms=NOW_MS - (place + 2) * 2 * HOUR_MS,
+        )
         for place in range(5)
-    )  # fmt: skip
+    )
     return status(
         table_status(
-            first, backlog=(Backlog(level=2, jobs=5, blocks=120, bytes=480 << 20),), planned=planned, running=(running,),
-            finished=(*finished, damaged), quarantined=quarantined,
+            first,
+            backlog=(Backlog(level=2, jobs=5, blocks=120, bytes=480 << 20),),
+            planned=planned,
+            running=(running,),
+            finished=(*finished, damaged),
+            quarantined=quarantined,
         ),
         table_status(
-            second, health=TableHealth.DEGRADED, version=88, boundary=0, since_ms=NOW_MS - 3 * HOUR_MS,
+            second,
+            health=TableHealth.DEGRADED,
+            version=88,
+            boundary=0,
+            since_ms=NOW_MS - 3 * HOUR_MS,
             problem="gc/index.boundary is missing although the table has an index",
-            fix="stop all writers, and restore the boundary from a copy; docs/operations.md says "
-                "how",
-            loops=(loop("sync", 60), loop("clean", 900, failures=12, last_failure_ms=NOW_MS - 9_000, last_success_ms=NOW_MS - 3 * HOUR_MS, problem="BoundaryLost: "
-                                                                                                                                                   "gc/index.boundary "
-                                                                                                                                                   "is missing")),
+            fix="stop all writers, then restore the boundary from a copy: see docs/operations.md",
+            loops=(
+                loop("sync", 60),
+                loop(
+                    "clean",
+                    900,
+                    failures=12,
+                    last_failure_ms=NOW_MS - 9_000,
+                    last_success_ms=NOW_MS - 3 * HOUR_MS,
+                    problem="BoundaryLost: gc/index.boundary is missing",
+                ),
+            ),
         ),
-        table_status(third, indexed=False, version=None, boundary=None, blocks=31, rows=901_000, bytes=44 << 20),
+        table_status(
+            third,
+            indexed=False,
+            version=None,
+            boundary=None,
+            blocks=31,
+            rows=901_000,
+            bytes=44 << 20,
+        ),
         month_cost={"write": 3.1, "read": 0.42, "delete": 0.0},
-    )  # fmt: skip
+    )
 
 
 def small_table(

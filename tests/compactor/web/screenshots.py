@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _choose(page: Page) -> None:
-    """Stand on a block, so that its outline and its details are seen."""
+    """Select a block, so that its outline and its details are shown."""
     chart = page.locator(".timeline-chart")
     chart.focus()
     for key in ("ArrowDown", "ArrowDown", "End", "ArrowLeft", "Enter"):

@@ -1,4 +1,4 @@
-"""The status as JSON: every field that the page reads, bounded whatever is merged."""
+"""The status as JSON: every field that the page reads, of bounded size whatever is merged."""
 
 from __future__ import annotations
 

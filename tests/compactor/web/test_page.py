@@ -1,6 +1,6 @@
 """The page in a browser.
 
-``visit`` fails a test whose page wrote an error, asked another host, or broke its policy.
+``visit`` fails a test whose page logged an error, contacted another host, or broke its policy.
 """
 
 from __future__ import annotations
@@ -45,11 +45,14 @@ def coloured(page: Page, variable: str) -> int:
           probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(variable);
           probe.fillRect(0, 0, 1, 1);
           const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
-          const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+          const copy = new OffscreenCanvas(canvas.width, canvas.height)
+            .getContext("2d", { willReadFrequently: true });
           copy.drawImage(canvas, 0, 0);
           const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
           let count = 0;
-          for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255) count += 1;
+          for (let i = 0; i < data.length; i += 4)
+            if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] === 255)
+              count += 1;
           return count;
         }""",
         variable,
@@ -79,7 +82,7 @@ def test_the_tables_are_shown_and_a_degraded_one_cannot_be_missed(
     expect(page.locator("#health")).to_have_text("all is well")
 
 
-def test_versions_and_boundary_stand_with_the_blocks(shown: Shown, visit: Visiting) -> None:
+def test_versions_and_boundary_are_shown_with_the_blocks(shown: Shown, visit: Visiting) -> None:
     page = opened(visit, shown).page
     expect(page.locator("#facts")).to_contain_text("1,204")
     expect(page.locator("#facts")).to_contain_text("311 to 1,204")
@@ -117,7 +120,7 @@ def test_blocks_that_can_be_read_no_more_do_not_hold_the_figures_back(
     page = opened(visit, shown, errors=True).page
     page.route("**/api/timeline?*", lambda route: route.abort())
     shown.process.change("readings", version=1_300)
-    expect(page.locator("#table-note")).to_contain_text("those drawn are as of")
+    expect(page.locator("#table-note")).to_contain_text("the blocks shown are as of")
     expect(
         page.locator("#tables-body tbody tr").first.locator("td[data-label=Version]")
     ).to_have_text("1,300")
@@ -281,7 +284,10 @@ def test_everything_is_reached_by_keys_and_the_focus_is_seen(shown: Shown, visit
         name, outline = page.evaluate(
             """() => {
               const at = document.activeElement;
-              const name = at.dataset.key ?? (at.dataset.themeChoice !== undefined ? "theme" : at.classList.contains("timeline-chart") ? "timeline" : at.id || at.getAttribute("aria-label") || at.tagName);
+              const name = at.dataset.key ?? (
+                at.dataset.themeChoice !== undefined ? "theme"
+                  : at.classList.contains("timeline-chart") ? "timeline"
+                  : at.id || at.getAttribute("aria-label") || at.tagName);
               const style = getComputedStyle(at);
               return [name, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0];
             }"""
@@ -320,7 +326,7 @@ def test_arrows_move_between_blocks_and_rows_and_say_where_they_are(
     expect(chosen(page)).to_contain_text("No block chosen")
 
 
-def test_jobs_running_planned_and_finished_are_told_apart(shown: Shown, visit: Visiting) -> None:
+def test_running_planned_and_finished_jobs_are_separate(shown: Shown, visit: Visiting) -> None:
     page = opened(visit, shown).page
     panel = page.locator("#job-panel")
     expect(panel).to_contain_text("42 % · merging")
@@ -349,7 +355,7 @@ def test_a_planned_job_is_shown_on_the_timeline(shown: Shown, visit: Visiting) -
     expect(page.locator(".timeline-note")).to_contain_text("outside these times")
 
 
-def test_quarantined_blocks_stand_with_their_reason_and_the_command_that_mends_them(
+def test_quarantined_blocks_are_shown_with_their_reason_and_the_command_that_repairs_them(
     shown: Shown, visit: Visiting
 ) -> None:
     block = next(
@@ -370,7 +376,7 @@ def test_quarantined_blocks_stand_with_their_reason_and_the_command_that_mends_t
     expect(chosen(page)).to_contain_text("quarantined: chunks/000001.parquet is missing")
 
 
-def test_the_command_that_mends_stands_under_the_one_that_only_looks(
+def test_the_command_that_repairs_is_below_the_one_that_only_looks(
     shown: Shown, visit: Visiting
 ) -> None:
     block = shown.drawn.timelines["readings"].blocks[0]
@@ -403,7 +409,7 @@ def test_colours_follow_the_system_until_someone_chooses(
     page.locator("select[data-theme-choice]").select_option("light" if dark else "dark")
     assert (_brightness(page) < 60) is not dark
     expect(page.locator("html")).to_have_attribute("data-theme", "light" if dark else "dark")
-    assert coloured(page, "--state-live") > 100, "the canvas is drawn anew in the new colours"
+    assert coloured(page, "--state-live") > 100, "the canvas is drawn again in the new colours"
     page.reload()
     expect(page.locator("html[data-ready]")).to_have_count(1)
     expect(page.locator("html")).to_have_attribute("data-theme", "light" if dark else "dark")
@@ -455,7 +461,7 @@ def test_contrast_of_texts_is_at_least_four_and_a_half(shown: Shown, visit: Visi
         assert page.evaluate(_FAINT) == []
 
 
-def test_the_page_does_not_jump_while_it_is_filled_and_asked_again(
+def test_the_page_does_not_jump_while_it_is_filled_and_refreshed(
     shown: Shown, visit: Visiting
 ) -> None:
     made = opened(visit, shown)
@@ -473,7 +479,7 @@ def test_the_page_does_not_jump_while_it_is_filled_and_asked_again(
     assert made.page.evaluate("window.moved ?? 0") < 0.1
 
 
-def test_the_focus_and_an_open_choice_outlive_the_next_answer(
+def test_the_focus_and_an_open_choice_survive_the_next_response(
     shown: Shown, visit: Visiting
 ) -> None:
     page = opened(visit, shown).page
@@ -498,7 +504,8 @@ def test_markup_from_the_bucket_is_text_and_never_markup(shown: Shown, visit: Vi
         ulid=blocks[0].ulid, reason=MARKUP, since_ms=NOW_MS, command=f"blockstore show '{MARKUP}'"
     )
     table = table_status(
-        MARKUP, url=f"s3://lake/{MARKUP}", health="degraded", problem=MARKUP, fix=MARKUP, quarantined=(bad,),
+        MARKUP, url=f"s3://lake/{MARKUP}", health="degraded", problem=MARKUP, fix=MARKUP,
+        quarantined=(bad,),
         planned=(job(0, MARKUP, JobState.PLANNED, details=MARKUP, labels={"name": MARKUP}),),
         finished=(job(2, MARKUP, JobState.FAILED, ended_ms=NOW_MS, problem=MARKUP),),
     )  # fmt: skip
@@ -529,11 +536,11 @@ def test_markup_from_the_bucket_is_text_and_never_markup(shown: Shown, visit: Vi
     assert page.evaluate("window.owned") is None
 
 
-def test_a_process_that_stops_answering_is_said_to(shown: Shown, visit: Visiting) -> None:
+def test_a_process_that_stops_responding_is_reported(shown: Shown, visit: Visiting) -> None:
     made = opened(visit, shown, errors=True)
     made.page.route("**/api/status", lambda route: route.abort())
     expect(made.page.locator("#health")).to_have_text("not reachable")
-    expect(made.page.locator("#alerts")).to_contain_text("does not answer")
+    expect(made.page.locator("#alerts")).to_contain_text("does not respond")
     made.page.unroute("**/api/status")
     expect(made.page.locator("#health")).to_have_text("a table is degraded")
 
@@ -607,7 +614,7 @@ def _brightness(page: Page) -> float:
 
 
 def _largest(page: Page) -> tuple[float, float, str]:
-    """Where the widest block stands in the window, and its ULID."""
+    """The position of the widest block in the window, and its ULID."""
     page.evaluate("document.querySelector('.timeline-chart').scrollIntoView({ block: 'center' })")
     x, y, ulid = page.evaluate(
         """() => {
@@ -620,7 +627,8 @@ def _largest(page: Page) -> tuple[float, float, str]:
             if (inside && (!best || box.width > best.box.width)) best = { i, box };
           }
           const { i, box } = best;
-          return [over.left + box.left + box.width / 2, over.top + box.top + box.height / 2, timeline.data.ulid[i]];
+          const x = over.left + box.left + box.width / 2;
+          return [x, over.top + box.top + box.height / 2, timeline.data.ulid[i]];
         }"""
     )
     return x, y, ulid
@@ -628,12 +636,21 @@ def _largest(page: Page) -> tuple[float, float, str]:
 
 _FAINT = """() => {
   const parse = text => (text.match(/[\\d.]+/g) ?? []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = at => { for (let e = at; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length === 3 || c[3] === 1) return c; } return [255, 255, 255]; };
+  const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map(v => linear(v / 255))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = at => {
+    for (let e = at; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
   const faint = [];
   for (const at of document.querySelectorAll("body *")) {
     const own = [...at.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
-    if (!own || !at.checkVisibility() || at.closest("[aria-pressed=false], noscript, .unseen")) continue;
+    if (!own || !at.checkVisibility()) continue;
+    if (at.closest("[aria-pressed=false], noscript, .unseen")) continue;
     const [one, other] = [light(parse(getComputedStyle(at).color)), light(ground(at))];
     const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
     if (contrast < 4.5) faint.push(`${at.textContent.slice(0, 40)}: ${contrast.toFixed(2)}`);

@@ -33,13 +33,13 @@ def process() -> ShownProcess:
     return ShownProcess(world, status(table_status("readings", url=table.url)), {"readings": table})
 
 
-def test_the_status_and_the_blocks_of_a_real_table_are_answered() -> None:
+def test_the_status_and_the_blocks_of_a_real_table_are_served() -> None:
     shown = process()
     with asking(Starlette(routes=routes(shown))) as client:
         assert client.get("/api/status").json()["tables"][0]["name"] == "readings"
-        answer = client.get("/api/timeline", params={"table": "readings"}).json()
-        assert (answer["count"], answer["version"]) == (40, 41)
-        ulid = answer["blocks"]["ulid"][0]
+        timeline = client.get("/api/timeline", params={"table": "readings"}).json()
+        assert (timeline["count"], timeline["version"]) == (40, 41)
+        ulid = timeline["blocks"]["ulid"][0]
         detail = client.get(
             "/api/timeline/block", params={"table": "readings", "ulid": ulid}
         ).json()
@@ -55,10 +55,10 @@ def test_a_block_that_the_process_quarantined_is_quarantined_on_the_timeline() -
     )
     shown.change("readings", quarantined=(bad,))
     with asking(Starlette(routes=routes(shown))) as client:
-        answer = client.get("/api/timeline", params={"table": "readings"}).json()
-    place = answer["blocks"]["ulid"].index(ulid)
-    assert answer["states"][answer["blocks"]["state"][place]] == "quarantined"
-    assert answer["reasons"][answer["blocks"]["reason"][place]] == "its hash differs"
+        timeline = client.get("/api/timeline", params={"table": "readings"}).json()
+    place = timeline["blocks"]["ulid"].index(ulid)
+    assert timeline["states"][timeline["blocks"]["state"][place]] == "quarantined"
+    assert timeline["reasons"][timeline["blocks"]["reason"][place]] == "its hash differs"
 
 
 def test_the_page_draws_the_blocks_of_a_real_table(visit: Visiting) -> None:

@@ -52,7 +52,7 @@ def test_what_a_rewritten_block_cannot_give_is_refused_in_one_sentence(
 ) -> None:
     answer = served.query(f"select n, {name} from salaries", accept=accept)
     assert answer.status_code == 400, answer.text
-    assert f"cannot give {name}, since it is a merge or a rewrite" in answer.json()["message"]
+    assert f"does not have {name}, since it is a merge or a rewrite" in answer.json()["message"]
 
 
 def test_other_rows_of_that_table_still_give_it(served: Served) -> None:

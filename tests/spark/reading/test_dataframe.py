@@ -520,11 +520,11 @@ class TestMergedBlocks:
         self, spark_session: SparkSession, read: Read, url: str, merged: tuple[str, ...], name: str
     ) -> None:
         with pytest.raises(
-            Exception, match=f"cannot give {name}, since it is a merge or a rewrite"
+            Exception, match=f"does not have {name}, since it is a merge or a rewrite"
         ):
             read(spark_session, url, columns=f"delay,{name}").collect()
         with pytest.raises(
-            Exception, match=f"cannot give {name}, since it is a merge or a rewrite"
+            Exception, match=f"does not have {name}, since it is a merge or a rewrite"
         ):
             read(spark_session, url, columns="delay", where=f"{name} > 0").collect()
 

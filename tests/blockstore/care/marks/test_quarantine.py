@@ -88,7 +88,7 @@ def test_a_block_that_was_mended_by_hand_is_released_by_the_repair_that_finds_it
     assert not is_marked(made, ulid)
     assert waiting(made) == set()
     (step,) = plan(made, blocks=(ulid,)).steps
-    assert (step.kind, "nothing to mend" in step.what) == (StepKind.PERSON, True)
+    assert (step.kind, "nothing to repair" in step.what) == (StepKind.PERSON, True)
 
 
 @pytest.mark.parametrize("reason", [NoCompactReason.MANUAL, NoCompactReason.SIZE])

@@ -88,7 +88,6 @@ def verdicts(made: Care, *leave_out: str) -> dict[str, tuple[str, bool]]:
 
 
 # -- what can be followed to its end is only mended
-#   ---------------------------------------------------------------
 
 
 def test_an_index_that_can_be_read_is_not_rebuilt() -> None:
@@ -124,9 +123,7 @@ def test_a_boundary_lost_before_there_was_a_checkpoint_is_0_again() -> None:
     assert made.verify().findings == ()
 
 
-def test_a_boundary_lost_where_the_newest_entry_has_the_only_checkpoint_gets_an_entry_above_it() -> (
-    None
-):
+def test_a_boundary_lost_at_the_only_checkpoint_gets_an_entry_above_it() -> None:
     made = worn()
     state = made.open().log.poll()
     write_checkpoint(made.bucket, state)
@@ -157,7 +154,6 @@ def test_where_every_entry_can_be_followed_no_block_is_left_out_by_a_rebuild() -
 
 
 # -- what is lost is told by the blocks
-#   ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("boundary", [True, False])
@@ -395,7 +391,7 @@ def test_a_lost_alter_is_told_by_the_blocks_that_were_written_after_it() -> None
     made.open().append(wider)
     lose(made)
     found = plan(made)
-    assert any("put together from the blocks" in line for line in found.notes)
+    assert any("is derived from the blocks" in line for line in found.notes)
     bring_back(made)
     table = made.open().snapshot().scan(columns=["writer", "note"]).to_table().to_pylist()
     assert {row["writer"]: row["note"] for row in table if row["writer"] in "ag"} == {
@@ -410,7 +406,7 @@ def test_a_table_without_any_block_or_entry_cannot_be_told() -> None:
     made.bucket.delete([key for key in made.objects() if not key.startswith("gc/")])
     made.bucket.put(BOUNDARY, b"7")
     found = plan(made)
-    assert any("tells the table's columns" in line for line in found.notes)
+    assert any("has the table's columns" in line for line in found.notes)
     with pytest.raises(Conflict, match="nothing was written"):
         rebuild(made.bucket, made.world, found)
     made.bucket.delete([BOUNDARY])
@@ -447,7 +443,6 @@ def test_tags_that_can_be_read_stay_and_others_are_dropped_with_a_word() -> None
 
 
 # -- old processes
-#   ------------------------------------------------------------------------------------------------
 
 
 def test_a_process_that_held_the_old_index_starts_over_and_its_rows_count_once() -> None:
@@ -530,7 +525,6 @@ def test_two_rebuilds_at_once_make_one_index() -> None:
 
 
 # -- wherever it dies
-#   ---------------------------------------------------------------------------------------------
 
 
 def lost_boundary(made: Care) -> Care:
@@ -619,7 +613,6 @@ def test_the_state_that_it_begins_with_remembers_no_commit_and_knows_every_write
 
 
 # -- whatever happened before
-#   -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -73,7 +73,7 @@ def damage(made: Care, ulid: str, number: int = 0) -> str:
 def test_a_healthy_table_needs_nothing() -> None:
     assert plan(worn()).steps == ()
     (step,) = plan(worn(), blocks=(worn().blocks["d"],)).steps
-    assert (step.kind, "nothing to mend" in step.what) == (StepKind.PERSON, True)
+    assert (step.kind, "nothing to repair" in step.what) == (StepKind.PERSON, True)
 
 
 def test_a_damaged_block_is_only_told_of_where_nobody_has_its_bytes() -> None:
@@ -206,7 +206,7 @@ def test_a_block_whose_meta_json_nobody_can_read_is_the_person_s() -> None:
     made.edit(meta_key(made.blocks["f"]), lambda data: b"{")
     made.world.clock.sleep(3600)
     (step,) = plan(made, blocks=(made.blocks["f"],)).steps
-    assert "nobody can tell what it was" in step.what
+    assert "its meta.json is lost" in step.what
     replica = worn()
     (done,) = repair(made, blocks=(made.blocks["f"],), replica=replica.bucket)
     assert made.found() == ALL + rows_of("f")
@@ -255,7 +255,7 @@ def test_a_tag_s_checkpoint_is_written_again_also_where_the_table_cannot_be_open
     if readable:
         assert made.bucket.get(checkpoint_key(5)).data == good
     else:
-        assert any("or untag" in step.what for step in found.steps)
+        assert any("with untag" in step.what for step in found.steps)
 
 
 def test_what_only_a_person_can_mend_is_told_with_the_command() -> None:
@@ -270,7 +270,7 @@ def test_what_only_a_person_can_mend_is_told_with_the_command() -> None:
 
 def test_names_that_are_none_and_blocks_that_are_not_there_are_refused() -> None:
     made = worn()
-    with pytest.raises(Invalid, match="no block's name"):
+    with pytest.raises(Invalid, match="not a block name"):
         RepairOptions(blocks=("../x",))
     with pytest.raises(NotFound, match="no block"):
         plan(made, blocks=(made.world.ids.ulid(),))
@@ -303,7 +303,7 @@ def test_what_a_tag_names_is_put_back_byte_for_byte() -> None:
     assert made.open().snapshot(tag="close").scan().to_table().num_rows == 20
     assert made.is_sound()
     (step,) = plan(made, blocks=(ulid,), replica=replica.bucket).steps
-    assert (step.kind, "nothing to mend" in step.what) == (StepKind.PERSON, True)
+    assert (step.kind, "nothing to repair" in step.what) == (StepKind.PERSON, True)
 
 
 def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> None:
@@ -317,7 +317,6 @@ def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> N
 
 
 # -- adopting
-#   ----------------------------------------------------------------------------------------------------
 
 
 def late(made: Care) -> str:
@@ -365,9 +364,7 @@ def test_only_rows_that_the_index_does_not_account_for_are_adopted() -> None:
         plan(made, adopt=(known,))
 
 
-def test_a_block_of_a_schema_that_the_table_never_had_is_adopted_by_name_or_refused_before_it_is_marked() -> (
-    None
-):
+def test_a_block_of_an_unknown_schema_is_adopted_by_name_or_refused_before_a_mark() -> None:
     made = worn()
     turned = pa.schema(list(reversed(list(SCHEMA))))
     found = {}
@@ -445,7 +442,6 @@ def test_a_block_that_a_person_marked_is_not_adopted_and_a_live_one_neither() ->
 
 
 # -- without an index
-#   --------------------------------------------------------------------------------------------
 
 
 def unindexed() -> Care:
@@ -609,7 +605,6 @@ def merge_of(made: Care, rows_from: Care, blocks: tuple[str, ...], *, revision: 
 
 
 # -- wherever it dies
-#   --------------------------------------------------------------------------------------------
 
 
 def scene_live() -> tuple[Care, ReadBucket, dict[str, object]]:

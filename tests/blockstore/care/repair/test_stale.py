@@ -57,7 +57,7 @@ def test_it_is_shown_with_who_wrote_it_and_removed_by_a_repair(
 def test_an_entry_that_follows_on_the_one_below_is_never_removed(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    with pytest.raises(Invalid, match="follows on entry 1"):
+    with pytest.raises(Invalid, match="follows entry 1"):
         plan(bucket, world, 2)
     with pytest.raises(NotFound):
         plan(bucket, world, 9)
@@ -94,4 +94,4 @@ def test_a_void_entry_is_a_note(bucket: MemoryBucket, world: World, log: Log) ->
     report = verify(bucket, world)
     (note,) = [found for found in report if found.object == entry_key(5)]
     assert note.severity is Severity.NOTE
-    assert "written on top of another history, and is void" in note.what
+    assert "written on top of another history and is void" in note.what

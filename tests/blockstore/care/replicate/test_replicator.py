@@ -309,7 +309,7 @@ def test_a_writer_that_comes_between_is_met_at_its_entry() -> None:
             else None
         )  # type: ignore[func-returns-value]
     )
-    with pytest.raises(Conflict, match="no replica"):
+    with pytest.raises(Conflict, match="not a replica"):
         pair.replicate(target=faulty)
 
 
@@ -318,7 +318,7 @@ def test_another_table_is_no_replica() -> None:
     stranger = Pair(other, empty(other))
     other.append("other")
     stranger.replicate()
-    with pytest.raises(Conflict, match="no replica"):
+    with pytest.raises(Conflict, match="not a replica"):
         Replicator(pair.source.bucket, stranger.target, other.world).once()
     blocks = unindexed()
     blocks.target = MemoryBucket(blocks.source.world.clock, "memory://replica")
@@ -404,7 +404,7 @@ def test_a_replica_that_is_being_cleaned_is_told_so() -> None:
             else None
         )
     )
-    with pytest.raises(Conflict, match="has no compactor"):
+    with pytest.raises(Conflict, match="only replicate may change a replica"):
         pair.replicate(target=faulty)
 
 

@@ -94,13 +94,13 @@ def test_the_front_door_says_what_the_rows_are_once_a_folder(tmp_path: Path) -> 
         first.ulid,
         second.ulid,
     }
-    with pytest.raises(Invalid, match="nothing says yet"):
+    with pytest.raises(Invalid, match="is not known yet"):
         bs.build(f"{tmp_path}/other", rows("a"))
-    with pytest.raises(Conflict, match="a folder for each table"):
+    with pytest.raises(Conflict, match="one folder for each table"):
         bs.build(f"{tmp_path}/out", rows("a"), schema=pa.schema([("other", pa.int64())]))
     with pytest.raises(Invalid, match="found both"):
         bs.build(f"{tmp_path}/out", rows("a"), schema=SCHEMA, like=f"{tmp_path}/table")
-    with pytest.raises(Invalid, match="no folder of this machine"):
+    with pytest.raises(Invalid, match="not a local folder"):
         bs.build("memory://elsewhere", rows("a"), schema=SCHEMA)
 
 

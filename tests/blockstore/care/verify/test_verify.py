@@ -104,7 +104,6 @@ def test_where_nothing_lies_there_is_no_table() -> None:
 
 
 # -- blocks
-#   ------------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_chunk_of_a_live_block_is_found() -> None:
@@ -137,7 +136,7 @@ def test_a_meta_json_with_other_sizes_than_the_index_is_found() -> None:
         dataclasses.replace(meta.files[0], bytes=meta.files[0].bytes + 1), *meta.files[1:]),
     ))  # fmt: skip
     report = expect(made, ("error", "meta", meta_key(ulid)))
-    assert "another files than entry" in report.findings[0].what
+    assert "in files, but a block" in report.findings[0].what
 
 
 def test_a_meta_json_that_is_missing_or_garbage_is_found() -> None:
@@ -204,7 +203,6 @@ def test_a_damaged_block_whose_rows_a_merge_holds_is_a_note() -> None:
 
 
 # -- what only tags and older versions name
-#   ----------------------------------------------------------------------
 
 
 def tagged(*, collected: bool) -> tuple[Care, str]:
@@ -364,7 +362,6 @@ def _copy_block(made: Care, source: str, ulid: str, **changes: object) -> None:
 
 
 # -- what is inside the files
-#   ------------------------------------------------------------------------------------
 
 
 def test_unsorted_rows_are_found() -> None:
@@ -624,7 +621,6 @@ def test_a_merged_chunk_without_its_sources_is_found() -> None:
 
 
 # -- the index
-#   ---------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_entry_is_found_also_where_a_checkpoint_bridges_it() -> None:
@@ -683,7 +679,7 @@ def test_a_checkpoint_that_does_not_equal_the_fold_is_found() -> None:
     made.bucket.put(checkpoint_key(5), encode_checkpoint(wrong))
     report = made.verify()
     assert told(report) == [("error", "checkpoint", checkpoint_key(5))]
-    assert "another state" in report.findings[0].what
+    assert "differs from the state" in report.findings[0].what
 
 
 def test_a_lost_or_garbage_boundary_is_found_and_hides_nothing_else() -> None:

@@ -66,6 +66,6 @@ def test_text_that_is_no_utf8_suggests_no_bytes(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b"n,name\n" + b"1,a\n" * 10_000 + b"2,Z\xfcrich\n")
     with (
         sources((str(tmp_path / "x.csv"),), None) as (source,),
-        pytest.raises(Invalid, match=r"line 10002: the byte 0xfc is no UTF-8"),
+        pytest.raises(Invalid, match=r"line 10002: the byte 0xfc is not UTF-8"),
     ):
         schema_of(source)

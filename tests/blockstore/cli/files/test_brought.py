@@ -60,7 +60,7 @@ def test_a_pipe_that_the_shell_has_opened_is_a_file(tmp_path: Path) -> None:
     finally:
         os.close(reading)
     thread.join()
-    with pytest.raises(Invalid, match="say --format"):
+    with pytest.raises(Invalid, match="give --format"):
         rows("/dev/null")
 
 
@@ -78,7 +78,7 @@ def test_a_pipe_that_the_shell_has_opened_is_a_file(tmp_path: Path) -> None:
 )
 def test_a_broken_pack_is_told_as_such(tmp_path: Path, name: str, data: bytes, kind: str) -> None:
     (tmp_path / name).write_bytes(data)
-    told = rf"{name} is no whole {kind} file: "
+    told = rf"{name} is truncated or not {kind} "
     with pytest.raises(Invalid, match=told):
         rows(str(tmp_path / name))
     with one(tmp_path / name) as source, pytest.raises(Invalid, match=told):
@@ -98,8 +98,8 @@ def test_a_header_alone_is_a_file_without_rows(tmp_path: Path, text: str) -> Non
     [
         ("x.csv", "n;s", "separate the fields by commas"),
         ("x.csv", "n|s", "separate the fields by commas"),
-        ("x.csv", "n\ts", "say that the form is tsv"),
-        ("x.tsv", "n,s", "say that the form is csv"),
+        ("x.csv", "n\ts", "give --format tsv"),
+        ("x.tsv", "n,s", "give --format csv"),
         ("x.tsv", "n;s", "separate the fields by tabs"),
     ],
 )

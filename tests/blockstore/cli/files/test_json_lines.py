@@ -62,7 +62,8 @@ from blockstore.cli.lean import without_pandas
 without_pandas()
 import pyarrow as pa
 from blockstore.cli.files import json_lines
-schema = pa.schema([("c", pa.list_(pa.time64("ns"))), ("m", pa.map_(pa.string(), pa.timestamp("ns")))])
+columns = [("c", pa.list_(pa.time64("ns"))), ("m", pa.map_(pa.string(), pa.timestamp("ns")))]
+schema = pa.schema(columns)
 (batch,) = json_lines.read({str(path)!r}, "x.jsonl", schema, advance=lambda _: None)
 print(batch["c"].values[0].value, batch["m"].items[0].value)
 """
@@ -96,7 +97,7 @@ def test_a_map_is_an_object_or_a_list_of_pairs(tmp_path: Path) -> None:
 )
 def test_what_is_no_pair_is_refused_with_its_line(value: str, tmp_path: Path) -> None:
     with pytest.raises(
-        Invalid, match=r"^x\.jsonl, line 2: column 'c' is .*, expected map.*: mend the value"
+        Invalid, match=r"^x\.jsonl, line 2: column 'c' is .*, expected map.*: fix the value"
     ):
         column(tmp_path, PAIRS, '{"c": {"a": "b"}}', f'{{"c": {value}}}')
 

@@ -13,8 +13,8 @@ SCHEMA = "id:int, name:string"
 FAULTS = [
     ('2,"b\n3,c\n', "the quote that opens here, in column 'name', is never closed"),
     ('2,"b\n' + "3,c\n" * 100_000, "the quote that opens here, in column 'name', is never closed"),
-    ('2,"b"c\n3,c\n', "in column 'name', is closed in line 3 with text behind it"),
-    ('2,"b\n3,"c"\n', "in column 'name', is closed in line 4 with text behind it"),
+    ('2,"b"c\n3,c\n', "in column 'name', is closed in line 3 with text after it"),
+    ('2,"b\n3,"c"\n', "in column 'name', is closed in line 4 with text after it"),
 ]
 
 

@@ -41,7 +41,7 @@ def test_a_name_tells_the_form(name: str, form: Form) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.gz", "csv"])
 def test_a_name_that_tells_no_form_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="say --format"):
+    with pytest.raises(Invalid, match="give --format"):
         form_of(name)
 
 

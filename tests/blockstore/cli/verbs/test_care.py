@@ -65,14 +65,13 @@ def replica(flights: str, lake: str) -> str:
 
 
 # -- verify
-#   ------------------------------------------------------------------------------------------------------
 
 
 def test_verify_of_a_sound_table_says_so_and_answers_0(blockstore: Command, flights: str) -> None:
     for deep in ((), ("--deep",)):
         told = blockstore("verify", flights, *deep).out
         assert "3 complete blocks, 3 files" in told
-        assert "version 4: everything is as it should be" in told
+        assert "version 4: no problems found" in told
         assert blockstore("verify", flights, *deep, "--json").json["findings"] == []
 
 
@@ -82,7 +81,7 @@ def test_verify_names_what_is_damaged_and_the_command_that_mends_it_and_answers_
     ulid = blocks(blockstore, flights)[1]
     flip(chunk(flights, ulid))
     Path(flights, "notes.txt").write_text("mine")
-    assert "everything" not in blockstore("verify", flights).out
+    assert "no problems found" not in blockstore("verify", flights).out
     failed = blockstore("verify", flights, "--deep", code=1)
     assert "1 error" in failed.err
     assert "1 error, 0 warnings, 1 note" in failed.out
@@ -100,9 +99,9 @@ def test_the_chain_that_verify_prints_is_the_one_that_it_takes(
     said = blockstore("verify", flights).out
     noted = said.split("chain ")[1].split()[0]
     assert noted == "{version}:{chain}".format(**blockstore("verify", flights, "--json").json)
-    assert "everything" in blockstore("verify", flights, "--chain", noted).out
+    assert "no problems found" in blockstore("verify", flights, "--chain", noted).out
     other = noted[:-1] + ("0" if noted[-1] != "0" else "1")
-    assert "not the one that was there" in " ".join(
+    assert "was replaced" in " ".join(
         blockstore("verify", flights, "--chain", other, code=1).out.split()
     )
     assert "VERSION:DIGEST" in blockstore("verify", flights, "--chain", "seven", code=2).err
@@ -119,7 +118,6 @@ def test_verify_goes_on_where_the_index_cannot_be_read(blockstore: Command, flig
 
 
 # -- repair
-#   ------------------------------------------------------------------------------------------------------
 
 
 def test_repair_says_what_it_would_do_and_does_it_when_asked(
@@ -137,7 +135,7 @@ def test_repair_says_what_it_would_do_and_does_it_when_asked(
     )
     assert rows(blockstore, flights) == 18
     assert (
-        "nothing to mend"
+        "nothing to repair"
         in blockstore("repair", flights, "--deep", "--block", blocks(blockstore, flights)[0]).out
     )
     assert "rewrite" in blockstore("history", flights).out
@@ -175,12 +173,12 @@ def test_the_page_s_command_looks_first_and_then_mends_a_block_that_was_put_back
     assert shown.look is not None
     told = " ".join(blockstore(*shlex.split(shown.look)[1:]).out.split())
     assert "unmark" in told
-    assert "without --dry-run does it" in told
+    assert "without --dry-run to do this" in told
     assert len(quarantined(flights)) == 1
     assert "merges may take it again" in blockstore(*words).out
     assert quarantined(flights) == []
     assert blockstore("verify", flights, "--deep", "--json").json["findings"] == []
-    assert "nothing to mend" in blockstore(*words).out
+    assert "nothing to repair" in blockstore(*words).out
 
 
 def test_a_mark_of_one_s_own_survives_the_repair_of_a_whole_block(
@@ -189,7 +187,7 @@ def test_a_mark_of_one_s_own_survives_the_repair_of_a_whole_block(
     ulid = blocks(blockstore, flights)[0]
     blockstore("mark", flights, ulid, "--no-compact", "--details", "mine")
     for words in (("--block", ulid), ("--deep", "--yes")):
-        assert "nothing to mend" in blockstore("repair", flights, *words).out
+        assert "nothing to repair" in blockstore("repair", flights, *words).out
     assert "no-compact" in blockstore("show", flights, ulid).out
 
 
@@ -216,7 +214,7 @@ def test_repair_makes_a_damaged_checkpoint_again(
     assert rows(blockstore, url) == 64, "readers begin with the entries"
     assert "checkpoint 64" in blockstore("verify", url, code=1).out
     assert "checkpoint 64" in blockstore("repair", url).out
-    assert "is written" in blockstore("repair", url, "--yes").out
+    assert "written" in blockstore("repair", url, "--yes").out
     assert rows(blockstore, url) == 64
 
 
@@ -250,7 +248,6 @@ def test_repair_of_a_table_without_an_index_says_when_to_come_back(
 
 
 # -- mark
-#   --------------------------------------------------------------------------------------------------------
 
 
 def test_a_live_block_is_taken_out_and_told_when_it_goes(blockstore: Command, flights: str) -> None:
@@ -260,7 +257,7 @@ def test_a_live_block_is_taken_out_and_told_when_it_goes(blockstore: Command, fl
         in blockstore("mark", flights, ulid.lower(), "--deletion", "--details", "wrong").out
     )
     assert rows(blockstore, flights) == 12
-    assert "named by version 4" in blockstore("mark", flights, ulid, "--deletion", code=1).err
+    assert "needed by version 4" in blockstore("mark", flights, ulid, "--deletion", code=1).err
 
 
 def test_no_compact_is_placed_shown_and_withdrawn(blockstore: Command, flights: str) -> None:
@@ -311,11 +308,10 @@ def test_wrong_words_of_mark_are_usage_errors(blockstore: Command, flights: str)
         assert "--" in blockstore("mark", flights, ulid, *words, code=2).err
         assert rows(blockstore, flights) == 18
     assert "there is no block" in blockstore("mark", flights, UNKNOWN, "--deletion", code=1).err
-    assert "no block's name" in blockstore("mark", flights, "x", "--deletion", code=1).err
+    assert "not a block name" in blockstore("mark", flights, "x", "--deletion", code=1).err
 
 
 # -- index rebuild
-#   -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("found", [None, "", "x", "-1"])
@@ -336,12 +332,12 @@ def test_a_lost_index_comes_back_with_yes_alone(blockstore: Command, flights: st
     shutil.rmtree(f"{flights}/index")
     Path(flights, "gc/index.boundary").unlink()
     told = blockstore("index", "rebuild", flights).out
-    assert "3 blocks would be taken" in told
-    assert "put together from the blocks" in " ".join(told.split())
+    assert "the new index would have 3 blocks" in told
+    assert "is derived from the blocks" in " ".join(told.split())
     assert not Path(flights, "index").exists()
     assert "rebuilt: version 1000001" in blockstore("index", "rebuild", flights, "--yes").out
     assert rows(blockstore, flights) == 18
-    assert "everything is as it should be" in blockstore("verify", flights, "--deep").out
+    assert "no problems found" in blockstore("verify", flights, "--deep").out
 
 
 def test_a_lost_boundary_comes_back_and_the_plan_is_json_for_machines(
@@ -362,7 +358,7 @@ def test_a_block_that_cannot_be_read_waits_for_the_person_s_word(
     Path(flights, "gc/index.boundary").unlink()
     chunk(flights, ulid).unlink()
     failed = blockstore("index", "rebuild", flights, "--yes", code=1)
-    assert "a person must decide about 1 block" in failed.err
+    assert "decide about 1 block first" in failed.err
     assert ulid in failed.out
     blockstore("index", "rebuild", flights, "--yes", "--leave-out", ulid)
     assert rows(blockstore, flights) == 12

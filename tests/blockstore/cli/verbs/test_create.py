@@ -13,9 +13,20 @@ from tests.blockstore.cli.conftest import Command
 
 def test_a_table_is_made_from_a_text(blockstore: Command, lake: str) -> None:
     done = blockstore(
-        "create", f"{lake}/t", "--schema", "id:int!, at:timestamp[us, UTC], tags:list<string>", "--time-column", "at",
-        "--sort-by", "id, at", "--property", "sync_delay=10m", "--label", "cluster=eu1", "--json",
-    )  # fmt: skip
+        "create",
+        f"{lake}/t",
+        "--schema",
+        "id:int!, at:timestamp[us, UTC], tags:list<string>",
+        "--time-column",
+        "at",
+        "--sort-by",
+        "id, at",
+        "--property",
+        "sync_delay=10m",
+        "--label",
+        "cluster=eu1",
+        "--json",
+    )
     assert done.json == {
         "url": f"file://{lake}/t",
         "version": 1,
@@ -60,7 +71,7 @@ def test_a_table_is_made_from_a_file(
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--schema", "nofile"], 2, "expected name:type,… or a file that exists"),
+        (["--schema", "nofile"], 2, "expected name:type,… or an existing file"),
         (["--schema", "a:foo"], 2, "found 'foo', expected a type"),
         (
             ["--schema", "a:int", "--property", "sync_delay"],
@@ -114,7 +125,7 @@ def test_alter_adds_widens_and_sets(blockstore: Command, lake: str) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ([], 2, "told nothing to change"),
+        ([], 2, "nothing to change"),
         (["--add", "a:int"], 1, "'a'"),
         (["--add", "b:int!"], 1, "add it as nullable"),
         (["--widen", "a:int32"], 1, "cannot be widened"),

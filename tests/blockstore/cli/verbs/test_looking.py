@@ -137,7 +137,7 @@ def test_show_tells_everything_of_a_block(blockstore: Command, flights: str) -> 
     shown = blockstore("show", flights, ulid).out
     assert "SHA-256" in shown
     assert found["files"][0]["sha256"] in shown
-    assert "is no block's name" in blockstore("show", flights, "x", code=1).err
+    assert "is not a block name" in blockstore("show", flights, "x", code=1).err
     assert (
         "there is no block" in blockstore("show", flights, "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=1).err
     )
@@ -165,8 +165,12 @@ def test_history_and_diff(blockstore: Command, flights: str) -> None:
     blockstore("alter", flights, "--add", "extra:int", "--message", "for later")
     found = blockstore("history", flights, "--json").json
     assert [(entry["version"], entry["operation"], entry["rows_added"]) for entry in found] == [
-        (1, "create", 0), (2, "append", 6), (3, "append", 6), (4, "append", 6), (5, "alter", 0),
-    ]  # fmt: skip
+        (1, "create", 0),
+        (2, "append", 6),
+        (3, "append", 6),
+        (4, "append", 6),
+        (5, "alter", 0),
+    ]
     assert "for later" in blockstore("history", flights, "--last", "1").out
     assert "append" not in blockstore("history", flights, "--last", "1").out
     assert "expected 1 or more" in blockstore("history", flights, "--last", "0", code=2).err
@@ -207,8 +211,9 @@ def test_diff_tells_what_is_hidden_and_shown_again(
 def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) -> None:
     sql = "select origin, count(*) as n, sum(fare) as fares from flights group by all order by all"
     assert blockstore("query", flights, sql, "-o", "json").json == [
-        {"origin": "EWR", "n": 9, "fares": 22.5}, {"origin": "JFK", "n": 9, "fares": 22.5},
-    ]  # fmt: skip
+        {"origin": "EWR", "n": 9, "fares": 22.5},
+        {"origin": "JFK", "n": 9, "fares": 22.5},
+    ]
     assert (
         blockstore("query", flights, sql, "-o", "csv").out
         == '"origin","n","fares"\n"EWR",9,22.50\n"JFK",9,22.50\n'
@@ -224,16 +229,16 @@ def test_query_answers_and_travels_in_time(blockstore: Command, flights: str) ->
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["select 1"], 2, "query takes the tables' URLs and the SQL"),
+        (["select 1"], 2, "query needs the URLs of tables and the SQL"),
         (["FLIGHTS", "selec"], 1, "line 1, column 1"),
         (["FLIGHTS", "select * from fligths"], 1, "did you mean flights?"),
         (["FLIGHTS", "select nope from flights"], 1, "nope"),
         (["FLIGHTS", "copy flights to 'x'"], 1, "one SELECT statement"),
-        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is of one table"),
+        (["FLIGHTS", "FLIGHTS", "select 1", "--version", "1"], 2, "--version is for one table"),
         (["FLIGHTS", "select 1", "--version", "99"], 1, "no version 99"),
-        (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a moment"),
+        (["FLIGHTS", "select 1", "--as-of", "soon"], 2, "--as-of is 'soon', expected a time"),
         (["FLIGHTS", "select 1", "--as-of", "2000-01-01"], 1, "no version as of"),
-        (["FLIGHTS", "select 1", "-o", "table", "--to", "x"], 1, "say -o csv"),
+        (["FLIGHTS", "select 1", "-o", "table", "--to", "x"], 1, "use -o csv"),
     ],
 )
 def test_a_wrong_query_is_told(
@@ -255,9 +260,12 @@ def test_every_verb_tells_a_path_that_is_no_table(
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file.txt").write_text("x")
     more = {
-        "alter": ["--add", "a:int"], "write": [str(tmp_path / "folder" / "file.txt"), "--format", "csv"],
-        "show": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"], "diff": ["1", "2"], "query": ["select 1"],
-    }  # fmt: skip
+        "alter": ["--add", "a:int"],
+        "write": [str(tmp_path / "folder" / "file.txt"), "--format", "csv"],
+        "show": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+        "diff": ["1", "2"],
+        "query": ["select 1"],
+    }
     for url in (f"{tmp_path}/nowhere", f"{tmp_path}/folder"):
         assert f"no table at file://{url}" in blockstore(verb, url, *more.get(verb, []), code=1).err
     assert "unknown" in blockstore(verb, "ftp://x/y", *more.get(verb, []), code=1).err
@@ -309,7 +317,7 @@ class TestALakeIsQueried:
         ]
         both = "select count(*) from flights, carriers"
         assert (
-            "version 2 is of one table"
+            "version 2 is for one table"
             in blockstore("query", carriers, both, "--version", "2", code=1).err
         )
         assert blockstore(
@@ -352,7 +360,7 @@ def test_a_damaged_entry_stops_every_verb(blockstore: Command, flights: str) -> 
 def test_probe_measures_a_store(blockstore: Command, lake: str) -> None:
     found = blockstore("probe", lake, "--json").json
     assert {row["name"]: row["result"] for row in found}["create-if-absent"] == "ok"
-    assert "PROMISE" in blockstore("probe", lake).out
+    assert "GUARANTEE" in blockstore("probe", lake).out
     assert list(Path(lake).rglob("_probe*")) == []
 
 

@@ -58,7 +58,7 @@ def test_a_table_is_created_written_and_looked_at(
 def test_create_says_that_delays_and_labels_stand_nowhere(blockstore: Command, lake: str) -> None:
     for option in (("--property", "sync_delay=1m"), ("--label", "cluster=eu")):
         done = blockstore("create", f"{lake}/t", "--schema", "n:int", "--no-index", *option, code=2)
-        assert "--no-index takes no --property and no --label" in done.err
+        assert "--no-index cannot be combined with --property or --label" in done.err
 
 
 def test_json_of_create_has_no_version(blockstore: Command, lake: str) -> None:
@@ -168,10 +168,10 @@ def test_a_block_is_hidden_by_one_call_that_says_what_it_waits_for(
     monkeypatch.setattr(second_look, "LASTS_S", 0.1)
     monkeypatch.setattr(second_look, "_ASKED_S", 0.1)
     told = blockstore(*hide, *delays)
-    assert "readers do not see it any more" in told.out
+    assert "readers no longer see it" in told.out
     first, second = told.err.splitlines()
-    assert first.startswith(f"note: {ulid}: it is kept from merges now")
-    assert second.startswith(f"note: {ulid}: it is hidden now")
+    assert first.startswith(f"note: {ulid}: it is kept out of merges")
+    assert second.startswith(f"note: {ulid}: it is hidden")
     assert all(": waiting 2s, until 20" in line for line in (first, second))
     assert blockstore(*count).json == [{"c": 4}]
 
@@ -193,7 +193,7 @@ def test_who_interrupts_the_hiding_is_told_what_lies_there(
         assert run(hide) == 130
     told = capsys.readouterr().err
     assert (
-        f"interrupted: block {ulid} is kept from merges, and is not hidden yet; run the command "
+        f"interrupted: block {ulid} is kept out of merges, and is not hidden yet; run the command "
         "again" in told
     )
     assert "no-compact" in blockstore("show", plain, ulid).out

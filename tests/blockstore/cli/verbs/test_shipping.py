@@ -110,11 +110,11 @@ def test_files_without_rows_build_nothing(blockstore: Command, out: str, tmp_pat
     ("words", "code", "said"),
     [
         (["build", "OUT"], 2, "no file"),
-        (["build", "OUT", "FILE"], 1, "nothing says yet"),
-        (["build", "OUT", "FILE", "--like", "LAKE/t", "--schema", SCHEMA], 2, "exclude each other"),
-        (["build", "OUT", "FILE", "--sort-by", "a"], 2, "go with --schema"),
+        (["build", "OUT", "FILE"], 1, "is not known yet"),
+        (["build", "OUT", "FILE", "--like", "LAKE/t", "--schema", SCHEMA], 2, "cannot be combined"),
+        (["build", "OUT", "FILE", "--sort-by", "a"], 2, "need --schema"),
         (["build", "OUT", "FILE", "--like", "LAKE/nothing"], 1, "no table"),
-        (["build", "s3://bucket/x", "FILE", "--schema", SCHEMA], 1, "no folder of this machine"),
+        (["build", "s3://bucket/x", "FILE", "--schema", SCHEMA], 1, "not a local folder"),
         (["ship", "OUT/nothing", "LAKE/t"], 1, "there is no folder"),
         (["ship", "LAKE/t", "LAKE/u"], 1, "blockstore replicate"),
         (["ship", "LAKE", "LAKE"], 1, "the folder itself"),
@@ -170,7 +170,9 @@ def test_a_forked_copy_is_told(
         "origin,time_hour,delay,fare\nLGA,2013-01-04 01:00:00,1,1.50\n"
     )
     blockstore("write", copy, str(tmp_path / "more.csv"))
-    assert "version 5 is not the source's" in blockstore("replicate", flights, copy, code=1).err
+    assert (
+        "version 5 differs from the source's" in blockstore("replicate", flights, copy, code=1).err
+    )
 
 
 def test_following_goes_on_until_interrupted_and_asks_a_silent_store_again(

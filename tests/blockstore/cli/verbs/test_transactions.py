@@ -71,11 +71,9 @@ class TestOverwrite:
     ) -> None:
         (tmp_path / "new.csv").write_text(HEADER + "JFK,2013-02-01,7,1.00\n" * 2)
         words = ("overwrite", flights, str(tmp_path / "new.csv"), "--where", "origin = 'JFK'")
-        assert (
-            "would put 2 new rows in the place of 9 rows of" in blockstore(*words, "--dry-run").out
-        )
+        assert "would replace 9 rows by 2 new rows in" in blockstore(*words, "--dry-run").out
         assert rows(blockstore, flights) == 18
-        assert "put 2 new rows in the place of 9 rows of" in blockstore(*words).out
+        assert "replaced 9 rows by 2 new rows in" in blockstore(*words).out
         assert (rows(blockstore, flights), rows(blockstore, flights, "delay = 7")) == (11, 2)
 
     def test_everything_without_a_condition(
@@ -117,7 +115,7 @@ class TestOverwrite:
 
     @pytest.mark.parametrize(
         ("words", "says"),
-        [([], "was given no file"), (["a.csv", "--app", "x"], "give both or neither")],
+        [([], "no file was given"), (["a.csv", "--app", "x"], "give both or neither")],
     )
     def test_a_wrong_call_is_told(
         self, blockstore: Command, flights: str, words: list[str], says: str
@@ -152,7 +150,9 @@ class TestRevertAndRestore:
         (ulid,) = blockstore("overwrite", flights, str(tmp_path / "new.csv"), "--json").json[
             "added"
         ]
-        assert "what it replaced does not come back" in blockstore("revert", flights, ulid).out
+        assert (
+            "the rows that it replaced do not come back" in blockstore("revert", flights, ulid).out
+        )
         assert rows(blockstore, flights) == 0
 
     def test_by_a_tag_and_by_a_time(self, blockstore: Command, flights: str) -> None:
@@ -163,7 +163,7 @@ class TestRevertAndRestore:
         blockstore("restore", flights, "--as-of", "2100-01-01T00:00:00Z")
         blockstore("restore", flights, "--tag", "last")
         assert rows(blockstore, flights) == 18
-        assert "is gone" in blockstore("untag", flights, "first").out
+        assert "is removed" in blockstore("untag", flights, "first").out
         assert "no tag 'first'" in blockstore("restore", flights, "--tag", "first", code=1).err
         assert blockstore("untag", flights, "last", "--json").json == {"untagged": "last"}
 

@@ -64,7 +64,7 @@ def test_standard_input_is_a_file(
     with open(tmp_path / "given") as given:
         monkeypatch.setattr(sys, "stdin", given)
         assert "wrote 1 row" in blockstore("write", flights, "-", "--format", "csv").out
-    assert "say --format" in blockstore("write", flights, "-", code=1).err
+    assert "give --format" in blockstore("write", flights, "-", code=1).err
 
 
 def test_a_job_is_written_once(blockstore: Command, flights: str, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_files_without_rows_write_nothing(
             "x.csv",
             "Origin,time_hour,DELAY,fare\n",
             (
-                "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the table's "
-                "columns"
+                "the header lacks 'origin', 'delay' and names 'Origin', 'DELAY', expected the "
+                "table's columns"
             ),
         ),
         (
@@ -129,7 +129,7 @@ def test_files_without_rows_write_nothing(
         (
             "x.csv",
             b"origin,time_hour,delay,fare\n\xff,2013-01-01,1,1\n",
-            "line 2: the byte 0xff is no UTF-8",
+            "line 2: the byte 0xff is not UTF-8",
         ),
         (
             "x.jsonl",
@@ -146,7 +146,7 @@ def test_files_without_rows_write_nothing(
             '{"time_hour": "2013-01-01", "delay": 1.5}\n',
             "line 1: column 'delay' is \"1.5\"",
         ),
-        ("x.jsonl", '{"a": 1}\n', "key 'a' is no column"),
+        ("x.jsonl", '{"a": 1}\n', "key 'a' is not a column"),
         ("x.jsonl", '{"origin": "a"\n', "line 1:"),
         ("x.jsonl", "[1]\n", "expected a JSON object"),
         (
@@ -156,7 +156,7 @@ def test_files_without_rows_write_nothing(
         ),
         ("x.parquet", b"nothing", "cannot be read as parquet"),
         ("x.arrow", b"nothing", "cannot be read as arrow"),
-        ("x.txt", "a", "say --format"),
+        ("x.txt", "a", "give --format"),
     ],
 )
 def test_a_bad_file_is_told_by_its_place_and_changes_nothing(
@@ -227,7 +227,7 @@ def test_a_parquet_file_of_other_columns_is_told_what_it_has_and_what_it_lacks(
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        ([], 2, "was given no file"),
+        ([], 2, "no file was given"),
         (["nofile.csv"], 1, "there is no file nofile.csv"),
         (["."], 1, ". is a folder"),
         (["a.csv", "--app", "x"], 2, "give both or neither"),
@@ -250,7 +250,7 @@ def test_a_column_of_lists_goes_by_json_not_csv(
     blockstore("create", f"{lake}/t", "--schema", schema)
     (tmp_path / "x.csv").write_text("l,m,s,b,f,ok\n")
     assert (
-        "which CSV cannot hold"
+        "which CSV cannot contain"
         in blockstore("write", f"{lake}/t", str(tmp_path / "x.csv"), code=1).err
     )
     (tmp_path / "x.jsonl").write_text(
@@ -330,8 +330,8 @@ class TestRefusedAfterItsUpload:
         ).err
         (folder,) = {path.parts[-3] for path in Path(sorted_table).glob("*/chunks/*")}
         assert "four" in told
-        assert f"of it lie there as block {folder}, which no reader sees" in told
-        assert "once it is 30h old" in told
+        assert f"of it were uploaded as block {folder}, which no reader sees" in told
+        assert "when it is 30h old" in told
 
     def test_a_job_that_is_fenced_off_names_its_block(
         self,
@@ -348,7 +348,7 @@ class TestRefusedAfterItsUpload:
         told = blockstore(*words, code=1).err
         (folder,) = {path.parts[-2] for path in Path(sorted_table).glob("*/meta.json")}
         assert told.startswith("error: another process was faster; ")
-        assert f"lie there as block {folder}" in told
+        assert f"are stored as block {folder}" in told
         assert "run the same job again" in told
 
     def test_nothing_is_said_of_a_block_where_nothing_was_uploaded(

@@ -270,7 +270,7 @@ def test_a_place_in_an_error_is_one_in_the_callers_text(engine: Engine) -> None:
 )
 def test_rows_that_cannot_give_a_hidden_column_are_an_error(engine: Engine, sql: str) -> None:
     with pytest.raises(
-        Invalid, match=r"cannot give _(row_id|version), since it is a merge or a rewrite"
+        Invalid, match=r"does not have _(row_id|version), since it is a merge or a rewrite"
     ):
         engine.query(sql).read_all()
 

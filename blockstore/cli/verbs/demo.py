@@ -1,4 +1,4 @@
-"""``blockstore demo``: a small lake to try, made by commands that are shown before they run."""
+"""``blockstore demo``: make a small lake with commands that are shown before they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _AVERAGES = (
 
 
 def demo(folder: str = "blockstore-demo", /) -> int:
-    """Make a small lake in a folder and show what a table can do: write, query, merge, go back.
+    """Make a small lake to try, and show what a table can do.
+
+    Each command is printed before it runs: create, write, query, merge, delete, and a query of an
+    earlier version.
 
     Parameters
     ----------
@@ -30,7 +33,9 @@ def demo(folder: str = "blockstore-demo", /) -> int:
     """
     root = Path(folder)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise Invalid(f"{folder} is there and is not an empty folder: name another, or remove it")
+        raise Invalid(
+            f"{folder} exists and is not an empty folder: name another folder, or remove it"
+        )
     files = _write_files(root / "files")
     table = str(root / "lake" / "readings")
     for about, words in _steps(table, files):
@@ -42,7 +47,7 @@ def demo(folder: str = "blockstore-demo", /) -> int:
 
 
 def _steps(table: str, files: Sequence[Path]) -> Iterator[tuple[str, list[str]]]:
-    """What is said of each command, and its words."""
+    """Yield a sentence about each command, and its words."""
     words = ["--schema", _COLUMNS, "--time-column", "time", "--sort-by", "station,time"]
     yield (
         "A table with its columns, its time column and the order of its rows.",
@@ -96,12 +101,12 @@ def _shown(about: str, words: list[str]) -> int:
 
 
 def _quoted(word: str) -> str:
-    """A word as a person would type it: SQL has single quotes of its own."""
+    """Quote a word as a person would type it: SQL contains single quotes."""
     return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
 
 
 def _write_files(folder: Path) -> list[Path]:
-    """A CSV file a day, with a reading a station and hour: made by a formula, equal everywhere."""
+    """Write a CSV file for each day, with values from a formula, the same on every machine."""
     folder.mkdir(parents=True)
     return [_write_day(folder / f"{day}.csv", day, at) for at, day in enumerate(_DAYS)]
 
@@ -117,5 +122,5 @@ def _write_day(path: Path, day: str, at: int) -> Path:
 
 
 def _swing(hour: int) -> float:
-    """How much warmer an hour is than the day's mean: the coldest at 3, the warmest at 15."""
+    """Return how much warmer an hour is than the day's mean: coldest at 3, warmest at 15."""
     return 4 * math.sin((hour - 9) * math.pi / 12)
