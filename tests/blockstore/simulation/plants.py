@@ -151,7 +151,7 @@ def collector_in_a_hurry(patch: Patch) -> None:
 
 def entries_of_every_history_count(patch: Patch) -> None:
     """An entry counts whatever it names as the one below it."""
-    patch.setattr(fold, "follows", lambda last, entry: True)
+    patch.setattr(Entry, "follows", lambda self, last: True)
 
 
 def no_look_after_the_create(patch: Patch) -> None:
