@@ -4,8 +4,8 @@
   threads, and holds no lock and no connection that another process could wait for.
 - A table without an index has no versions: its blocks are found by listing and become visible by
   their age. What needs an index is Invalid there and says so.
-- Nothing here decides anything: every method names the operation that does. Who only reads loads
-  none that writes.
+- Nothing here decides anything: every method names the operation that does. A process that only
+  reads loads no operation that writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
-from blockstore.lifecycle.complete import Whole
+from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.contents import Contents, Discovery, Indexed, no_index
 from blockstore.operations.instants import to_ms
@@ -174,7 +174,7 @@ class Table:
 
     @property
     def url(self) -> str:
-        """Where the table lies."""
+        """The place of the table."""
         return self.bucket.url
 
     @property
@@ -283,13 +283,13 @@ class Table:
         """
         if sum(one is not None for one in (version, as_of, tag)) > 1:
             raise Invalid(
-                "a snapshot takes one of version=, as_of= and tag=, found more: drop the others"
+                "a snapshot takes one of version=, as_of= and tag=, found more: pass only one"
             )
         if tag is not None:
             found = Snapshot.of(self.log.tagged(tag))
         elif version is not None:
             if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-                raise Invalid(f"version is {version!r}, expected a whole number from 1")
+                raise Invalid(f"version is {version!r}, expected an integer from 1")
             found = Snapshot.of(self.log.at(version))
         elif as_of is not None:
             found = Snapshot.of(self.log.as_of(to_ms(as_of)))
@@ -317,7 +317,7 @@ class Table:
         Every new row must meet ``where``. With a ``job`` it happens once. What others append
         meanwhile stays, unless ``isolation="serializable"`` (default: the table's property): then
         it conflicts. ``read_version`` is the version from which ``data`` was computed: "meanwhile"
-        begins there, and rows that others took away since conflict too. ``dry_run`` answers what
+        begins there, and rows that others took away since conflict too. ``dry_run`` returns what
         would happen. Raises Conflict where others replaced rows that it is about.
         """
         from blockstore.operations.overwrite import overwrite
@@ -357,9 +357,9 @@ class Table:
         )
 
     def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
-        """Hide the rows of whole writes, wherever merges have carried them; no rows move.
+        """Hide the rows of entire writes, wherever merges have carried them; no rows move.
 
-        ``sources`` are ULIDs as ``append`` answered them, or values of ``_source``. Reverting an
+        ``sources`` are ULIDs as ``append`` returned them, or values of ``_source``. Reverting an
         overwrite does not bring back what it replaced: ``restore`` does.
         """
         from blockstore.operations.revert import revert
@@ -386,11 +386,16 @@ class Table:
         )
 
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
-        """Keep a version (default: the newest) readable under a name until it is untagged; answers
+        """Keep a version (default: the newest) readable under a name until it is untagged; returns
         the version."""
         tags.check_free(name)
         return tags.tag(
-            self.log, self.world, name, version, message, look=Whole(self.bucket, self.world)
+            self.log,
+            self.world,
+            name,
+            version,
+            message,
+            look=CheckComplete(self.bucket, self.world),
         )
 
     def untag(self, name: str, *, message: str = "") -> None:
@@ -398,7 +403,7 @@ class Table:
         tags.untag(self.log, self.world, name, message)
 
     def poll(self) -> int:
-        """Look for newer versions, for two small requests; answers the newest."""
+        """Look for newer versions, for two small requests; returns the newest."""
         return self.log.poll().version
 
     def history(self) -> Iterator[Entry]:
@@ -406,7 +411,7 @@ class Table:
         return self.log.entries()
 
     def diff(self, before: int, after: int) -> Diff:
-        """What ``after`` has and ``before`` has not, and the other way round."""
+        """What ``after`` has and ``before`` does not have, and the reverse."""
         from blockstore.operations.diff import diff
 
         return diff(self.log.at(before), self.log.at(after))

@@ -54,7 +54,7 @@ hidden byte latest_is_kept;            /* the latest entry is never deleted */
 
 unsigned lost : 2 = LOST;
 unsigned late : 2 = LATE;
-unsigned late_id : 3, late_op : 3;     /* a PUT on its way, which nobody waits for any more */
+unsigned late_id : 3, late_op : 3;     /* a PUT on its way, which no process waits for any longer */
 unsigned refused : 5;                  /* operations that were answered "not applied" */
 #ifdef CREATE
 bit exists;                            /* gc/index.boundary is there */
@@ -162,7 +162,7 @@ inline unanswered() {
   :: refuse()
 #endif
   :: goto send                         /* the same bytes to the same id */
-  :: fresh = 0; goto send              /* Indeterminate; whoever tries again asks first: with the state that he has, */
+  :: fresh = 0; goto send              /* Indeterminate; the next attempt checks first: with the state that it has, */
   :: forget(); goto again              /* ... or with a newer one */
   fi
 }
@@ -335,7 +335,7 @@ stop:
   skip
 }
 
-/* What arrives when nobody waits for it any more: a PUT of an entry; a checkpoint, which a committer writes once its commit
+/* What arrives when no process waits for it any longer: a PUT of an entry; a checkpoint, which a committer writes once its commit
    has succeeded. */
 proctype Network() {
 end_idle:

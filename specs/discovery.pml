@@ -141,7 +141,7 @@ inline any_directory(d) {
   od
 }
 
-/* What arrives when nobody waits for it, and time. */
+/* What arrives when no process waits for it, and time. */
 proctype World() {
   unsigned d : 2;
 end_idle:

@@ -22,7 +22,7 @@ unsigned boundary : 3;                 /* gc/index.boundary */
 /* The truth, which no process sees: the entries that were created while the boundary was below them. */
 unsigned history : BITS;
 
-hidden byte reads_only_history;        /* whoever trusts a state holds a prefix of the history */
+hidden byte reads_only_history;        /* a process that trusts a state holds a prefix of the history */
 hidden byte checkpoint_is_history;     /* a checkpoint equals the fold */
 
 #define IS_HISTORY(state) (VERSION(state) <= VERSION(history) && (state) == UP_TO(history, VERSION(state)))
@@ -34,7 +34,7 @@ inline put_checkpoint(state, version) {
      MUST(checkpoint_is_history, version <= VERSION(history) && UP_TO(state, version) == UP_TO(history, version));
      checkpoints = checkpoints | BIT(version);
      printf("%d: writes checkpoint %d\n", _pid, version)
-  :: else                              /* 412: whoever was first wrote the same */
+  :: else                              /* 412: the first writer wrote the same */
   fi
 }
 

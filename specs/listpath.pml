@@ -4,9 +4,9 @@
  * Three writes lie in blocks of their own. With OVERLAPS there are four, in two blocks of one write and two merges that
  * overlap, for their compactors saw different blocks; a third such merge is on its way. A compactor lists, decides, and acts some time later: it merges two blocks that
  * the cover chose, marks what the cover left out, withdraws a mark, or removes. One that acts twice upon one listing is two
- * of them. With PERSON somebody hides a chosen block, while nothing is being merged and every block is aged (whoever marks
+ * of them. With PERSON a person hides a chosen block, while nothing is being merged and every block is aged (whoever marks
  * places a no-compact mark first, and waits). A mark is looked at again just before the block is removed; the two requests are one
- * step here, as are those of whoever withdraws a mark.
+ * step here, as are those of a withdrawal of a mark.
  *
  * With STALLS too a merge may stand still between its second look and the arrival of its meta.json, for whatever time: no wait of
  * the person's ends it. So the merger looks once more when it has arrived, and the person when the mark lies there, and again a
@@ -28,7 +28,7 @@
 #define ALL 15                         /* all sources */
 #else
 #ifndef MERGES
-#define MERGES 2                       /* merged blocks, whoever makes them */
+#define MERGES 2                       /* merged blocks, of any compactor */
 #endif
 #ifndef NAMED
 #define NAMED 3
@@ -43,7 +43,7 @@
 #define SOON 2                         /* a look this old takes nothing away: more than a sync_delay */
 #define STALE 3                        /* a listing this old decides nothing any more: more than half a delete_delay */
 
-hidden byte no_source_is_lost;         /* a block holds each write that nobody has hidden */
+hidden byte no_source_is_lost;         /* a block holds each write that is not hidden */
 hidden byte hidden_stays_hidden;       /* what a person's mark hides is never read again; with STALLS: not for good */
 hidden byte each_source_counts_once;   /* the chosen blocks account for every source that is there, each once */
 
@@ -184,7 +184,7 @@ inline any_block(b) {
   od
 }
 
-/* Whether a merge may be taken away, but for the sources `free`: nobody counts it, and ready blocks that are not marked superseded,
+/* Whether a merge may be taken away, but for the sources `free`: no process counts it, and ready blocks that are not marked superseded,
  * or hidden ones, hold its rows. Sets `may`. */
 inline weigh(b, free) {
   list();
@@ -313,7 +313,7 @@ put:                                   /* ... and whenever meta.json arrives */
 
 #ifndef BROKEN_MERGER_LOOKS_NO_MORE
   if
-  :: atomic { hiding -> unlooked = unlooked & ~BIT(made_here); goto forget }   /* it dies, but whoever hides still looks */
+  :: atomic { hiding -> unlooked = unlooked & ~BIT(made_here); goto forget }   /* it dies, but the process that hides still looks */
   :: atomic {
        unlooked = unlooked & ~BIT(made_here);
 #ifdef BROKEN_LOOKS_AT_INPUTS_ONLY

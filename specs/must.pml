@@ -2,10 +2,10 @@
  * What every model includes.
  *
  * MUST(invariant, condition) is an assertion with a name: a verifier prints the text of the assertion that failed, and the
- * name stands in it. The name is declared as a `hidden byte`, which is 0 for ever and no part of the state.
+ * name stands in it. The name is declared as a `hidden byte`, which is 0 forever and not part of the state.
  *
  * One call to the bucket is one atomic step; what a process does between two calls happens together with the call before
- * it. Any process may stop before any step for ever: that is a stall, and it is a crash.
+ * it. Any process may stop before any step forever: that is a stall, and it is a crash.
  */
 #define MUST(invariant, condition) assert((condition) || invariant)
 

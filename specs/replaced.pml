@@ -81,7 +81,7 @@ unsigned disasters : 2;
 unsigned refused : 5;                  /* operations answered "not applied" since the last disaster */
 unsigned revived : 5;                  /* operations with a PUT that was sent before the last disaster, and arrived after it */
 unsigned created : 5;                  /* operations whose PUT created an entry, with no disaster between the look and the PUT */
-unsigned fallen : 5;                   /* ... and a disaster took it, and nobody has PUT since: as if it had been acknowledged just before */
+unsigned fallen : 5;                   /* ... and a disaster took it, and no process has PUT since: as if it had been acknowledged just before */
 
 bit verdict;                           /* of the invariant that is looked at just now: spin cuts long assertions short */
 
@@ -299,7 +299,7 @@ proctype Writer(byte first; byte final) {
   bit fresh;
 
 again:
-end_unreadable:                        /* nobody who holds no state gets past a gap */
+end_unreadable:                        /* no process without a state gets past a gap */
   atomic {
     if
     :: state -> got = 0

@@ -36,7 +36,7 @@
 hidden byte versions_are_whole;        /* every version above the boundary, and every tagged one, has all its blocks */
 hidden byte tags_are_readable;         /* a tagged version below the boundary has its checkpoint */
 hidden byte marks_what_nothing_names;  /* R6 */
-hidden byte removes_what_is_live;      /* an entry removes live blocks only: else nobody could fold it */
+hidden byte removes_what_is_live;      /* an entry removes live blocks only: else it could not be folded */
 
 /* The bucket. */
 unsigned versions : 24;                /* the live blocks of every version, three bits each */
@@ -46,7 +46,7 @@ unsigned checkpoints : 4;              /* of taggable versions */
 unsigned present : 3 = 1, marked : 3;  /* blocks */
 unsigned tag1 : 3, tag2 : 3;           /* the version for which a tag stands in the latest state; 0 = no such tag */
 
-/* What was acknowledged to whoever tagged. */
+/* What was acknowledged to the caller of tag. */
 unsigned promised1 : 3, promised2 : 3;
 
 /* Time: whether half a delete_delay has passed since the tag's entry, and whose decisions are how old, by process. */

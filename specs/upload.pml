@@ -21,7 +21,7 @@
 #define HALF 1                         /* of delete_delay */
 #define DELAY 2
 
-hidden byte acknowledged_is_kept;      /* once acknowledged, a complete block holds the rows, for ever */
+hidden byte acknowledged_is_kept;      /* once acknowledged, a complete block holds the rows, forever */
 hidden byte rows_count_once;           /* complete blocks of this write all have the same source */
 
 unsigned now : 3;
@@ -60,7 +60,7 @@ look:
 #endif
   if
   :: goto acknowledge
-  :: goto look                         /* no answer: whoever resumes looks again */
+  :: goto look                         /* no response: a resumed write looks again */
   fi;
 
 refused:                               /* a mark: the same rows, copied to a new place, under the same source */
@@ -74,7 +74,7 @@ refused:                               /* a mark: the same rows, copied to a new
     fi
   };
 
-gone:                                  /* its chunk is gone, for ever; the rows may yet be seen where they were before */
+gone:                                  /* its chunk is gone forever; the rows may yet be seen where they were before */
   atomic {
 #ifndef BROKEN_GONE_IS_REFUSED
     if

@@ -1,27 +1,27 @@
 """A block as an index entry adds it: its meta without schema, and with sources only where the state
-cannot tell.
+does not know them.
 
 Owns the JSON of one item of ``add``: the block's meta as ``format/meta.py`` writes it for an entry,
 with
-- ``compaction.sources`` where the state cannot tell them: a list, or for more than 1,000 the path,
-  count and SHA-256 of the block's own list file;
+- ``compaction.sources`` where the state does not know them: a list, or for more than 1,000 the
+  path, count and SHA-256 of the block's own list file;
 - ``committed`` for a block that comes back (restore): the ``version`` and ``first_row_id`` that it
   had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from blockstore.errors import Corrupt
+from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta
 from blockstore.format.document import Document
 from blockstore.format.meta import from_dict, to_dict
-from blockstore.format.sources import INLINE, hash_sources
-from blockstore.names import sources_path
+from blockstore.format.sources import INLINE, decode_sources, hash_sources
+from blockstore.names import object_key, sources_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class SourcesFile:
 class AddedBlock:
     """One item of an entry's ``add``.
 
-    ``sources`` is None where the state can tell them, a SourcesFile where they were not loaded yet,
-    else the list; ``meta.sources`` is what the block accounts for once the fold, or whoever made
-    the value, has filled it in.
+    ``sources`` is None where the state knows them, a SourcesFile where they were not loaded yet,
+    else the list; ``meta.sources`` is what the block accounts for once the fold, or the code that
+    made the value, has filled it in.
     """
 
     meta: BlockMeta
@@ -67,7 +67,7 @@ class AddedBlock:
         Raises Corrupt or NewerFormat; ``subject`` is what the error calls it.
         """
         if not isinstance(value, dict):
-            raise Corrupt(f"{subject} is no JSON object, expected a block")
+            raise Corrupt(f"{subject} is not a JSON object, expected a block")
         item = Document(value, subject)
         block = value
         if "committed" in value:
@@ -89,6 +89,26 @@ class AddedBlock:
     def with_sources(self, sources: tuple[str, ...]) -> AddedBlock:
         """The same item, its sources loaded from their file."""
         return replace(self, meta=replace(self.meta, sources=sources), sources=sources)
+
+    def loaded(self, read: Callable[[str], bytes | None], subject: str) -> AddedBlock:
+        """The item with its sources, which ``read`` gets from the block's list file if the entry
+        only names that. Raises Corrupt where the file is not the one that the entry hashed."""
+        file = self.sources
+        if not isinstance(file, SourcesFile):
+            return self
+        data = read(object_key(self.ulid, sources_path()))
+        if data is None:
+            raise Corrupt(f"{subject}: {sources_path()} is missing: restore it from a copy")
+        sources = decode_sources(data, subject)
+        if len(sources) != file.count or hash_sources(sources) != file.sha256:
+            raise Corrupt(
+                f"{subject}: {sources_path()} holds {len(sources)} sources that differ from the "
+                f"{file.count} that the entry hashed: restore it from a copy"
+            )
+        try:
+            return self.with_sources(sources)
+        except Invalid as error:
+            raise Corrupt(f"{subject} contradicts itself: {error}") from None
 
 
 def ulids(fields: Document, name: str) -> tuple[str, ...]:
@@ -121,5 +141,5 @@ def _sources_from_json(compaction: Document) -> tuple[str, ...] | SourcesFile | 
         return SourcesFile(count=file.integer("count", low=1), sha256=file.text("sha256", limit=64))
     sources = compaction.ulids("sources")
     if not sources or any(left >= right for left, right in pairwise(sources)):
-        compaction.fail("sources", "a sorted list of ULIDs, at least one, none twice")
+        compaction.fail("sources", "a sorted list of at least one ULID, without duplicates")
     return sources

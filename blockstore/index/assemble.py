@@ -105,7 +105,7 @@ def relinked(before: State, after: State, payload: bytes) -> State:
 
 @functools.cache
 def signature(program: str) -> str:
-    """``host, program, version``: who wrote an entry."""
+    """``host, program, version``: the writer of an entry."""
     from importlib import metadata
 
     try:

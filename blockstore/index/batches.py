@@ -4,11 +4,10 @@
 Invariants:
 - Batches are kept as ranges, so that a backfill out of order is remembered exactly and a daily load
   costs a pair.
-- An app named ``stream/…`` never asks for a lower batch that was not committed: its ranges are one,
+- An app named ``stream/…`` never requests a lower batch that was not committed: its ranges are one,
   up to the last.
-- The newest 64 batches also remember their entry and blocks, so that a retry is answered with what
-  it wrote.
-- An app named ``gateway/<job>/input-<ULID>`` is one upload, asked for when the ULID was drawn (the
+- The newest 64 batches also remember their entry and blocks, so that a retry returns what it wrote.
+- An app named ``gateway/<job>/input-<ULID>`` is one upload, begun when the ULID was drawn (the
   job's own id may be a hash). A floor at or above the ULID forgets it, and from then on no batch of
   it is taken: else a late attempt would bring its rows a second time.
 """

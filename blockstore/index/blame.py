@@ -1,6 +1,6 @@
-"""Who changed a block: the entry that a conflict is about, named for its message.
+"""Which entry changed a block, as a conflict names it in its message.
 
-Only a message hangs on it, so whatever goes wrong here is answered "another operation".
+Only a message depends on it, so any error here gives "another operation".
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The live blocks of a version: a large sorted base of rows under a small persistent overlay.
 
 Invariants:
-- A value never changes; ``changed`` answers a new one in O(log n) and shares everything else, so
-  every version that someone holds stays whole.
+- A value never changes; ``changed`` returns a new one in O(log n) and shares everything else, so
+  every version that is in use stays complete.
 - The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the
   same at ten blocks and at a million.
-- A block's object is made when someone asks for it.
+- A block's object is made on first use.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _View:
 
     @cached_property
     def slots(self) -> npt.NDArray[np.int64]:
-        """Where each row of ``table`` lies."""
+        """Where each row of ``table`` is."""
         return np.asarray(self.table[_SLOT].to_numpy())
 
     @cached_property
@@ -172,7 +172,7 @@ class Blocks:
         return self._view.table.drop_columns([_SLOT])
 
     def derived(self, name: str, of: object, make: Make[LiveBlock], rows: Mask) -> Arrays:
-        """What ``make`` answers, in the order of ``table()``; meaningful for ``rows``. Kept under
+        """What ``make`` returns, in the order of ``table()``; meaningful for ``rows``. Kept under
         ``name`` with all blocks that stay, as long as ``of`` is the same object."""
         view = self._view
         if not view.overlay:

@@ -2,17 +2,17 @@
 obeyed.
 
 Invariants (protocol 3.4):
-- An entry at or below the boundary is no part of the history, whatever a GET of it answers.
+- An entry at or below the boundary is not part of the history, whatever a GET of it returns.
 - The boundary never moves back. Missing where there are entries, not ``[0-9]{1,20}`` of a u64, or
-  below a value seen before: ``BoundaryLost``, and nobody writes or deletes.
+  below a value seen before: ``BoundaryLost``, and no process writes or deletes.
 - It is written with zeros before it, 18 to 20 digits in all, so many that their number less their
   sum is divisible by 3: one flipped bit turns a digit into one that is 1, 2, 4 or 8 away, or into
   none. Earlier releases read that, and wrote the digits alone.
 - A check that accepts goes to the store, after the entry that it checks; what is cached only spares
   the bytes (304), and may refuse, never accept.
-- It advances by compare-and-set on the ETag of the value read. A lost race, or an answer that was
-  lost, is read again and decided anew. On a store that does not refuse stale writes it never
-  advances: a late one could move it back.
+- It advances by compare-and-set on the ETag of the value read. A lost race, or a lost response, is
+  read again and decided again. On a store that does not refuse stale writes it never advances: a
+  late one could move it back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TRIES = 10
 
 @dataclass(slots=True)
 class BoundaryCounts:
-    """What one handle has asked of the boundary so far; only grows, for whoever exports metrics."""
+    """The requests for the boundary that one handle has made so far; only grows, for metrics."""
 
     checks: int = 0
     """Entries checked: step 5 of commits."""
@@ -109,7 +109,7 @@ class Boundary:
         if value is None:
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} is missing although the table has an index: "
-                f"{how_to_mend(self._bucket.url)}"
+                f"{how_to_repair(self._bucket.url)}"
             )
         return value
 
@@ -143,11 +143,11 @@ class Boundary:
         return self._fixed
 
     def advance(self, to: int) -> int:
-        """Raise the boundary to ``to`` unless it is as high already; answers its value now.
+        """Raise the boundary to ``to`` unless it is as high already; returns its value now.
 
         Raises BoundaryLost where it vanished, is garbage or fell; Invalid on a store that does not
-        refuse stale writes; Unavailable where nobody answers, and then it stands where it stood, or
-        at ``to``.
+        refuse stale writes; Unavailable where the store does not respond, and then it is where it
+        was, or at ``to``.
         """
         started = self._world.clock.monotonic_s()
         moved = False
@@ -175,7 +175,7 @@ class Boundary:
             if seen is None or seen.etag is None:
                 raise BoundaryLost(
                     f"{BOUNDARY} of {bucket.url} is missing, and it cannot be advanced to {to}: "
-                    f"{how_to_mend(bucket.url)}"
+                    f"{how_to_repair(bucket.url)}"
                 )
             if seen.value >= to:
                 return seen.value, sent and seen.value == to
@@ -190,8 +190,7 @@ class Boundary:
                 if tries >= _TRIES:
                     raise Unavailable(
                         f"{BOUNDARY} of {bucket.url} was not advanced to {to}: {tries} races in a "
-                        f"row were lost ({error}); "
-                        "try again"
+                        f"row were lost ({error}); try again"
                     ) from error
             except Unavailable as error:
                 tries += 1
@@ -214,16 +213,14 @@ class Boundary:
                 return None
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} vanished, it was {before.value}: "
-                f"{how_to_mend(self._bucket.url)}"
+                f"{how_to_repair(self._bucket.url)}"
             ) from None
         seen = _Seen(parse_boundary(found.data, self._bucket.url), found.etag)
         if seen.value < before.value:
             raise BoundaryLost(
                 f"{BOUNDARY} of {self._bucket.url} fell from {before.value} to {seen.value}, and "
-                "it may only rise: "
-                "stop all processes that work on the table, look with "
-                f"'blockstore verify {self._bucket.url}' what is left of its index, and start "
-                "them anew"
+                "it may only rise: stop all processes that work on the table, see with 'blockstore "
+                f"verify {self._bucket.url}' what is left of its index, and start them again"
             )
         self._note(seen)
         return seen
@@ -236,8 +233,8 @@ class Boundary:
 
 _IGNORED = (
     "the store does not refuse stale writes (If-Match), so index entries, and blocks that the "
-    "index dropped, are kept for "
-    "ever; keep tables that change on a store that 'blockstore probe' finds no fault with"
+    "index dropped, are kept forever; keep tables that change on a store that "
+    "'blockstore probe' passes"
 )
 
 
@@ -247,7 +244,7 @@ def _measure(bucket: Bucket, world: World) -> str | None:
     (finding,) = probe(bucket, world, only=IF_MATCH)
     if finding.result is Result.UNKNOWN:
         raise Unavailable(
-            f"whether {bucket.url} refuses stale writes could not be measured ({finding.detail}): "
+            f"could not measure whether {bucket.url} refuses stale writes ({finding.detail}): "
             "try again"
         )
     return None if finding.result is Result.OK else f"{_IGNORED} ({finding.detail})"
@@ -275,15 +272,15 @@ def write_first(bucket: Bucket, world: World, patience_s: float) -> None:
         return
 
 
-def how_to_mend(url: str) -> str:
+def how_to_repair(url: str) -> str:
     """What to do about a boundary that cannot be read, as a clause.
 
     A rebuild knows a value that is right, the newest checkpoint's version; a value written by hand
-    is a guess. One that fell can be read, and a rebuild is refused: ``verify`` tells whether
+    is a guess. One that fell can be read, and a rebuild is refused: ``verify`` shows whether
     entries are gone as well.
     """
     return (
-        "stop all processes that work on the table, and bring it back with 'blockstore index "
+        "stop all processes that work on the table, and rebuild it with 'blockstore index "
         f"rebuild {url}'"
     )
 
@@ -309,12 +306,11 @@ def parse_boundary(data: bytes, url: str) -> int:
     if value is not None and data.startswith(b"0") and len(data) >= _PADDED and not _fits(data):
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data!r}, whose zeros do not fit its digits, so one of "
-            "them was another: "
-            f"{how_to_mend(url)}"
+            f"them was changed: {how_to_repair(url)}"
         )
     if value is None or value > _U64_MAX:
         raise BoundaryLost(
             f"{BOUNDARY} of {url} holds {data[:40]!r}, expected 1 to 20 ASCII digits of a u64: "
-            f"{how_to_mend(url)}"
+            f"{how_to_repair(url)}"
         )
     return value

@@ -2,12 +2,12 @@
 cannot enter this one. Pure.
 
 A bucket can be put back to an older state, and a table can be made again under its name, while
-writers still hold the state of before. Rules (protocol 3.3):
+writers still hold the earlier state. Rules (protocol 3.3):
 - An entry names its predecessor in ``prev``: its commit id, the SHA-256 of its bytes, and the
-  digest of the whole chain up to it. The chain's digest covers every entry's bytes, void ones too:
+  digest of the entire chain up to it. The chain's digest covers every entry's bytes, void ones too:
   two stale entries on top of each other fit each other, and still not this history.
 - An entry whose ``prev`` is not the entry below is void for every reader. It keeps its id: the next
-  writer names it and goes on above it.
+  writer names it and continues above it.
 - Entries of releases before 0.2 name nothing. They count until the first one that does, and never
   after it. That first one requires the feature ``chain``, so that an older release refuses the
   table instead of writing what would be void; and it names only the commit of the entry below,
@@ -20,7 +20,7 @@ import hashlib
 from dataclasses import dataclass
 
 REQUIRED = "chain/0.2"
-"""What the first chained entry requires of whoever reads or writes the table."""
+"""What the first chained entry requires of each reader and writer of the table."""
 
 _START = "00" * 32
 

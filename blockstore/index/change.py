@@ -1,9 +1,9 @@
 """What an operation wants of the index, as a value; ``rules.py`` judges it and ``commit.py``
 carries it out.
 
-A ``Change`` lives through all attempts of one operation: it keeps its commit id, and is asked for a
-``Draft`` anew whenever the state has moved. ``draft`` is pure: it looks at the state and at what
-the operation found out before.
+A ``Change`` lives through all attempts of one operation: it keeps its commit id, and makes a new
+``Draft`` whenever the state has moved. ``draft`` is pure: it looks at the state and at what the
+operation found out before.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Left(StrEnum):
     DEFERRED = "deferred"
     """Visible by age and at or below the horizon: it is left to discovery."""
     QUARANTINED = "quarantined"
-    """Some of its sources are accounted, or lie below the floor, or its schema is unknown: a person
+    """Some of its sources are accounted, or are below the floor, or its schema is unknown: a person
     decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What the entry shall say besides its id, time and commit id."""
+    """What the entry says besides its id, time and commit id."""
 
     add: tuple[AddedBlock, ...] = ()
     remove: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class Append(Change):
 
     @property
     def shareable(self) -> bool:
-        """Whether it may stand in one entry with others."""
+        """Whether it may share an entry with others."""
         return not (self.job or self.role or self.parameters or self.message)
 
 
@@ -127,7 +127,7 @@ class Create(Change):
     def draft(self, state: State) -> Draft | Done:
         if state.version:
             raise Conflict(
-                f"the table exists already, at version {state.version}: open it, or choose "
+                f"the table already exists, at version {state.version}: open it, or choose "
                 "another URL"
             )
         return Draft(table=self.definition)
@@ -135,7 +135,7 @@ class Create(Change):
 
 @dataclass(kw_only=True)
 class ClaimEpoch(Change):
-    """Take a role that must be single (protocol 3.7); whoever held it before is fenced."""
+    """Take a role that must be single (protocol 3.7); the process that held it before is fenced."""
 
     operation: Operation = Operation.EPOCH
     commit: str
@@ -150,8 +150,8 @@ class ClaimEpoch(Change):
 @dataclass(kw_only=True)
 class Discover(Change):
     """Publish blocks that a listing showed, ``blocks`` in the order of the cover; each counts as
-    accounted for the next. What is accounted already, comes too late or is of no known schema stays
-    out, and the answer says so."""
+    accounted for the next. What is accounted already, comes too late or has an unknown schema stays
+    out, and the result says so."""
 
     operation: Operation = Operation.DISCOVER
     commit: str
@@ -193,7 +193,7 @@ class RaiseWatermarks(Change):
                 raise Invalid(f"the {name} is {value!r}, expected a ULID")
         if self.keep and self.floor is None:
             raise Invalid(
-                f"keep names {len(self.keep)} sources without a floor, and only a floor forgets any"
+                f"keep names {len(self.keep)} sources without a floor, and only a floor drops any"
             )
 
     def draft(self, state: State) -> Draft | Done:
@@ -203,9 +203,9 @@ class RaiseWatermarks(Change):
             return Done()
         if floor is not None and not state.below_horizon(floor):
             raise Invalid(
-                f"the floor {floor} lies above the horizon {state.horizon} of version "
-                f"{state.version}, expected an earlier "
-                "entry that raised the horizon to it: raise that first, and list again"
+                f"the floor {floor} is above the horizon {state.horizon} of version "
+                f"{state.version}, expected an earlier entry that raised the horizon to it: "
+                "raise that first, and list again"
             )
         if floor is None:
             return Draft(horizon=horizon, message=self.message)
@@ -243,7 +243,7 @@ class Expire(Change):
 
 @dataclass(kw_only=True)
 class Tag(Change):
-    """Let a name stand for a version; nothing to do where it does so already."""
+    """Set a tag on a version; nothing to do where it is set already."""
 
     operation: Operation = Operation.TAG
     commit: str
@@ -259,7 +259,7 @@ class Tag(Change):
 
 @dataclass(kw_only=True)
 class Untag(Change):
-    """Take a name away; with a ``version`` only if it stands for that one."""
+    """Remove a tag; with a ``version`` only if it is set on that one."""
 
     operation: Operation = Operation.UNTAG
     commit: str
@@ -276,12 +276,12 @@ class Untag(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """What a commit answers."""
+    """What a commit returns."""
 
     version: int | None
     """The entry that holds the operation;
 
-    None if nothing of it needed one, or it is not known any more.
+    None if nothing of it needed one, or it is no longer known.
     """
     entry: Entry | None = None
     """The entry, if this call wrote it."""
@@ -296,9 +296,8 @@ class Committed:
 def _check_compactor(change: Change) -> None:
     if change.role != COMPACTOR or change.epoch is None:
         raise Invalid(
-            f"{change.operation} was asked for by role {change.role!r} with epoch "
-            f"{change.epoch!r}, expected "
-            f"{COMPACTOR!r} and its claim: claim the role first"
+            f"{change.operation} was requested by role {change.role!r} with epoch "
+            f"{change.epoch!r}, expected {COMPACTOR!r} and its claim: claim the role first"
         )
 
 

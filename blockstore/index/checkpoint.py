@@ -1,17 +1,17 @@
-"""A checkpoint: the state of one version as a Parquet file, so that nobody folds from entry 1.
+"""A checkpoint: the state of one version as a Parquet file, so that no process folds from entry 1.
 
 Rules:
 - One row a live block, sorted by ULID; the rest of the state as JSON in the file's metadata. The
   content is a function of the version alone, so any process may write it, with create-if-absent.
 - It is written only from a state that a commit's step 5, or a reader's double look, has confirmed
-  (protocol 3.4): whoever finds one may rely on it.
-- Of the accounted sources it names those that no live block holds; the others stand in the rows.
-- Reading it decodes the small columns; the blocks' JSON stays compressed until someone asks for a
+  (protocol 3.4): a process that finds one may rely on it.
+- Of the accounted sources it names those that no live block holds; the others are in the rows.
+- Reading it decodes the small columns; the blocks' JSON stays compressed until it is needed as a
   block.
 - A checkpoint is believed only once it is proven, by either of two: its bytes fit a name that the
-  hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or, decoded
-  whole, the number of its rows and the digest over their content are those of the hashed JSON
-  (``content.py``). Those of earlier releases have no digest.
+  hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or,
+  decoded completely, the number of its rows and the digest over their content are those of the
+  hashed JSON (``content.py``). Those of earlier releases have no digest.
 - Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a
   proof: a stale, missing or garbled one costs requests and time, never correctness.
 """
@@ -71,7 +71,7 @@ def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
     """Make sure that the version has its checkpoint, and point the hint at it. The state must be a
     confirmed one.
 
-    Answers what this call wrote; None where there was one, whose bytes may be others of the same
+    Returns what this call wrote; None where there was one, whose bytes may be others of the same
     state."""
     name = ensure_checkpoint(bucket, state)
     if name is not None:
@@ -95,7 +95,8 @@ def put_checkpoint(bucket: Bucket, version: int, data: bytes) -> NamedCheckpoint
 
 def replace_checkpoint(bucket: Bucket, state: State) -> None:
     """Write a checkpoint in the place of a missing or damaged one, from the entries. Its content is
-    a function of the version alone, so whoever does the same meanwhile writes the same."""
+    a function of the version alone, so another process that does the same meanwhile writes the
+    same."""
     data = encode_checkpoint(state)
     bucket.put(checkpoint_key(state.version), data)
     raise_hint(bucket, name_of(state.version, data))
@@ -172,7 +173,9 @@ def decode_checkpoint(
             if content_of(frame, bulk.groups()) != rest.text("content"):
                 raise Corrupt(f"{name} holds rows that do not match their SHA-256")
         elif not fits and names:
-            raise Corrupt(f"{name} holds {len(data)} bytes that are not those that the index names")
+            raise Corrupt(
+                f"{name} holds {len(data)} bytes that differ from those that the index names"
+            )
         rows = Rows(frame, bulk)
         _check_sorted(rows, name)
         return _state(rest, rows, version, name)
@@ -207,11 +210,11 @@ def _check_counts(rest: Document, frame: pa.Table, bulk: _StoredBulk, name: str)
         *([rest.integer("blocks")] if rest.has("blocks") else []),
     ]
     if len(set(counts)) > 1:
-        raise Corrupt(f"{name} holds {counts[0]} rows and says that they are {max(counts[1:])}")
+        raise Corrupt(f"{name} holds {counts[0]} rows and states {max(counts[1:])}")
 
 
 class _StoredBulk(Bulk):
-    """The large columns of a checkpoint, decompressed a row group at a time when asked for."""
+    """The large columns of a checkpoint, decompressed a row group at a time when requested."""
 
     def __init__(self, file: pq.ParquetFile, name: str) -> None:
         self._file = file
@@ -274,8 +277,8 @@ class _StoredBulk(Bulk):
             )
             if len(group) != self._starts[number + 1] - self._starts[number]:
                 raise Corrupt(
-                    f"{self._name} holds a group of {len(group)} rows that its footer counts "
-                    "otherwise"
+                    f"{self._name} holds a group of {len(group)} rows, and its footer states "
+                    "another number"
                 )
             return group
 
@@ -349,7 +352,7 @@ def _void(rest: Document, version: int) -> tuple[int, ...]:
         or len(void) != len(rest.items("void", ()))
         or void[-1:] > (version,)
     ):
-        rest.fail("void", f"ids of entries up to {version}, in their order")
+        rest.fail("void", f"ids of entries up to {version}, in order")
     return void
 
 

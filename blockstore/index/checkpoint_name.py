@@ -1,7 +1,7 @@
 """How a checkpoint is named by the hint and by later entries: its version, and the size and SHA-256
 of its bytes.
 
-A name vouches for bytes and is no authority: bytes that fit a name are used without another look,
+A name vouches for bytes and has no authority: bytes that fit a name are used without another look,
 and bytes that fit none prove themselves by their content (``checkpoint.py``). Names of earlier
 releases are a plain version; nothing fits them.
 """
@@ -76,7 +76,7 @@ def names_of(
 def _named_in(entry: bytes) -> NamedCheckpoint | None:
     """The checkpoint that an entry names;
 
-    None also for an entry that cannot be read: whoever folds it will say so.
+    None also for an entry that cannot be read: its fold will report it.
     """
     try:
         return read_name(parse(entry, "an entry"), "checkpoint")
@@ -84,10 +84,10 @@ def _named_in(entry: bytes) -> NamedCheckpoint | None:
         return None
 
 
-def mend_checkpoint(url: str) -> str:
+def how_to_replace_checkpoint(url: str) -> str:
     """What to do about a damaged checkpoint, as a clause."""
     return (
-        f"'blockstore repair {url}' makes it again where the entries before it are still there; "
-        "else restore it from a copy, "
-        f"or, if no version can be read, stop all writers and 'blockstore index rebuild {url}'"
+        f"'blockstore repair {url}' makes it again if the entries before it still exist; "
+        "otherwise restore it from a copy, or, if no version can be read, stop all writers and "
+        f"run 'blockstore index rebuild {url}'"
     )

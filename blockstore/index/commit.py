@@ -1,18 +1,18 @@
 """One operation into the index: decide, create the entry, check the boundary (protocol 3.3).
 
 Invariants:
-- Create, then check: an entry counts once the boundary, read after the create was answered, lies
+- Create, then check: an entry counts once the boundary, read after the response to the create, is
   below it (step 5). That read goes to the store. A refused file stays; collection takes it.
-- Before every attempt the operation asks whether it is done already. A refusal at step 5 does not
+- Before every attempt the operation checks whether it is done already. A refusal at step 5 does not
   mean "not applied": a later entry may have inherited it.
 - An operation remembers every id at which it sent a payload, from before the PUT until the fate of
   that PUT is certain.
 - An unanswered payload is sent again to the same id, and never moved to another id. It says how
   often it was sent: were the same bytes sent twice, the entry could be of two histories, and a look
-  at it would not tell which. Before that its blocks are looked for too: a copy of the bucket that
+  at it would not show which. Before that its blocks are looked for too: a copy of the bucket that
   was put back since may lack them.
-- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never answered
-  "failed".
+- What cannot be known is ``Indeterminate``, and names the id and the commit; it is never reported
+  as "failed".
 - An entry is folded before it is sent: nothing is written that a reader would refuse.
 - Before every PUT, and again side by side with step 5, the committer looks whether the entry below
   is still the one that its state ends with. If not, the history was replaced: ``HistoryReplaced``,
@@ -61,7 +61,7 @@ _logger = logging.getLogger(__name__)
 A = TypeVar("A")
 
 _NOT_APPLIED = (Throttled, Contended, NoSpace)
-"""Answers that say for certain that this one request changed nothing."""
+"""Errors after which it is certain that this one request changed nothing."""
 
 _MANY = 4
 """Entries whose reading gives others the time to write the next."""
@@ -75,7 +75,7 @@ class Attempt:
     change: Change
     sent: dict[int, bytes] = field(default_factory=dict)
     fate: Committed | Indeterminate | None = None
-    """What became of it, once that is certain: it is in the index, or nobody will ever know."""
+    """What became of it, once that is certain: it is in the index, or it will never be known."""
 
 
 class Committer:
@@ -104,7 +104,7 @@ class Committer:
 
     def commit(self, attempt: Attempt) -> Committed:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be
-        in the index), Unavailable (nothing was sent) or Indeterminate (nobody knows yet;
+        in the index), Unavailable (nothing was sent) or Indeterminate (it is not yet known;
         ``attempt`` can be settled or retried)."""
         try:
             return self._commit(attempt)
@@ -176,7 +176,7 @@ class Committer:
         return self.catch_up().last == state.last
 
     def settle(self, attempt: Attempt, deadline: float | None = None) -> Committed | None:
-        """Make certain what became of the payloads sent: the answer if one was applied, None if
+        """Make certain what became of the payloads sent: the result if one was applied, None if
         none was.
 
         Costs no request where nothing was sent. Raises Indeterminate where it can never be known,
@@ -206,12 +206,13 @@ class Committer:
         return attempt.fate
 
     def _wait_for_sense(self, attempt: Attempt, entry: int, tries: int, deadline: float) -> None:
-        """A name that is taken, and an entry that is not there, once more: pause, and not for
-        ever."""
+        """A name that is taken, and an entry that is not there, once more: pause, and not
+        forever."""
         if entry in attempt.sent:
             if self._clock.monotonic_s() >= deadline:
                 odd = Unavailable(
-                    f"{entry_key(entry)} is called taken and then missing, {tries} times in a row"
+                    f"{entry_key(entry)} was reported as taken and then missing, {tries} times in "
+                    "a row"
                 )
                 raise self._unknown(attempt, entry, odd)
             self._pace.after_silence(tries)
@@ -229,9 +230,8 @@ class Committer:
                 return  # its blocks, or its batch, decide when it is drafted again
             attempt.fate = Indeterminate(
                 f"commit {attempt.change.commit} ({attempt.change.operation}) was sent as index "
-                f"entry {entry}, whose fate "
-                f"was collected (the boundary is {boundary}): look at the table itself to see "
-                "whether it was applied",
+                f"entry {entry}, and the entry was collected before its result was known (the "
+                f"boundary is {boundary}): look at the table itself to see whether it was applied",
                 commit=attempt.change.commit,
                 entry=entry,
             )
@@ -260,21 +260,20 @@ class Committer:
         index now. ``state`` moves on."""
         put = self._put(attempt, entry, deadline, fresh=fresh, before=before)
         if put is not None:
-            above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
-            if above and stands and after is not None:
+            above, same = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
+            if above and same and after is not None:
                 payload = attempt.sent.pop(entry)
                 self.state = relinked(before, after, payload)
                 self._reader.looks.created(self.state, *put)
                 return True
             if above:
-                if not stands:
+                if not same:
                     self._drop()
                 self.catch_up()
                 return False
             _logger.warning(
                 "index entry %s of %s, created by commit %s (%s), is at or below the boundary %s: "
-                "a stale write, refused and "
-                "decided again",
+                "a stale write; it was refused and is decided again",
                 entry,
                 self._bucket.url,
                 attempt.change.commit,
@@ -285,8 +284,8 @@ class Committer:
             return False
         asked_s = self._clock.monotonic_s()
         taken = self._ask(attempt, entry, lambda: self._reader.object(entry))
-        above, stands = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
-        if taken is None or not above or not stands:
+        above, same = self._ask(attempt, entry, lambda: self._checked_after(entry, before))
+        if taken is None or not above or not same:
             self._drop()
             return False
         found = self._reader.decode(taken.data, entry, before.last)
@@ -315,7 +314,7 @@ class Committer:
     def _put(
         self, attempt: Attempt, entry: int, deadline: float, *, fresh: bool, before: State
     ) -> tuple[str, float] | None:
-        """Step 4: the new object's ETag, and when it was asked for, once the store says created;
+        """Step 4: the new object's ETag, and when it was requested, once the store says created;
         None once it says taken. Looks before it sends again."""
         maybe_applied = not fresh
         tries = 0
@@ -353,8 +352,8 @@ class Committer:
         if self._clock.monotonic_s() >= deadline and not attempt.sent:
             raise Unavailable(
                 f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for "
-                f"{losses} index entries "
-                f"within {self._patience_s:g} s; nothing of it is in the index, try again"
+                f"{losses} index entries within {self._patience_s:g} s; nothing of it is in the "
+                "index, try again"
             )
         self._pace.give_way(losses, left_s=deadline - self._clock.monotonic_s())
         if self._pace.rivals > 1 and self.state is not None:
@@ -395,7 +394,7 @@ class Committer:
         self._known, self.state = self.state or self._known, None
 
     def _follow(self, before: State, entry: int, taken: Object, asked_s: float) -> None:
-        """Fold an entry that was checked, or read cold where that does not tell: entries are
+        """Fold an entry that was checked, or read cold where that does not decide: entries are
         between, or it is void on top of what this process knows."""
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
@@ -407,7 +406,7 @@ class Committer:
         self.catch_up()
 
     def _ask(self, attempt: Attempt, entry: int, request: Callable[[], A]) -> A:
-        """A read on which the fate of a sent payload hangs."""
+        """A read on which the fate of a sent payload depends."""
         try:
             return request()
         except (Unavailable, AccessDenied) as error:
@@ -417,8 +416,7 @@ class Committer:
         commit, operation = attempt.change.commit, attempt.change.operation
         return Indeterminate(
             f"it is not known yet whether commit {commit} ({operation}) is index entry {entry}: "
-            f"{error}; commit the same "
-            "operation again, and it is looked up first",
+            f"{error}; commit the same operation again, and it is looked up first",
             commit=commit,
             entry=entry,
         )

@@ -2,11 +2,11 @@
 time.
 
 This window is what makes a retry safe (protocol 3.3, step 1): an operation that finds its own
-commit id here is done, whatever it was answered before. Entry times never fall, so the window is an
+commit id here is done, whatever response it got before. Entry times never fall, so the window is an
 unbroken run of entries.
 
 Invariants:
-- What ``find`` answers depends on the version and its time alone, never on how the value came
+- What ``find`` returns depends on the version and its time alone, never on how the value came
   about.
 - A value never changes; adding is O(log n).
 """

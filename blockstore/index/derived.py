@@ -1,8 +1,7 @@
-"""Arrays that others make of blocks, kept with the blocks: each place is made once, when somebody
-first asks for it.
+"""Arrays that others make of blocks, kept with the blocks: each place is made once, on first use.
 
-A plan compares what it needs of all blocks at once; reading it out of every block's meta anew, each
-time, would cost more than the query. What a place holds depends on nothing but its block and
+A plan compares what it needs of all blocks at once; reading it out of every block's meta again,
+each time, would cost more than the query. What a place holds depends on nothing but its block and
 ``of``.
 """
 
@@ -28,7 +27,7 @@ _PIECE = 8_192
 class Derived(Generic[B]):
     """The arrays of ``size`` rows;
 
-    ``pick`` answers the blocks of given rows. Safe to share between threads.
+    ``pick`` returns the blocks of given rows. Safe to share between threads.
     """
 
     def __init__(self, size: int, pick: Callable[[Sequence[int]], Sequence[B]]) -> None:
@@ -38,7 +37,7 @@ class Derived(Generic[B]):
         """By name; a value is replaced, never changed."""
 
     def arrays(self, name: str, of: object, make: Make[B], rows: Mask) -> Arrays:
-        """What ``make`` answers, for all rows; meaningful for ``rows``. Kept under ``name`` as long
+        """What ``make`` returns, for all rows; meaningful for ``rows``. Kept under ``name`` as long
         as ``of`` is the same object."""
         kept = self._kept.get(name)
         if kept is None or kept[0] is not of:

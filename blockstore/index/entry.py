@@ -1,19 +1,19 @@
 """An index entry: one committed operation, as a value and as bytes.
 
 Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
-- Decoding is strict and total: whatever the bytes, the answer is an ``Entry``, ``Corrupt`` or
+- Decoding is strict and total: whatever the bytes, the result is an ``Entry``, ``Corrupt`` or
   ``NewerFormat``, and the error names the entry. An entry whose ``id`` differs from its name is
   Corrupt: stepping over it, or back to the version before, would fork history.
 - An operation that this release does not know is kept as text: its ``remove``, ``add``, ``account``
-  and ``except`` say all that a reader needs. A feature that it must know stands in ``requires``,
-  and is refused by name.
+  and ``except`` say all that a reader needs. A feature that it must know is in ``requires``, and is
+  refused by name.
 - An added block's sources are left out where the state knows them: its own ULID alone, or the union
   over its ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000
-  others stand in the block's own list file, and the entry holds its path, count and hash.
+  others are in the block's own list file, and the entry holds its path, count and hash.
 - Fields at their defaults are left out; a reader takes a missing field at its default.
 - A committer seals what it writes (``format/document.py``), so a damaged entry is Corrupt, and
   neither another state nor void.
-- ``Entry.sha256`` is no field of the JSON: it is the hash of the bytes from which the entry was
+- ``Entry.sha256`` is not a field of the JSON: it is the hash of the bytes from which the entry was
   decoded (``chain.py``).
 """
 
@@ -41,7 +41,7 @@ from blockstore.names import entry_key, is_ulid
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 Epoch = tuple[int, str]
-"""A role's number and the commit id of whoever claimed it."""
+"""A role's number and the commit id of its claim."""
 
 _APPENDED = frozenset(
     {
@@ -116,8 +116,8 @@ class Entry:
     None in entry 1 and in entries of releases before 0.2.
     """
     sent: int = 0
-    """How often it was sent before, without an answer: no bytes are ever sent twice, so an entry is
-    of one history."""
+    """How often it was sent before, without a response: no bytes are ever sent twice, so an entry
+    is of one history."""
     sha256: str = field(default="", compare=False)
     """Of the bytes from which this was decoded."""
 
@@ -234,7 +234,7 @@ def _fields(data: bytes, entry_id: int, url: str) -> tuple[str, Document, tuple[
     found = fields.integer("id")
     if found != entry_id:
         raise Corrupt(
-            f"{name} says that its id is {found}, expected {entry_id}: it was copied or renamed, "
+            f"{name} has the id {found}, expected {entry_id}: it was copied or renamed, "
             "restore it from a copy"
         )
     return name, fields, requires

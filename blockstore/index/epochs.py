@@ -2,8 +2,8 @@
 
 Rules:
 - ``epochs[role]`` is [number, commit id]. A claim commits [number + 1, its own commit id]; it is
-  held only by the process whose commit id stands there, whatever the number.
-- Whoever held the role before is fenced at its next commit: its changes carry ``role`` and
+  held only by the process whose commit id it holds, whatever the number.
+- The process that held the role before is fenced at its next commit: its changes carry ``role`` and
   ``epoch``, and the rules compare both.
 - Readers and ordinary writers hold none, so nothing that they do looks like fencing.
 """
@@ -33,7 +33,7 @@ class Held:
 
 
 def claim(log: Log, world: World, role: str) -> Held:
-    """Take the role from whoever holds it. Raises Fenced if another took it in the same moment,
+    """Take the role from its holder. Raises Fenced if another took it in the same moment,
     Unavailable or Indeterminate as any commit: claim again."""
     if not 1 <= len(role) <= _LONGEST or not role.isprintable():
         raise Invalid(
@@ -45,10 +45,9 @@ def claim(log: Log, world: World, role: str) -> Held:
     epoch = state.epochs[role]
     if epoch[1] != commit:
         raise Fenced(
-            f"role {role!r} was claimed by commit {commit} and is held by epoch {epoch[0]} "
-            f"(commit {epoch[1]}) at version "
-            f"{state.version} already: another process started in the same moment; let it work, "
-            "or start again"
+            f"role {role!r} was claimed by commit {commit} and is already held by epoch {epoch[0]} "
+            f"(commit {epoch[1]}) at version {state.version}: another process started at the same "
+            "moment; let it work, or start again"
         )
     return Held(role=role, epoch=epoch)
 
@@ -63,9 +62,8 @@ def check_held(state: State, held: Held | None) -> None:
     if held is None or still_held(state, held):
         return
     found = state.epochs.get(held.role)
-    by = "nobody" if found is None else f"epoch {found[0]} (commit {found[1]})"
+    by = "no process" if found is None else f"epoch {found[0]} (commit {found[1]})"
     raise Fenced(
         f"role {held.role!r} is held by {by} at version {state.version}, and this process holds "
-        f"epoch {held.epoch[0]} "
-        f"(commit {held.epoch[1]}): stop; another process has taken over"
+        f"epoch {held.epoch[0]} (commit {held.epoch[1]}): stop; another process has taken over"
     )

@@ -57,7 +57,7 @@ def fold(state: State, entry: Entry) -> State:
         and state.table is not None
         and not state.table.schemas.keys() <= table.schemas.keys()
     ):
-        _refuse(entry, "forgets a schema", "a definition that keeps all schemas of the one before")
+        _refuse(entry, "drops a schema", "a definition that keeps all schemas of the one before")
     removed = _removed(state, entry)
     added = [_live(state, entry, block, first, removed) for block, first in _row_ids(state, entry)]
     _check_new(state, entry, added, removed)
@@ -119,15 +119,15 @@ def _void(state: State, entry: Entry) -> State:
 
 
 def void_commit(entry: int) -> str:
-    """What stands for the commit id of a void entry: no operation has it."""
+    """What takes the place of the commit id of a void entry: no operation has it."""
     return f"{entry:026d}"
 
 
 def _refuse(entry: Entry, found: str, expected: str) -> NoReturn:
     raise Corrupt(
         f"index entry {entry.id} ({entry.operation}, commit {entry.commit}) {found}, expected "
-        f"{expected}: "
-        "a rule was broken when it was written; stop all writers and compare the index with a copy"
+        f"{expected}: a rule was broken when it was written; stop all writers and compare the "
+        "index with a copy"
     )
 
 

@@ -1,4 +1,4 @@
-"""Collection of the index: the boundary moves up, then what lies below it goes (protocol 3.4).
+"""Collection of the index: the boundary moves up, then what is below it goes (protocol 3.4).
 
 Invariants:
 - Before entry i is deleted, the durable boundary is >= i. The latest entry is never deleted: the
@@ -9,11 +9,11 @@ Invariants:
 - The boundary moves to C only over a checkpoint at C that equals this process's own fold; one that
   does not is Corrupt, and nothing is deleted.
 - After the advance the latest state is read **again**, and only then anything goes: entries at or
-  below the boundary, in every pass, whoever left them; then checkpoints below the boundary that no
-  tag of that state pins. The one at the boundary stays. Before each batch of them the second read
-  is at most half a ``delete_delay`` old.
-- A pass that was cut short anywhere is finished by the next, whoever runs it; any number may run at
-  once.
+  below the boundary, in every pass, whichever process left them; then checkpoints below the
+  boundary that no tag of that state pins. The one at the boundary stays. Before each batch of them
+  the second read is at most half a ``delete_delay`` old.
+- A pass that was cut short anywhere is finished by the next, whichever process runs it; any number
+  may run at once.
 - Where stale writes are not refused (no If-Match) the boundary stays, and that is said with the
   bytes that stay.
 """
@@ -109,7 +109,7 @@ def doomed_checkpoints(
 def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     """One pass. Raises Fenced if the state names another holder than ``held``; Corrupt or
     BoundaryLost where the index contradicts itself, and then deletes nothing; Unavailable if it
-    could not end, and the next pass goes on."""
+    could not end, and the next pass continues."""
     bucket = writable(log.bucket)
     state = log.poll()
     check_held(state, held)
@@ -125,8 +125,8 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     if state.version <= boundary:
         raise Corrupt(
             f"{BOUNDARY} of {bucket.url} is {boundary} and the latest entry is {state.version}, "
-            "expected an entry above the "
-            "boundary: nothing was deleted; stop all writers, and restore the index from a copy"
+            "expected an entry above the boundary: nothing was deleted; stop all writers, and "
+            "restore the index from a copy"
         )
     entries = doomed_entries(seen.entries, boundary)
     _delete(bucket, world, [entry_key(entry) for entry in entries])
@@ -172,7 +172,7 @@ def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
 def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     """Move the boundary to the one that is wanted, over a checkpoint that equals the fold.
 
-    Answers the boundary, and the version whose checkpoint was written. Another collector may
+    Returns the boundary, and the version whose checkpoint was written. Another collector may
     overtake at any step: then the boundary is where that one left it.
     """
     # A table that was put back may have the very boundary that was read: its entries are not these.
@@ -191,8 +191,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if found != encode_checkpoint(state) and log.reader.checkpoint(found, seen.wanted) != state:
         raise Corrupt(
             f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to "
-            f"{seen.wanted}: nothing was "
-            "deleted; compare it with a copy, and delete it if the entries are right"
+            f"{seen.wanted}: nothing was deleted; compare it with a copy, and delete it if the "
+            "entries are right"
         )
     boundary = log.boundary.advance(seen.wanted)
     # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of
@@ -216,15 +216,13 @@ def _own_fold(reader: IndexReader, seen: _Seen) -> State | None:
             if data is None:
                 raise Corrupt(
                     f"index entry {entry} ({entry_key(entry)}) of {reader.bucket.url} is missing "
-                    "above the boundary "
-                    f"{boundary}: nothing was deleted; restore it from a copy"
+                    f"above the boundary {boundary}: nothing was deleted; restore it from a copy"
                 )
             state = reader.follow(state, data)
     if state is None and reader.boundary.read() == boundary:
         raise Corrupt(
             f"{checkpoint_key(boundary)} of {reader.bucket.url} is missing although the boundary "
-            f"is {boundary}: nothing was "
-            "deleted; restore it from a copy"
+            f"is {boundary}: nothing was deleted; restore it from a copy"
         )
     return state
 
@@ -250,13 +248,12 @@ def _check_overtaken(log: Log, key: str, version: int) -> None:
     if log.boundary.read() <= version:
         raise Corrupt(
             f"{key} of {log.bucket.url} was written and is missing, and the boundary has not "
-            "passed it: nothing was "
-            "deleted; look for who deletes there"
+            "passed it: nothing was deleted; find the process that deletes there"
         )
 
 
 def _latest(log: Log) -> State:
-    """The second read: after the advance, so that whoever tagged a version in time is seen."""
+    """The second read: after the advance, so that a tag that was set in time is seen."""
     return log.poll()
 
 

@@ -5,9 +5,9 @@ Rules (protocol 3.5):
   count.
 - A version at or below the boundary is readable only through a tag, whose checkpoint is pinned;
   else ``VersionExpired``, which names the oldest version left.
-- A version whose entry is void is the one before it: its entry is no part of the past, and has no
+- A version whose entry is void is the one before it: its entry is not part of the past, and has no
   time of its own.
-- ``as_of`` is the last version with an entry time at or before the time asked for. Entry times
+- ``as_of`` is the last version with an entry time at or before the time requested. Entry times
   never fall. Where that is the version at the boundary, a tag keeps it readable by its time as
   well.
 """
@@ -76,13 +76,14 @@ class History:
                 return self.at(version)
             if boundary:
                 # No version above the boundary is old enough; that at it may be, and be pinned. Of
-                # those below it only the pinned ones are left, and nobody knows what followed them.
+                # those below it only the pinned ones are left, and it is not known what followed
+                # them.
                 pinned = self._tagged(boundary)
                 if pinned is not None and pinned.time_ms <= time_ms:
                     return pinned
                 raise self.expired(f"the version as of {_iso(time_ms)}", boundary)
             raise NotFound(
-                f"{self._url} has no version as of {_iso(time_ms)}: its first entry is younger"
+                f"{self._url} has no version as of {_iso(time_ms)}: its first entry is newer"
             )
         raise self._moving(f"the version as of {_iso(time_ms)}")
 
@@ -93,7 +94,7 @@ class History:
             yield self._reader.decode(data, entry)
 
     def raw(self, first: int | None = None, last: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """The same as ids and bytes, for who needs a part of each."""
+        """The same as ids and bytes, for callers that need a part of each."""
         boundary = self._reader.boundary.read()
         start = boundary + 1 if first is None else max(first, 1)
         end = self._latest.version if last is None else min(last, self._latest.version)
@@ -112,8 +113,8 @@ class History:
                     self._reader.looks.check_now(self._latest)
                     raise Corrupt(
                         f"index entry {entry} of {self._url} is missing above the boundary "
-                        f"{boundary}, expected all from "
-                        f"{boundary + 1} to {self._latest.version}: restore it from a copy"
+                        f"{boundary}, expected all from {boundary + 1} to {self._latest.version}: "
+                        "restore it from a copy"
                     )
                 if entry not in self._void:
                     yield entry, data
@@ -131,8 +132,7 @@ class History:
                 self._reader.looks.check_now(latest)
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self._url} is missing although tag "
-                    f"{tags[0]!r} pins version {version}: "
-                    "restore it from a copy, or untag"
+                    f"{tags[0]!r} pins version {version}: restore it from a copy, or untag"
                 )
         return found
 
@@ -169,15 +169,13 @@ class History:
         """The error for what was collected; it names the oldest version left."""
         return VersionExpired(
             f"{what} of {self._url} was collected; the oldest version left is {boundary + 1}, the "
-            "latest "
-            f"{self._latest.version}: tag a version to keep it longer"
+            f"latest {self._latest.version}: tag a version to keep it longer"
         )
 
     def _moving(self, what: str) -> Unavailable:
         return Unavailable(
-            f"{what} of {self._url} could not be read: the boundary moved, or an object vanished, "
-            "during each of "
-            f"{_RESTARTS} attempts; try again"
+            f"{what} of {self._url} could not be read: the boundary moved, or an object "
+            f"disappeared, during each of {_RESTARTS} attempts; try again"
         )
 
 

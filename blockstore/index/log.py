@@ -1,18 +1,18 @@
-"""The index of one table, as a handle: what everyone above this package uses.
+"""The index of one table, as a handle: what all code above this package uses.
 
 Rules:
 - ``state`` is the last state that was checked under the double look; it moves on by ``poll`` and by
   ``commit``, and never back. One handle reads its own writes.
 - A handle is of one history. Where a copy of the table was put back, or the table was made again,
-  it raises HistoryReplaced, then and ever after; an idle ``poll`` does not notice it. Whoever keeps
-  a handle for long goes on with what ``follow`` answers.
+  it raises HistoryReplaced, from then on; an idle ``poll`` does not notice it. A process that keeps
+  a handle for long continues with what ``follow`` returns.
 - Operations whose fate is not certain are settled before the handle commits anything else; what can
-  never be known is Indeterminate for good, and the handle goes on. Once the boundary was lost they
-  are forgotten, as by a process that starts anew.
-- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and been
-  answered; that it fails is no error of the commit.
+  never be known is Indeterminate permanently, and the handle continues. Once the boundary was lost
+  they are forgotten, as by a process that starts again.
+- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and
+  returned; that it fails is not an error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries
-  without a boundary are BoundaryLost, for everyone.
+  without a boundary are BoundaryLost, for every process.
 
 Handles are safe to share between threads.
 """
@@ -45,7 +45,7 @@ from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.read import IndexReader, Loaded
-from blockstore.index.same_history import Standing
+from blockstore.index.same_history import Look
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""How long a commit keeps asking a store that does not answer, or racing others, before it gives
+"""How long a commit keeps trying a store that does not respond, or racing others, before it gives
 up."""
 
 _REMEMBERED = 1_024
@@ -85,8 +85,7 @@ class Log:
         self._program = program
         self._patience_s = patience_s
         self.boundary = Boundary(bucket, world)
-        """The table's boundary as this handle reads it; its ``counts`` are for whoever exports
-        metrics."""
+        """The table's boundary as this handle reads it; its ``counts`` are for metrics."""
         self.reader = IndexReader(bucket, world, self.boundary)
         """What reads the index's objects: for the modules of this package."""
         self._queue: CommitQueue | None = None
@@ -124,7 +123,7 @@ class Log:
         """Whether the entry that a state ends with is still there: one small request. False where
         the table was made again or put back since, and where that entry was collected; a cold read
         is safe for both."""
-        return self.reader.looks.look(state) is Standing.STANDS
+        return self.reader.looks.look(state) is Look.SAME
 
     def look_no_more(self) -> None:
         """What this thread has looked at ahead is for no later operation of it."""
@@ -132,15 +131,16 @@ class Log:
 
     def confirm(self) -> None:
         """Raise HistoryReplaced unless the table is still the one whose state this handle has: for
-        whoever answers from that state that something was done before, and commits nothing."""
+        a caller that reports from that state that something was done before, and commits
+        nothing."""
         state = self.state
         with self._noticing():
             if not self.reader.looks.check_now(state):
                 self._take(self.reader.cold_after(state))
 
     def look_ahead(self) -> Callable[[], object] | None:
-        """A request that a commit would have to make first, for whoever has others to make at the
-        same time; None where it is cheaper made in turn."""
+        """A request that a commit would have to make first, for a caller that has others to make at
+        the same time; None where it is cheaper made in turn."""
         state = self._state
         return (
             partial(self.reader.looks.ahead, state, threading.get_ident())
@@ -151,7 +151,7 @@ class Log:
     def follow(self) -> Log:
         """This handle, polled; or another one, read cold, where the table's history was replaced
         (or is further, and the handle's last entry was collected): then this one is to be dropped.
-        Raises NotFound where there is no index any more."""
+        Raises NotFound where there is no longer an index."""
         known = self._state
         if known is None and not self.replaced:
             self.poll()
@@ -159,7 +159,7 @@ class Log:
         if known is not None and not self.replaced:
             try:
                 loaded = self.reader.advance(known)
-                # Asked after the poll: what that read is of this table, and taken, only if it is
+                # Checked after the poll: what that read is of this table, and taken, only if it is
                 # still there.
                 if self.is_same(known):
                     self._take(loaded)
@@ -167,8 +167,8 @@ class Log:
             except HistoryReplaced:
                 pass
         again = Log(self.bucket, self._world, program=self._program, patience_s=self._patience_s)
-        anew = again.poll()
-        same = known is not None and not self.replaced and anew.last == known.last
+        newest = again.poll()
+        same = known is not None and not self.replaced and newest.last == known.last
         return self if same else again
 
     def at(self, version: int) -> State:
@@ -186,7 +186,7 @@ class Log:
         return History(self.reader, self.poll()).as_of(time_ms)
 
     def tagged(self, name: str) -> State:
-        """The state of the version that a tag stands for.
+        """The state of the version that a tag is set on.
 
         Raises NotFound, which names the tags that there are.
         """
@@ -210,8 +210,8 @@ class Log:
         """Bring a change into the index (protocol 3.3).
 
         Raises Conflict or Invalid: nothing of it is in the index. Unavailable: nor is it; try again
-        later. Indeterminate: nobody knows yet; commit the same change again, with the same commit
-        id, and it is looked up first.
+        later. Indeterminate: it is not yet known; commit the same change again, with the same
+        commit id, and it is looked up first.
         """
         from blockstore.index.queue import CommitQueue
 
@@ -231,15 +231,15 @@ class Log:
         if self.reader.entries(0):
             self.poll()  # raises BoundaryLost where the boundary is missing
             raise Conflict(
-                f"there is a table at {bucket.url} already: open it, or choose another URL"
+                f"there is already a table at {bucket.url}: open it, or choose another URL"
             )
         write_first(bucket, self._world, self._patience_s)
-        # No entry was listed: the empty state is checked. Whoever was faster is met at entry 1.
+        # No entry was listed: the empty state is checked. A faster process is met at entry 1.
         self._adopt(State.EMPTY)
         self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
 
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
-        """Carry a group into the index and set every answer; answers what to do afterwards.
+        """Commit a group and set every result; returns what to do afterwards.
 
         By one thread at a time.
         """
@@ -357,8 +357,7 @@ class Log:
             if attempt.sent:
                 raise Unavailable(
                     f"an earlier operation of this handle (commit {change.commit}, "
-                    f"{change.operation}) is not settled yet, "
-                    f"and nothing else was sent: {error}"
+                    f"{change.operation}) is not settled yet, and nothing else was sent: {error}"
                 ) from error
             _logger.warning("%s", error)
         self._forget_unless_open(attempt)
@@ -417,8 +416,8 @@ class Log:
 
 
 def exists(bucket: ReadBucket) -> bool:
-    """Whether there is an index: a boundary, or entry 1 without one, which whoever opens it will
-    call BoundaryLost."""
+    """Whether there is an index: a boundary, or entry 1 without one, which is BoundaryLost once it
+    is opened."""
     try:
         if parse_boundary(bucket.get(BOUNDARY).data, bucket.url):
             return True

@@ -1,5 +1,5 @@
-"""What a commit answers where its own entry does not say it: operations found done, and shares of a
-common entry. Pure."""
+"""The result of a commit where its own entry does not give it: operations found done, and shares of
+a common entry. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from blockstore.index.state import State
 
 
 def already(state: State, blocks: tuple[BlockMeta, ...], done: Done) -> Committed:
-    """The answer to an operation with these blocks that had nothing to write."""
+    """The result of an operation with these blocks that had nothing to write."""
     known = done.blocks or tuple(meta.ulid for meta in blocks)
     live = [block for ulid in known if (block := state.blocks.get(ulid)) is not None]
     versions = {block.version for block in live}
@@ -26,7 +26,7 @@ def already(state: State, blocks: tuple[BlockMeta, ...], done: Done) -> Committe
 
 
 def share_of(committed: Committed, blocks: tuple[BlockMeta, ...], state: State) -> Committed:
-    """What one of several appends in an entry is answered."""
+    """The result of one of several appends in an entry."""
     ulids = {block.ulid for block in blocks}
     left = {ulid: reason for ulid, reason in committed.left.items() if ulid in ulids}
     added = tuple(

@@ -3,10 +3,9 @@
 Rules (protocol 3.3):
 - One thread leads: it takes the oldest operation, with it every waiting one that may share its
   entry, carries them into the index, and hands the lead to the next in line. The lead is handed
-  over, never held: no lock is held across a commit, and what the others wait for is their own
-  answer.
+  over, never held: no lock is held across a commit, and the others wait for their own results.
 - An operation that may not share an entry (a job, a transaction) goes alone.
-- Whoever leads answers everyone it took, also when it dies in between.
+- The leader sets the result of every operation that it took, also when it dies in between.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Waiting:
 
     @property
     def shareable(self) -> bool:
-        """Whether others may stand in the same entry."""
+        """Whether others may share the entry."""
         return isinstance(self.change, Append) and self.change.shareable
 
     @property
@@ -44,29 +43,29 @@ class Waiting:
 
     @property
     def woken(self) -> bool:
-        """Whether there is an answer, or the lead."""
+        """Whether there is a result, or the lead."""
         return self._woken.is_set()
 
     def wait(self) -> None:
-        """Sleep until there is an answer, or the lead."""
+        """Sleep until there is a result, or the lead."""
         self._wait(self._woken)
 
     def wake(self) -> None:
-        """Say that there is an answer, or the lead."""
+        """Signal that there is a result, or the lead."""
         self._woken.set()
 
     def result(self) -> Committed:
-        """The answer, returned or raised."""
+        """The result, returned or raised."""
         if isinstance(self.answer, BlockstoreError):
             raise self.answer
-        assert self.answer is not None, "a leader answers everyone it took"
+        assert self.answer is not None, "a leader sets the result of every operation that it took"
         return self.answer
 
 
 class CommitQueue:
-    """The line of operations of one handle. ``work`` carries a group, sets every answer, and says
-    what is to be done once they have been given and the lead has been handed over; ``wait`` sleeps
-    until an event is set."""
+    """The line of operations of one handle. ``work`` carries a group, sets every result, and
+    returns what is to be done once they have been set and the lead has been handed over; ``wait``
+    sleeps until an event is set."""
 
     def __init__(
         self,
@@ -107,8 +106,7 @@ class CommitQueue:
                 if waiting.answer is None:
                     waiting.answer = Indeterminate(
                         f"the thread that carried commit {waiting.change.commit} ended before it "
-                        "was answered; commit the "
-                        "same operation again, and it is looked up first",
+                        "had a result; commit the same operation again, and it is looked up first",
                         commit=waiting.change.commit,
                     )
                 waiting.wake()

@@ -1,4 +1,4 @@
-"""Which blocks a version that can be asked for still names: what marking and removal look at (R6,
+"""Which blocks a version that can be requested still names: what marking and removal look at (R6,
 R8).
 
 Rules:
@@ -6,11 +6,12 @@ Rules:
   state.
 - A version above the boundary names a block that is live in the newest one, or that an entry with
   id > boundary + 1 removed: it was live in the version before that entry. Entry boundary + 1 took
-  its blocks from the boundary's own version, which nobody can ask for.
+  its blocks from the boundary's own version, which cannot be requested.
 - A version at or below the boundary is named by its tag alone, and read from the checkpoint that
-  the tag pins. One that cannot be read stops whoever asks: nothing may go on a guess.
-- What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, whoever
-  polls for months. A boundary that jumps past everything known leaves nothing to forget but that.
+  the tag pins. One that cannot be read raises an error: nothing may be removed on a guess.
+- What was read is not read again: an entry's ``remove`` once, a tag's checkpoint once, also by a
+  process that polls for months. A boundary that jumps past everything known leaves nothing to
+  forget but that.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class Named:
     """The blocks of tagged versions at or below the boundary, sorted."""
 
     def names(self, ulid: str) -> bool:
-        """Whether a version that can be asked for has this block."""
+        """Whether a version that can be requested has this block."""
         return self.why(ulid) is not None
 
     def why(self, ulid: str) -> str | None:
-        """Who names the block, for a message; None if nobody does."""
+        """What names the block, for a message; None if nothing does."""
         if ulid in self.state.blocks:
             return f"version {self.state.version}"
         until = self.removed.get(ulid, 0)
@@ -89,8 +90,7 @@ class Kept:
                 )
         raise Unavailable(
             f"what the versions of {self._log.bucket.url} name could not be read: the boundary or "
-            "a tag moved during each "
-            f"of {_RESTARTS} attempts; try again"
+            f"a tag moved during each of {_RESTARTS} attempts; try again"
         )
 
     def _follow(self, boundary: int, state: State) -> bool:
@@ -118,7 +118,7 @@ class Kept:
     def _load_tags(self, boundary: int, state: State) -> bool:
         """Read the checkpoints of tags that the boundary has passed;
 
-        False if a tag was taken away meanwhile.
+        False if a tag was removed meanwhile.
         """
         passed = {version for version in state.tags.values() if version <= boundary}
         self._tagged = {
@@ -135,9 +135,8 @@ class Kept:
                 reader.looks.check_now(latest)
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self._log.bucket.url} is missing although tag "
-                    f"{tags[0]!r} pins version "
-                    f"{version}, so nobody knows which blocks it names: restore it from a copy, "
-                    "or untag"
+                    f"{tags[0]!r} pins version {version}, so it is not known which blocks it "
+                    "names: restore it from a copy, or untag"
                 )
             self._tagged[version] = ulids.from_texts(
                 reader.checkpoint(data, version).blocks.ulids()

@@ -4,7 +4,7 @@ Rules:
 - Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the
   two (a hint at which no checkpoint is listed is dropped, and both are listed again from the
   boundary); the newest checkpoint whose own entry is there, or collected, and the entries after it;
-  **then the boundary again**. If it passed the checkpoint, a GET answered 404, or the entries were
+  **then the boundary again**. If it passed the checkpoint, a GET returned 404, or the entries were
   not there together (``together.py``), start again. A checkpoint above the newest entry was left by
   a writer of a history that was replaced.
 - Poll at N: GET N+1, and if it is there, on until a 404; then the boundary, and whether those
@@ -14,12 +14,12 @@ Rules:
   boundary, does, or the first entry where the boundary is 0. Those below the boundary never do: the
   entries after them are gone, or void.
 - Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known
-  to be history: what lies at or below the boundary may be anything.
+  to be history: what is at or below the boundary may be anything.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
-- Whoever goes on from a state looks whether the entry with which it ends is still there, side by
-  side with the boundary. Where another is in its place, or none and nobody collected it, the
-  history was replaced: ``HistoryReplaced``. Whether an entry that is void on top of a known state
-  is so for all, or the state is of a history that is gone, a cold read decides.
+- A reader that continues from a state looks whether the entry with which it ends is still there,
+  side by side with the boundary. Where another is in its place, or none and it was not collected,
+  the history was replaced: ``HistoryReplaced``. Whether an entry that is void on top of a known
+  state is so for all, or the state is of a history that is gone, a cold read decides.
 """
 
 from __future__ import annotations
@@ -42,13 +42,17 @@ from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import Link
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
-from blockstore.index.checkpoint_name import NamedCheckpoint, mend_checkpoint, name_of, names_of
+from blockstore.index.checkpoint_name import (
+    NamedCheckpoint,
+    how_to_replace_checkpoint,
+    name_of,
+    names_of,
+)
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
-from blockstore.index.long_sources import with_sources
 from blockstore.index.requests import Requests
-from blockstore.index.same_history import Looks, Standing
+from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
 from blockstore.names import (
@@ -80,7 +84,7 @@ class Loaded:
     state: State
     checkpoint: NamedCheckpoint | None = None
     asked_s: float | None = None
-    """When the state's last entry was asked for, if this poll has read it: for a commit, that was
+    """When the state's last entry was requested, if this poll has read it: for a commit, that was
     the look at it."""
 
 
@@ -88,7 +92,7 @@ class Loaded:
 class _Listed:
     start: int
     entries: Mapping[int, str | None]
-    """Their ETags, where a listing tells them, by id, in order."""
+    """Their ETags, where a listing has them, by id, in order."""
     checkpoints: tuple[int, ...]
 
 
@@ -108,7 +112,7 @@ class IndexReader:
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
-        HistoryReplaced where that is no part of what is read now."""
+        HistoryReplaced where that is not part of what is read now."""
         loaded = self.cold()
         if known is None:
             return loaded
@@ -131,15 +135,14 @@ class IndexReader:
             raise hole
         raise Unavailable(
             f"the index of {self.bucket.url} could not be read: its boundary moved, or an object "
-            "vanished, during each of "
-            f"{_RESTARTS} attempts; try again"
+            f"disappeared, during each of {_RESTARTS} attempts; try again"
         )
 
     def advance(self, state: State, *, before_create: bool = False) -> Loaded:
         """The latest state, from one that was checked before; two small requests if nothing is new.
 
-        Whoever is about to create the next entry, and then reads the boundary (step 5), need not
-        read it if nothing is new.
+        A committer that is about to create the next entry, and then reads the boundary (step 5),
+        need not read it if nothing is new.
         """
         try:
             return self._advance(state, before_create)
@@ -173,7 +176,7 @@ class IndexReader:
         for one in found:
             after = self.follow(after, one.data)
         self.looks.remember(after.last, found[-1].etag)
-        # Each of two histories is void on top of the other: only one read from nothing tells which
+        # Each of two histories is void on top of the other: only one read from nothing shows which
         # one is here.
         return (
             Loaded(state=after, asked_s=started)
@@ -188,7 +191,7 @@ class IndexReader:
     def get(self, entry: int) -> bytes | None:
         """The bytes under an entry's name, or None.
 
-        Whether they are history only the boundary tells.
+        Only the boundary shows whether they are history.
         """
         return self.requests.data(entry_key(entry))
 
@@ -211,14 +214,17 @@ class IndexReader:
         if not lists or (last is not None and not decoded.follows(last)):
             return decoded
         added = tuple(
-            with_sources(self.requests, self.bucket.url, block, entry) for block in decoded.add
+            block.loaded(
+                self.requests.data, f"index entry {entry}: block {block.ulid} of {self.bucket.url}"
+            )
+            for block in decoded.add
         )
         return replace(decoded, add=added)
 
     def check_sent(self, before: State, payload: bytes, entry: int, *, blocks: bool) -> None:
         """Raise HistoryReplaced unless a payload that was sent may be sent again: the state that it
-        is to follow stands, and where an earlier operation has sent it, so do its ``blocks``. While
-        there is no such entry nobody can have removed one."""
+        is to follow is still there, and where an earlier operation has sent it, so are its
+        ``blocks``. While there is no such entry no process can have removed one."""
         self.looks.check_now(before)
         if not blocks:
             return
@@ -272,7 +278,7 @@ class IndexReader:
         etags: Mapping[int, str | None] = _NO_ETAGS,
     ) -> Loaded | None:
         """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the
-        entries up to ``last``, whose ``etags`` a listing has told; None if they were not there
+        entries up to ``last``, whose ``etags`` are those of a listing; None if they were not there
         together. Raises Corrupt where no checkpoint is intact."""
         damaged: list[Corrupt] = []
         for base in bases:
@@ -288,7 +294,7 @@ class IndexReader:
             if found.entries:
                 self.looks.remember(state.last, found.entries[-1].etag)
             return replace(loaded, state=state)
-        raise Corrupt(f"{damaged[0]}: {mend_checkpoint(self.bucket.url)}") from damaged[0]
+        raise Corrupt(f"{damaged[0]}: {how_to_replace_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
         """The state in the bytes of a version's checkpoint.
@@ -300,7 +306,7 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            raise Corrupt(f"{error}: {mend_checkpoint(self.bucket.url)}") from error
+            raise Corrupt(f"{error}: {how_to_replace_checkpoint(self.bucket.url)}") from error
 
     def _base(
         self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
@@ -320,7 +326,9 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            _logger.warning("%s: it is passed over; %s", error, mend_checkpoint(self.bucket.url))
+            _logger.warning(
+                "%s: it is skipped; %s", error, how_to_replace_checkpoint(self.bucket.url)
+            )
             damaged.append(error)
             return None
         return Loaded(state=state, checkpoint=mine)
@@ -335,8 +343,8 @@ class IndexReader:
             if decode_entry(found.entries[0].data, entry_id=state.version + 1).follows(state.last):
                 return True
         except BlockstoreError:
-            return True  # whoever folds it says so
-        return self.looks.look(state) is not Standing.OTHER
+            return True  # its fold reports it
+        return self.looks.look(state) is not Look.OTHER
 
     def _try_cold(self) -> Loaded | None:
         boundary, named = self._first_looks()
@@ -369,8 +377,8 @@ class IndexReader:
         return boundary, hint if isinstance(hint, NamedCheckpoint) else None
 
     def _bases(self, listed: _Listed, boundary: int) -> Iterator[int]:
-        """Where a cold read may begin, best first; what lies below the hint is listed only once it
-        is needed."""
+        """Where a cold read may begin, best first; what is below the hint is listed only once it is
+        needed."""
         yield from reversed(listed.checkpoints)
         if listed.start > boundary:
             yield from (one for one in reversed(self.checkpoints(boundary)) if one < listed.start)

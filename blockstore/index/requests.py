@@ -18,7 +18,7 @@ _WORTH_A_THREAD_S = 0.001
 
 
 class Requests:
-    """The requests of one handle; takes note of how long this store takes to answer one."""
+    """The requests of one handle; records how long this store takes to respond."""
 
     def __init__(self, bucket: ReadBucket, world: World) -> None:
         self._bucket = bucket
@@ -50,16 +50,16 @@ class Requests:
         return self._pool.map(self.get, keys)
 
     def beside(self, first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
-        """The answers of two requests; both are sent after this call."""
+        """The results of two requests; both are sent after this call."""
         one, other, _ = self.beside_looks(first, second, {})
         return one, other
 
     def beside_looks(
         self, first: Callable[[], A], second: Callable[[], B], read: Mapping[str, str]
     ) -> tuple[A, B, bool]:
-        """The answers of two requests, and whether all that was read before, ETags by key, is still
-        there: only then was it there together. All are sent after this call; the looks are answered
-        without bytes (304)."""
+        """The results of two requests, and whether all that was read before, ETags by key, is still
+        there: only then was it there together. All are sent after this call; the responses to the
+        looks have no bytes (304)."""
         looks = [partial(self._is_still, key, etag) for key, etag in read.items()]
         requests: tuple[Callable[[], object], ...] = (first, second, *looks)
         if self.is_slow:
@@ -77,7 +77,7 @@ class Requests:
             return False
 
     def timed(self, request: Callable[[], A]) -> A:
-        """Make a request, and take note of how long it takes."""
+        """Make a request, and record how long it takes."""
         started = self._clock.monotonic_s()
         try:
             return request()

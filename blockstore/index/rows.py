@@ -2,8 +2,8 @@
 block.
 
 Owns the columns. ``FRAME`` are the small ones, always in memory: a plan over 10,000 blocks reads
-nothing else. ``BULK`` are the large ones (the block's JSON, its sources): decoded when someone asks
-for a block, and for rows that come from a checkpoint not even decompressed before.
+nothing else. ``BULK`` are the large ones (the block's JSON, its sources): decoded when a block is
+first used, and for rows that come from a checkpoint not even decompressed before.
 
 Rules:
 - Rows are sorted by ULID, each ULID once.
@@ -75,7 +75,7 @@ def visible_rows(blocks: Iterable[LiveBlock]) -> int | None:
     """The rows that readers see of these blocks, by metadata alone; None where those of some must
     be looked at.
 
-    A level-1 block with an exception is hidden whole: its one source is what is excepted.
+    A level-1 block with an exception is hidden completely: its one source is what is excepted.
     """
     total = 0
     for block in blocks:
@@ -103,7 +103,7 @@ class Bulk(Protocol):
 
 
 class MemoryBulk:
-    """Large columns in memory; of blocks that are objects still, encoded once someone asks."""
+    """Large columns in memory; of blocks that are objects still, encoded on first use."""
 
     def __init__(self, rows: pa.Table | Sequence[LiveBlock]) -> None:
         self._rows = rows
@@ -129,7 +129,7 @@ class Rows:
         self.frame = frame
         self._bulk = bulk
         self._made: dict[int, LiveBlock] = {}
-        """Blocks made lately, by row: one plan after the other asks for the same ones.
+        """Blocks made lately, by row: one plan after the other requests the same ones.
 
         Replaced, never changed.
         """
@@ -297,7 +297,7 @@ def _block(
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Corrupt(f"{subject} is no JSON ({error}); expected the block's meta") from None
+        raise Corrupt(f"{subject} is not JSON ({error}); expected the block's meta") from None
     if not isinstance(value, dict) or value.get("ulid") != ulid:
         raise Corrupt(
             f"{subject} is another block's meta, or none: restore the checkpoint from a copy"

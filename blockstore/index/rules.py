@@ -1,6 +1,6 @@
 """Steps 1 to 3 of a commit: done already, fenced or condemned, in conflict? Pure.
 
-Only a state all of whose entries were checked against a boundary read after them may be asked
+Only a state all of whose entries were checked against a boundary read after them may be used here
 (protocol 3.3).
 
 1. Done: the commit id is among those kept; the job's batch is committed; for append and discover,
@@ -11,10 +11,10 @@ Only a state all of whose entries were checked against a boundary read after the
    discovery.
 3. Conflict: a source that is accounted otherwise than through blocks that this operation removes; a
    block to remove or except that is not live with the exceptions that were read; a source to
-   account for that is accounted; a tag that stands for another version; a schema that the
-   definition does not know.
+   account for that is accounted; a tag that is set on another version; a schema that the definition
+   does not know.
 
-What only one operation can judge (predicates, an altered definition) stands in its own
+What only one operation can judge (predicates, an altered definition) is in its own
 ``Change.draft``.
 """
 
@@ -71,9 +71,9 @@ def _batch_done(state: State, change: Change) -> Done | None:
     app = None if job is None else state.batches.get(job.app)
     if job is not None and state.forgot(job):
         raise Invalid(
-            f"upload {job.app!r} lies at or below the table's floor {state.floor}, where nobody "
-            "can tell any more whether it "
-            "was committed: look at the table, and upload again what is missing"
+            f"upload {job.app!r} is at or below the table's floor {state.floor}, where it is no "
+            "longer known whether it was committed: look at the table, and upload again what "
+            "is missing"
         )
     if job is None or app is None:
         return None
@@ -86,8 +86,7 @@ def _batch_done(state: State, change: Change) -> Done | None:
         return Done()
     raise Invalid(
         f"job {job.app!r} has committed batch {app.last} and never batch {job.batch}, expected a "
-        "higher one: number "
-        "batches upwards, or say ordered=False for a backfill"
+        "higher one: number batches upwards, or pass ordered=False for a backfill"
     )
 
 
@@ -96,7 +95,7 @@ def _check_epoch(state: State, change: Change) -> None:
         return
     holder = state.epochs.get(change.role)
     if holder != change.epoch:
-        found = "nobody" if holder is None else f"epoch {holder[0]} (commit {holder[1]})"
+        found = "no process" if holder is None else f"epoch {holder[0]} (commit {holder[1]})"
         mine = (
             "no epoch"
             if change.epoch is None
@@ -104,8 +103,7 @@ def _check_epoch(state: State, change: Change) -> None:
         )
         raise Fenced(
             f"role {change.role!r} is held by {found} at version {state.version}, and this "
-            f"process holds {mine}: "
-            "stop; another process has taken over"
+            f"process holds {mine}: stop; another process has taken over"
         )
 
 
@@ -151,24 +149,23 @@ def _reason_to_leave(
             return Left.QUARANTINED
         raise Invalid(
             f"block {meta.ulid} accounts for {late}, which is at or below the table's floor "
-            f"{state.floor}: it comes too "
-            "late to be told from a write that was removed; let a person decide with repair --adopt"
+            f"{state.floor}: it comes too late to be distinguished from a write that was removed; "
+            "let a person decide with repair --adopt"
         )
     if meta.time_column != state.definition.time_column:
         if discovering:
             return Left.QUARANTINED
         raise Conflict(
-            f"block {meta.ulid} is timed by {meta.time_column!r}, and the table by "
-            f"{state.definition.time_column!r}: write its "
-            "rows again under the table's definition"
+            f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
+            f"{state.definition.time_column!r}: write its rows again under the table's definition"
         )
     if meta.schema_id not in state.definition.schemas:
         if discovering:
             return Left.QUARANTINED
         raise Conflict(
             f"block {meta.ulid} has a schema that the definition at version {state.version} does "
-            "not know, expected one "
-            f"of its {len(state.definition.schemas)}: open the table again and write again"
+            f"not know, expected one of its {len(state.definition.schemas)}: open the table again "
+            "and write again"
         )
     if not state.below_horizon(meta.ulid):
         return None
@@ -180,8 +177,8 @@ def _reason_to_leave(
 def _condemned(state: State, meta: BlockMeta) -> BlockCondemned:
     return BlockCondemned(
         f"block {meta.ulid} is at or below the table's horizon {state.horizon} (version "
-        f"{state.version}) and may be "
-        "removed at any time: upload its rows again under a new ULID that keeps its sources"
+        f"{state.version}) and may be removed at any time: upload its rows again under a new "
+        "ULID that keeps its sources"
     )
 
 
@@ -204,10 +201,9 @@ def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
         held += taken.intersection(meta.sources)
         if held:
             raise Conflict(
-                f"block {meta.ulid} accounts for {held[0]}, which is accounted at version "
-                f"{state.version} otherwise than "
-                f"through the blocks that this {operation} removes: read the table again and plan "
-                "again"
+                f"block {meta.ulid} accounts for {held[0]}, which at version {state.version} is "
+                f"already accounted for by a block that this {operation} does not remove: read the "
+                "table again and plan again"
             )
         taken.update(meta.sources)
         if not restoring and state.below_horizon(meta.ulid):
@@ -226,23 +222,21 @@ def _check_touched(state: State, draft: Draft) -> None:
     if held:
         raise Conflict(
             f"source {held[0]} is accounted at version {state.version}, and was unknown to the "
-            "index when this operation "
-            "was planned: read the table again and plan again"
+            "index when this operation was planned: read the table again and plan again"
         )
 
 
 def changed(state: State, ulid: str, by: str) -> Conflict:
     """The error for a block that is gone, or hides other sources than were read;
 
-    ``by`` names who did it.
+    ``by`` names the operation that did it.
     """
     block = state.blocks.get(ulid)
     found = "is not live" if block is None else f"hides {len(block.excepted)} sources"
     did = "removed it" if block is None else "hid some after it was read"
     return Conflict(
         f"block {ulid} {found} at version {state.version}, and this operation needs it as it was: "
-        f"{by} {did}; read the table "
-        "again and plan again",
+        f"{by} {did}; read the table again and plan again",
         block=ulid,
     )
 
@@ -251,6 +245,6 @@ def _check_tags(state: State, draft: Draft) -> None:
     for name, version in draft.tags.items():
         if version is not None and state.tags.get(name, version) != version:
             raise Conflict(
-                f"tag {name!r} stands for version {state.tags[name]}, not for {version}: untag it "
-                "first, or choose another name"
+                f"tag {name!r} names version {state.tags[name]}, not {version}: untag it first, or "
+                "choose another name"
             )

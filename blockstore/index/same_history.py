@@ -2,12 +2,12 @@
 ends (protocol 3.3).
 
 Rules:
-- The entry is asked for by its ETag where this handle has written or read it lately; else its bytes
+- The entry is requested by its ETag where this handle has written or read it lately; else its bytes
   are hashed. An entry of a release before 0.2 is known by its commit.
 - Another entry under its name, or none although the boundary is below it: the history was replaced.
-  None, and the boundary has reached it: it was collected, and a cold read goes on.
-- A look serves one commit of the thread that asked for it, and not for long. What a poll reads is
-  no look: its entry may have been answered long before the commit begins.
+  None, and the boundary has reached it: it was collected, and a cold read continues.
+- A look serves one commit of the thread that made it, and not for long. What a poll reads is not a
+  look: its response may have come long before the commit begins.
 - An entry that this handle created was there when the store said so. That serves like a look, but
   only a commit that had begun to look by then: what begins after the history was replaced finds out
   by a look of its own.
@@ -31,15 +31,15 @@ from blockstore.index.state import State
 from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
 
 _AHEAD_S = 5.0
-"""A look that is older than this does not stand for the one before a PUT."""
+"""A look that is older than this does not count as the one before a PUT."""
 _REMEMBERED = 4
-"""So many of the entries looked at last are asked for by their ETag."""
+"""So many of the entries looked at last are requested by their ETag."""
 
 
-class Standing(Enum):
+class Look(Enum):
     """What is under the name of the entry with which a state ends."""
 
-    STANDS = "stands"
+    SAME = "same"
     OTHER = "other"
     MISSING = "missing"
 
@@ -58,22 +58,23 @@ class Looks:
         self._created: tuple[Link, float] | None = None
         """What this handle has created last, and when."""
 
-    def look(self, state: State) -> Standing:
-        """Whether the entry with which a state ends is still there: one small request, answered
-        without bytes (304) where that entry was written or looked at by this reader before."""
+    def look(self, state: State) -> Look:
+        """Whether the entry with which a state ends is still there: one small request, with a
+        response without bytes (304) where that entry was written or looked at by this reader
+        before."""
         if not state.last.commit:
-            return Standing.STANDS  # nothing is below the first entry
+            return Look.SAME  # nothing is below the first entry
         try:
             found = self._bucket.get(
                 entry_key(state.version), if_none_match=self._etags.get(state.last)
             )
         except NotModified:
-            return Standing.STANDS
+            return Look.SAME
         except ObjectMissing:
-            standing = Standing.MISSING
+            standing = Look.MISSING
         else:
-            standing = Standing.STANDS if self.holds(state, found) else Standing.OTHER
-        if standing is not Standing.STANDS:
+            standing = Look.SAME if self.holds(state, found) else Look.OTHER
+        if standing is not Look.SAME:
             self.forget()
         return standing
 
@@ -91,7 +92,7 @@ class Looks:
             standing = self.look(state)
         except BlockstoreError:
             return
-        if standing is Standing.STANDS:
+        if standing is Look.SAME:
             self._ahead[thread] = (state.last, started)
 
     def were_lately(self, state: State) -> bool:
@@ -117,8 +118,8 @@ class Looks:
         self._ahead.pop(threading.get_ident(), None)
 
     def forget(self) -> None:
-        """No earlier look, of whichever thread, counts any more: another history was met, or a
-        commit has ended in an error."""
+        """No earlier look, of any thread, counts any longer: another history was met, or a commit
+        has ended in an error."""
         self._ahead = {}
         self._created = None
 
@@ -128,16 +129,16 @@ class Looks:
         self._created = state.last, asked_s
 
     def remember(self, link: Link, etag: str) -> None:
-        """Take note of the ETag under which an entry is stored."""
+        """Record the ETag under which an entry is stored."""
         with self._lock:
             kept = [(one, known) for one, known in self._etags.items() if one != link]
             self._etags = dict([*kept[1 - _REMEMBERED :], (link, etag)])
 
-    def check(self, state: State, standing: Standing, boundary: int | None = None) -> bool:
+    def check(self, state: State, standing: Look, boundary: int | None = None) -> bool:
         """Whether a state is still of this table's history, after a look at it; False where its
-        last entry was collected, and only a cold read tells. Raises HistoryReplaced. ``boundary``
+        last entry was collected, and only a cold read decides. Raises HistoryReplaced. ``boundary``
         is a value of it that was read lately, if there is one."""
-        if standing is Standing.STANDS:
+        if standing is Look.SAME:
             return True
         if boundary is None or boundary < state.version:
             # Read again: it may have been read before the look, and the entry collected in between.
@@ -149,11 +150,7 @@ class Looks:
                 boundary = 0
         if boundary >= state.version:
             return False  # what is under its name now was left by a writer that stalled
-        why = (
-            "is another entry now"
-            if standing is Standing.OTHER
-            else "is gone, and was not collected"
-        )
+        why = "is another entry now" if standing is Look.OTHER else "is gone, and was not collected"
         raise self.replaced(state, f"{entry_key(state.version)} {why}")
 
     def check_now(self, state: State) -> bool:
@@ -162,7 +159,7 @@ class Looks:
         return self.check(state, self.look(state))
 
     def check_within(self, known: State, state: State) -> None:
-        """Raise HistoryReplaced where a state is no part of a later, or equally late, one that was
+        """Raise HistoryReplaced where a state is not part of a later, or equally late, one that was
         read from nothing."""
         if not known.last.commit:
             return
@@ -177,9 +174,8 @@ class Looks:
         """The error for a state that is of another history."""
         return HistoryReplaced(
             f"the history of {self._bucket.url} was replaced: {why}, and this handle has read "
-            f"version {state.version} (commit "
-            f"{state.last.commit}) before; a copy was put back, or the table was made again: open "
-            "the table again"
+            f"version {state.version} (commit {state.last.commit}) before; a copy was put back, or "
+            "the table was made again: open the table again"
         )
 
     def _fell_or_dropped(self) -> bool:

@@ -87,7 +87,7 @@ class Sources:
         return grown
 
     def above(self, floor: str, keep: ulids.UlidArray) -> Sources:
-        """The set without what lies at or below the floor, except what ``keep`` (sorted) names."""
+        """The set without what is at or below the floor, except what ``keep`` (sorted) names."""
         array = self.array()
         kept = array[(array > floor.encode("ascii")) | ulids.holds(keep, array)]
         return Sources(lambda: kept)

@@ -1,8 +1,8 @@
 """The state of a table at one version: the fold of all entries up to it.
 
-A state is a value: it never changes, shares what it can with its neighbors, and is the same for
-everyone. Large parts (blocks, sources, commit ids) are persistent sets; a block's object is made
-when someone asks for it.
+A state is a value: it never changes, shares what it can with its neighbors, and is the same for all
+readers. Large parts (blocks, sources, commit ids) are persistent sets; a block's object is made on
+first use.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class State:
         return app is not None and job.batch in app
 
     def forgot(self, job: Job) -> bool:
-        """Whether the job is an upload that this table has forgotten: whether it was committed,
-        nobody can tell any more."""
+        """Whether the job is an upload that this table has forgotten: it is no longer known whether
+        it was committed."""
         return UPLOADS in self.requires and is_forgotten(job.app, self.floor)
 
     def below_horizon(self, ulid: str) -> bool:
@@ -71,7 +71,8 @@ class State:
         return self.horizon is not None and ulid <= self.horizon
 
     def below_floor(self, ulid: str) -> bool:
-        """Whether a block or source of this ULID comes too late to be told from one forgotten."""
+        """Whether a block or source of this ULID comes too late to be distinguished from one
+        forgotten."""
         return self.floor is not None and ulid <= self.floor
 
 

@@ -2,8 +2,8 @@
 
 Rule (protocol 3.3): an entry's time is the writer's own clock, but at most 5 minutes above the
 store's, and never below the entry before it (``assemble`` sees to the last). The store's clock is
-asked once in ten minutes; in between it is carried on by the monotonic clock, so that a step of
-this machine's clock does no harm.
+read once in ten minutes; in between the monotonic clock continues it, so that a step of this
+machine's clock does no harm.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class StoreTime:
 
 
 class Pace:
-    """How long an attempt takes here, from the last look to the PUT's answer: what pauses between
-    attempts are measured by.
+    """How long an attempt takes here, from the last look to the PUT's response: pauses between
+    attempts are measured by it.
 
-    Whoever has just won knows the newest entry first, and would win for ever if it forgot its
-    rivals: they are forgotten slowly by winning, and quickly only where a look after a pause finds
-    that nobody wrote. Whoever lost again and again pauses ever shorter. Decision 10 has the
-    figures.
+    The writer that has just won knows the newest entry first, and would win forever if it forgot
+    its rivals: they are forgotten slowly by winning, and quickly only where a look after a pause
+    finds that no other wrote. A writer that loses again and again pauses ever shorter. Decision 10
+    has the figures.
     """
 
     _FIRST_PAUSE_S = 0.05
@@ -67,9 +67,9 @@ class Pace:
         self._began = self._world.clock.monotonic_s()
 
     def answered(self) -> None:
-        """Take note that its PUT was answered.
+        """Record the response to its PUT.
 
-        A mean of late, in which one that hung counts little, also if it was the first.
+        A recent mean, in which one that hung counts little, also if it was the first.
         """
         if self._began is None:
             return
@@ -83,7 +83,7 @@ class Pace:
             self._attempt_s = took
 
     def unanswered(self) -> None:
-        """Take note that no answer came: what is sent again later began another time."""
+        """Record that no response came: what is sent again later began another time."""
         self._began = None
 
     @property
@@ -92,27 +92,26 @@ class Pace:
         return self._rivals
 
     def lost(self) -> None:
-        """Take note of a lost race: one more who writes at the same time."""
+        """Record a lost race: one more that writes at the same time."""
         self._rivals = min(self._rivals + 1, self._MOST_RIVALS)
 
     def won(self) -> None:
-        """Take note of a race that was won: a few less, for those who lost it are still there."""
+        """Record a race that was won: a few less, for the losers are still there."""
         self._rivals *= self._WON
 
     def looked(self, entries: int) -> None:
-        """Take note of how many entries came while this writer gave way: half as many rivals, if
-        there was room for more."""
+        """Record how many entries came while this writer gave way: half as many rivals, if there
+        was room for more."""
         waited = self._world.clock.monotonic_s() - self._gave_way_at
         if entries * self._attempt_s <= self._IDLE * waited:
             self._rivals *= self._QUIET
 
     def give_way(self, losses: int = 0, *, left_s: float = math.inf) -> None:
-        """Pause for as long as the others may take, drawn anew each time; shorter after so many
+        """Pause for as long as the others may take, drawn again each time; shorter after so many
         ``losses`` in a row.
 
-        Rivals are counted by losses, so that those who race together are soon about as many as
-        there are turns in the pause. Of the time that is left for the whole it takes a quarter at
-        most.
+        Rivals are counted by losses, so that the writers that race together are soon about as many
+        as there are turns in the pause. It takes at most a quarter of the time that is left in all.
         """
         self._gave_way_at = self._world.clock.monotonic_s()
         longest = self._rivals * self._attempt_s / (1 + self._LOST * losses)
@@ -120,7 +119,7 @@ class Pace:
         self._world.clock.sleep(self._world.ids.uniform(0, min(longest, most)))
 
     def after_silence(self, attempt: int) -> None:
-        """Pause after an answer that was lost or refused for now: full jitter under a bound that
+        """Pause after a response that was lost or refused for now: full jitter under a bound that
         doubles."""
         bound = min(self._LONGEST_PAUSE_S, self._FIRST_PAUSE_S * 2.0 ** min(attempt, 16))
         self._world.clock.sleep(self._world.ids.uniform(0, bound))

@@ -1,17 +1,17 @@
-"""Tags: names that keep a version readable for as long as they stand (protocol 3.5).
+"""Tags: names that keep a version readable for as long as they are set (protocol 3.5).
 
 Rules:
 - The checkpoint of the version is written first, from a checked state; then the tag is committed;
-  then the boundary is read as in step 5 of a commit. A version above it is kept: whoever collects
-  later reads the tag before it deletes.
-- A version at or below it is kept only if a tag pins it that has stood for half a ``delete_delay``
-  by the store's clock, its checkpoint is there, and every block of it, looked at after the tag's
-  commit, is unmarked and complete. Else the tag is taken away again: ``VersionExpired``. A younger
-  pin proves nothing: whoever decided to delete before it was committed may still be deleting
-  (``specs/tags.pml``, PIN_OF_ANY_AGE).
+  then the boundary is read as in step 5 of a commit. A version above it is kept: a collector that
+  comes later reads the tag before it deletes.
+- A version at or below it is kept only if a tag pins it that has been set for half a
+  ``delete_delay`` by the store's clock, its checkpoint is there, and every block of it, looked at
+  after the tag's commit, is unmarked and complete. Otherwise the tag is removed again:
+  ``VersionExpired``. A younger pin proves nothing: a process that decided to delete before it was
+  committed may still be deleting (``specs/tags.pml``, PIN_OF_ANY_AGE).
 - A tag never moves. Tagging the same version again changes nothing, and checks again, itself no
-  proof before it is as old: a tag whose process died before its check is told so, and is a person's
-  to take away. A name is free after ``untag``.
+  proof before it is as old: a tag whose process died before its check is reported so, and a person
+  removes it. A name is free after ``untag``.
 - Names that begin as those by which a restore pins its version are not given to others: the next
   restore would take such a tag for one that was left behind.
 """
@@ -41,7 +41,7 @@ from blockstore.names import entry_key, is_ulid
 from blockstore.world import World
 
 Look = Callable[[Sequence[BlockMeta]], str | None]
-"""Looks at blocks in the bucket: why one of them is not whole (marked, or an object missing), or
+"""Looks at blocks in the bucket: why one of them is not complete (marked, or an object missing), or
 None."""
 
 MAX_TAG = 128
@@ -60,8 +60,7 @@ def check_tag(name: object) -> None:
     if not name or name != name.strip() or not name.isprintable() or "/" in name or name.isdigit():
         raise Invalid(
             f"tag {name!r} cannot be a name, expected 1 to {MAX_TAG} printable characters without "
-            "'/', not only digits, and "
-            "no space at either end"
+            "'/', not only digits, and no space at either end"
         )
 
 
@@ -69,8 +68,8 @@ def check_free(name: object) -> None:
     """Raise Invalid for a name that is kept for the tags of restores."""
     if isinstance(name, str) and name.startswith(TEMPORARY):
         raise Invalid(
-            f"tag {name!r} begins with {TEMPORARY}, as the tags do that restores make and take "
-            "away: choose another name"
+            f"tag {name!r} begins with {TEMPORARY}, which is reserved for the tags of restores: "
+            "choose another name"
         )
 
 
@@ -83,10 +82,10 @@ def tag(
     *,
     look: Look | None = None,
 ) -> int:
-    """Let ``name`` stand for ``version`` (default: the latest) until it is untagged; answers the
+    """Set the tag ``name`` on ``version`` (default: the latest) until it is untagged; returns the
     version.
 
-    Raises Conflict if the name stands for another version, NotFound for a version that never was,
+    Raises Conflict if the tag is set on another version, NotFound for a version that never was,
     VersionExpired for one that was collected, and then no such tag is left. Without a ``look`` a
     version below the boundary whose blocks would have to be looked at counts as collected.
     """
@@ -106,9 +105,8 @@ def tag(
         why = _why_lost(log, name, state, committed.version, look)
     except Unavailable as error:
         raise Indeterminate(
-            f"tag {name!r} stands for version {state.version}, and whether that was collected "
-            f"before is not known: {error}; "
-            "tag it again to find out",
+            f"tag {name!r} was set on version {state.version}, and it is not known whether that "
+            f"version was collected before: {error}; tag it again to find out",
             commit=commit,
             entry=committed.version,
         ) from error
@@ -120,7 +118,7 @@ def tag(
     became = (
         "was not kept"
         if committed.version is not None
-        else "stands for it and does not keep it, untag it"
+        else "is set on it and does not keep it, untag it"
     )
     raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
 
@@ -163,8 +161,8 @@ def untag_abandoned(log: Log, world: World) -> list[str]:
     """Take away the tags of restores that died: those whose ULID is older than ``delete_delay``,
     and than an hour.
 
-    A restore that only stood still for so long finds its tag gone before it changes anything, and
-    plans again.
+    A restore that only stalled for so long finds its tag gone before it changes anything, and plans
+    again.
     """
     from blockstore.index.change import Untag
 
@@ -214,20 +212,20 @@ def _why_lost(
     if log.reader.checkpoint_data(state.version) is None:
         return "its checkpoint is gone"
     if look is None:
-        return None if entry is None else "nobody looked at its blocks"
+        return None if entry is None else "its blocks were not checked"
     return look([block.meta for block in state.blocks])
 
 
 def _pinned_for_long(log: Log, version: int, entry: int) -> bool:
-    """Whether the state just before an entry pinned the version by a tag that nobody can have
+    """Whether the state just before an entry pinned the version by a tag that no process can have
     overlooked by now."""
     found = _proof_from(log, version, entry)
     return found is not None and log.bucket.now_ms() >= found
 
 
 def _proof_from(log: Log, version: int, entry: int) -> int | None:
-    """From when on nobody can have overlooked the oldest tag by which the state just before an
-    entry pinned the version; None where there was none, or nobody can tell."""
+    """From when on no process can have overlooked the oldest tag by which the state just before an
+    entry pinned the version; None where there was none, or it is not known."""
     try:
         before = log.at(entry - 1)
         since = _tagged_since(
@@ -257,7 +255,7 @@ def _take_away(log: Log, world: World, name: str, version: int) -> None:
         log.commit(Untag(commit=commit, name=name, version=version))
     except BlockstoreError as error:
         raise Indeterminate(
-            f"tag {name!r} stands for version {version}, which was collected, and could not be "
-            f"taken away: {error}; untag it",
+            f"tag {name!r} is set on version {version}, which was collected, and could not be "
+            f"removed: {error}; untag it",
             commit=commit,
         ) from error

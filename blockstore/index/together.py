@@ -1,14 +1,13 @@
 """A checkpoint and the entries after it, as they were in the bucket at one moment.
 
-A table can be put back from a copy, or made anew, while it is read. Entries that were read one
+A table can be put back from a copy, or created again, while it is read. Entries that were read one
 after the other may then be of two histories, and fit each other all the same: a writer that stalled
-may have left in the second what it wrote on top of the first.
-Rules:
-- Entries of one listing were there together, if each has the ETag that the listing told.
-- Where a listing tells none (folders, Google), each is asked for again once all were read, side by
-  side with the boundary, answered without bytes.
+may have left in the second what it wrote on top of the first. Rules:
+- Entries of one listing were there together, if each has the ETag of the listing.
+- Where a listing has none (folders, Google), each is requested again once all were read, side by
+  side with the boundary, with a response without bytes.
 - A checkpoint with no entry after it is of the history that is here if its own entry is: that is
-  asked for after it was read.
+  requested after it was read.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ def read_together(
     entries = [one for one in found if one is not None]
     if (base and stored is None) or len(entries) < len(ids):
         return None
-    told = {entry_key(at): etags.get(at) for at in ids}
-    read = {key: one.etag for key, one in zip(told, entries, strict=True)}
-    if any(told[key] not in (None, etag) for key, etag in read.items()):
+    listed = {entry_key(at): etags.get(at) for at in ids}
+    read = {key: one.etag for key, one in zip(listed, entries, strict=True)}
+    if any(listed[key] not in (None, etag) for key, etag in read.items()):
         return None
     needs_own = base == last > 0
     above, own, stand = requests.beside_looks(
         boundary.read,
         lambda: requests.get(entry_key(base)) if needs_own else None,
-        {key: etag for key, etag in read.items() if told[key] is None},
+        {key: etag for key, etag in read.items() if listed[key] is None},
     )
     if above > base or not stand or (needs_own and own is None and above < base):
         return None

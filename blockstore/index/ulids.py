@@ -56,7 +56,7 @@ def unique(*arrays: UlidArray) -> UlidArray:
 
 
 def position(array: UlidArray, ulid: str) -> int | None:
-    """Where a ULID stands in a sorted array, or None."""
+    """Where a ULID is in a sorted array, or None."""
     key = ulid.encode("ascii", "replace")
     place = int(array.searchsorted(key))
     return place if place < len(array) and array[place] == key else None

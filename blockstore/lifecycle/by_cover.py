@@ -5,19 +5,19 @@ Rules:
   all of its sources, none of them marked superseded, all of them ready for ``sync_delay``.
 - R8: a superseded block is removed only if a fresh, complete listing shows ready blocks that
   account for every source of it and are not marked superseded themselves: two compactors with
-  different listings can each mark what the other relies on. Who counts for another block's removal
-  is never itself removed by the same reasoning, so no source loses its last copy.
-- Who does not count, though ready: a block marked partial (an older decision may still be removing
-  it) or malformed, and one that a person marked and that hides nothing, for its mark alone decides.
-  A hidden one counts for what it hides.
+  different listings can each mark what the other relies on. A block that counts for another block's
+  removal is never itself removed by the same reasoning, so no source loses its last copy. - These
+  do not count, though ready: a block marked partial (an older decision may still be removing it) or
+  malformed, and one that a person marked and that hides nothing, for its mark alone decides. A
+  hidden one counts for what it hides.
 - A block that the cover chooses is not superseded, whatever its mark says.
-- A block that contradicts the table's schema is quarantined: it counts for nobody, and goes by a
-  person's mark alone. What shares a source with it stays, superseded or not: it may be what says
-  that the other one contradicts, and not the table.
+- A block that contradicts the table's schema is quarantined: it counts for no other block, and goes
+  by a person's mark alone. What shares a source with it stays, superseded or not: it may be what
+  says that the other one contradicts, and not the table.
 - Retention, revert and manual: the mark itself decides. A malformed block goes by a person's mark
   alone.
-- A directory without a meta.json goes by R4's age, whatever mark lies on it: it is an aborted
-  upload, or a removal that was cut short.
+- A directory without a meta.json goes by R4's age, whatever mark is on it: it is an aborted upload,
+  or a removal that was cut short.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CLAIMED = (
 )
 
 Holders = Mapping[tuple[StreamKey, str], set[str]]
-"""By stream and source: who may be relied on to hold it."""
+"""By stream and source: the blocks that may be relied on to hold it."""
 
 
 class ByCover:

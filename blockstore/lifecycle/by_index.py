@@ -1,12 +1,12 @@
 """Which directories of a table with an index may go (R4, R6, R8, protocol 3.6).
 
 Rules:
-- What a version above the boundary or a tag names stays, whatever mark lies on it.
-- A ``visible_by: age`` block goes once the index accounts for all of its sources: its writer cannot
-  publish it any more.
+- What a version above the boundary or a tag names stays, whatever mark is on it.
+- A ``visible_by: age`` block goes once the index accounts for all of its sources: its writer can no
+  longer publish it.
 - Everything else may still be published by a stalled writer, or finished by a stalled uploader,
   until the horizon has passed it: a directory without a meta.json, an ``index`` block, a block that
-  a person marked and whose sources nobody accounts for. It is condemned only at or below the
+  a person marked and whose sources are not accounted for. It is condemned only at or below the
   horizon, and only if its upload is old by R4.
 - An ``index`` block waits for the horizon also where its sources are accounted: a merge on its way
   to its entry holds nothing but accounted sources.
@@ -31,7 +31,7 @@ _UNNAMED = "no version above the boundary and no tag names it"
 class ByIndex:
     """The fates in one sight.
 
-    ``horizon`` is the state's, unless it is asked what a higher one would condemn.
+    ``horizon`` is the state's, or a higher one, to see what that would condemn.
     """
 
     def __init__(self, sight: Sight, state: State, horizon: str | None = None) -> None:
@@ -72,7 +72,7 @@ class ByIndex:
         accounted = standing_of(ulid, one.meta, self._state) is Standing.ACCOUNTED
         if one.meta.visible_by is VisibleBy.INDEX:
             if accounted:
-                return self._condemned(one, MarkReason.SUPERSEDED, "others hold its rows")
+                return self._condemned(one, MarkReason.SUPERSEDED, "other blocks hold its rows")
             return self._condemned(one, MarkReason.PARTIAL, "its entry was never committed")
         if accounted:
             if not self._sight.is_aged(one):
@@ -104,12 +104,12 @@ class ByIndex:
         return self._condemned(one, MarkReason.MANUAL, f"a person marked it {one.mark}")
 
     def _condemned(self, one: Found, reason: MarkReason, why: str) -> Fate:
-        """It goes if the horizon forbids everybody to publish it."""
+        """It goes if the horizon forbids publishing it."""
         if not self._sight.is_old_upload(one):
             return stays("an upload may still be going on: it is younger than partial_delay")
         if self._horizon is None or one.directory.ulid > self._horizon:
             return stays("the horizon has not passed it: its writer may still publish it")
-        return goes(f"{why}, it lies at or below the horizon, and {_UNNAMED}", reason)
+        return goes(f"{why}, it is at or below the horizon, and {_UNNAMED}", reason)
 
 
 def _listed_by_readers(one: Found) -> bool:

@@ -9,14 +9,14 @@ Rules:
 - R2: ages go by the store's clock. A block whose ULID or ``uploaded_time`` is more than five
   minutes ahead of it was written by a machine whose clock is wrong: it waits longer, and is
   counted.
-- What the cache file says is believed no more than memory is (``catalog_file.py``).
+- What the cache file says is trusted no more than memory is (``catalog_file.py``).
 - A listing and everything that is read because of it are read within half of ``delete_delay``, by
   both clocks of this machine, or read again. A block that the listing shows unmarked is removed
   ``delete_delay`` later at the earliest (R7). A process that stopped in between, as in a closed
   laptop or a paused container, would find merged blocks gone and not know the merge: it would
   return results without their rows. The other half of the delay is for reading the rows.
 
-Safe to share between threads: each sync answers for its own listing.
+Safe to share between threads: each sync is about its own listing.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Catalog:
     def sync(self, *, skip: Callable[[str], bool] = lambda ulid: False) -> Synced:
         """Look at the table.
 
-        ``skip`` names directories not to be read; it is first asked when the listing is whole.
+        ``skip`` names directories not to be read; it is first called when the listing is complete.
         """
         return self.look(self.listing(), skip=skip)
 
@@ -179,9 +179,9 @@ class Catalog:
         read = self._world.pool.map(
             lambda turn: [look_at(self.bucket, one, before.get(one.ulid)) for one in turn], turns
         )
-        answers = {one[0].directory.ulid: one for answer in read for one in answer}
+        looked = {one[0].directory.ulid: one for answer in read for one in answer}
         return [
-            answers.get(directory.ulid)
+            looked.get(directory.ulid)
             or look_at(self.bucket, directory, before.get(directory.ulid))
             for directory in wanted
         ]

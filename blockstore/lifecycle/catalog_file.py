@@ -4,10 +4,10 @@ Rules:
 - It is a cache and nothing else: a file that is missing, damaged, of another table or of another
   release is ignored, with a warning where it was there, and never an error. So is a disk that is
   full.
-- It appears whole: written under another name and renamed. Its first line holds the SHA-256 of the
-  rest.
-- With everything that was read stands what the listing said of the object (``Stamp``), without
-  which nothing is believed.
+- It appears all at once: written under another name and renamed. Its first line holds the SHA-256
+  of the rest.
+- Everything that was read is stored with what the listing said of the object (``Stamp``); without
+  that it is not trusted.
 - Damage is not kept: it is looked at again.
 """
 
@@ -76,7 +76,9 @@ class CatalogFile:
             KeyError,
             TypeError,
         ) as error:
-            _logger.warning("the cache %s is ignored, and written anew: %s", self.path, error)
+            _logger.warning(
+                "the cache %s is ignored, and will be written again: %s", self.path, error
+            )
             return {}
 
     def write(self, seen: Mapping[str, Seen]) -> None:
@@ -107,13 +109,13 @@ class CatalogFile:
         head, newline, body = data[: len(_MAGIC) + 65].partition(b"\n")
         body = data[len(head) + len(newline) :]
         if not head.startswith(_MAGIC):
-            raise Corrupt("it was written by another release, or is no such file")
+            raise Corrupt("it was written by another release, or is not a cache file")
         if head[len(_MAGIC) :].decode("ascii", "replace") != hashlib.sha256(body).hexdigest():
-            raise Corrupt("its hash does not match: it was cut or overwritten")
+            raise Corrupt("its hash does not match: it was truncated or overwritten")
         table = pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False)
         url = (table.schema.metadata or {}).get(_URL, b"").decode()
         if url != self._url:
-            raise Corrupt(f"it is of the table {url}, expected {self._url}")
+            raise Corrupt(f"it belongs to the table {url}, expected {self._url}")
         for row in table.to_pylist():
             yield row["ulid"], _seen(row)
 

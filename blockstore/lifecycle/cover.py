@@ -4,16 +4,15 @@ once.
 Rules (protocol 3.2, "the exact cover"):
 - Everyone computes the same cover from the same set: it is a pure function of the blocks, never of
   their order.
-- Streams are covered one by one; a block of one stream never stands in for a block of another.
+- Streams are covered one by one; a block of one stream never is in for a block of another.
 - Blocks are tried by (revision, descending; number of sources, descending; ULID, ascending).
-- A block disjoint from all taken is taken whole; one whose sources are all taken is superseded; one
-  that intersects is set aside and, if at the end some of its sources are still missing, read for
-  those alone.
+- A block disjoint from all taken is taken completely; one whose sources are all taken is
+  superseded; one that intersects is set aside and, if at the end some of its sources are still
+  missing, read for those alone.
 - Marks are looked at last: retention, revert and manual hide a chosen block, superseded and partial
   never do, so a marked block still keeps its sources from being read out of another one.
 
-Who calls it hands in complete, ready blocks only; freshness and damage are ``states.py``'s to
-decide.
+The caller hands in complete, ready blocks only; freshness and damage are ``states.py``'s to decide.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ HIDING = frozenset({MarkReason.RETENTION, MarkReason.REVERT, MarkReason.MANUAL})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenBlock:
-    """A block to read: whole, or only the rows whose ``_source`` is among ``only_sources``."""
+    """A block to read: completely, or only the rows whose ``_source`` is among ``only_sources``."""
 
     meta: BlockMeta
     only_sources: frozenset[str] | None = None
@@ -109,7 +108,7 @@ def restrict(found: Cover, wanted: Callable[[str], bool]) -> Cover:
 def _cover_stream(
     blocks: Iterable[BlockMeta],
 ) -> tuple[list[ChosenBlock], list[ChosenBlock], list[BlockMeta]]:
-    """(taken whole, taken in part, superseded) of one stream."""
+    """(taken completely, taken in part, superseded) of one stream."""
     taken: set[str] = set()
     whole: list[ChosenBlock] = []
     aside: list[BlockMeta] = []

@@ -8,8 +8,8 @@ Rules:
 - R6: only what may go is marked, by the index (``by_index.py``) or by the cover (``by_cover.py``).
 - R8: nothing is removed before its mark is ``delete_delay`` old by LastModified, and then only if
   it may go by this sight, too. A superseded mark that no longer holds by then is withdrawn.
-- R7: a block goes only after what must go before it (``removal_order.py``); what cannot go yet waits, and
-  says for what.
+- R7: a block goes only after what must go before it (``removal_order.py``); what cannot go yet
+  waits, and says for what.
 - A person's mark is never withdrawn here. A malformed block is named, and never removed without a
   person's mark.
 - A block that the caller leaves alone is neither marked nor removed. Its marks are withdrawn as any
@@ -30,7 +30,7 @@ from blockstore.lifecycle.fate import Rule, Ruling
 from blockstore.lifecycle.list_path import Listed
 from blockstore.lifecycle.listing import Found
 from blockstore.lifecycle.removal_order import Order
-from blockstore.lifecycle.sight import Sight, whole
+from blockstore.lifecycle.sight import Sight, complete_meta
 from blockstore.names import DELETION_MARK
 
 _NONE: Mapping[str, str] = {}
@@ -109,7 +109,7 @@ def decide_marks(sight: Sight, left_alone: Collection[str] = ()) -> tuple[Decisi
 
 def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Removals:
     """What becomes of the blocks whose marks are due. One that is ``left_alone`` waits for the
-    reason given, and whoever must go after it waits for it."""
+    reason given, and blocks that must go after it wait for it."""
     listed = listed_of(sight)
     rule = rule_of(sight, listed)
     going: dict[str, Decision] = {}
@@ -125,7 +125,7 @@ def decide_removals(sight: Sight, left_alone: Mapping[str, str] = _NONE) -> Remo
             going[ulid] = Decision(action=Action.REMOVE, ulid=ulid, reason=one.mark, why=fate.why)
         elif (
             one.mark is MarkReason.SUPERSEDED
-            and whole(one) is not None
+            and complete_meta(one) is not None
             and fate.ruling is not Ruling.QUARANTINED
         ):
             withdrawn.append(
@@ -160,8 +160,10 @@ def quarantined(sight: Sight) -> dict[str, str]:
 
 
 def _partial_and_complete(sight: Sight, rule: Rule, one: Found) -> bool:
-    """An ``index`` block below the horizon stays marked: complete or not, nobody can publish it any
-    more."""
+    """An ``index`` block below the horizon stays marked: complete or not, no process can publish it
+    any longer."""
     return (
-        one.mark is MarkReason.PARTIAL and whole(one) is not None and not rule.to_remove(one).goes
+        one.mark is MarkReason.PARTIAL
+        and complete_meta(one) is not None
+        and not rule.to_remove(one).goes
     )

@@ -11,11 +11,11 @@ from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.listing import Found
 
 READABLE = "marked malformed, and it can be read: withdraw the mark, or mark it manual"
-"""Why a block stays that somebody took for a wreck."""
+"""Why a block stays that was marked as malformed by mistake."""
 
 
 class Ruling(StrEnum):
-    """What shall become of a directory."""
+    """What is to become of a directory."""
 
     GOES = "goes"
     STAYS = "stays"

@@ -1,4 +1,5 @@
-"""Who else holds a write's rows: asked only by a writer that was refused, days after it began.
+"""Which other blocks hold a write's rows: needed only by a writer that was refused, days after it
+began.
 
 Rules (``specs/upload.pml``):
 - A write is never called refused while another upload of it may yet be seen, and never uploaded

@@ -5,14 +5,14 @@ Rules:
 - LIST first, *then* the index's state (3.2): a block that moves from the listing into the index in
   between is then known to the state and counted there, never missed and never twice.
 - A snapshot is the live blocks of the state, and the exact cover of listed, complete, aged
-  ``visible_by: age`` blocks, read for the sources that lie above the floor and that the state does
+  ``visible_by: age`` blocks, read for the sources that are above the floor and that the state does
   not account for. Blocks that cannot be read under the table's schema are left out before
   (``schemas.py``).
 - A malformed block is left out and, where nothing that is read accounts for its sources, named
   (R4). On a table without an index so is a block that only an index could show: a table that lost
-  its index is not read as a smaller one.
-- The index answers for what it knows: the meta.json of such a block is not fetched.
-- All of it is read while what the listing shows is still there (``timely.py``).
+  its index is not read as a smaller one. - The index decides on what it knows: the meta.json of
+  such a block is not fetched.
+- All of it is read while what the listing shows is still there (``Catalog.in_time``).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def list_snapshot(
         ulid: damage for ulid, one in old.items() if (damage := _damage(one, state)) is not None
     }
     definition, labels = (
-        (None, frozenset()) if state is not None else _told(found, kept, agreed, properties)
+        (None, frozenset()) if state is not None else _described(found, kept, agreed, properties)
     )
     return Listed(
         cover=kept,
@@ -104,7 +104,7 @@ def discover_snapshot(
     catalog: Catalog | None = None,
 ) -> tuple[State | None, Listed]:
     """The list path in its one right order: LIST, then the state (``read_state``; None without an
-    index), then what the state does not answer for.
+    index), then what the state does not decide on.
 
     ``properties`` are those of a table without an index. A ``catalog`` of the same bucket spares
     what it has read before.
@@ -121,11 +121,11 @@ def discover_snapshot(
     return known.in_time(read)
 
 
-def _told(
+def _described(
     found: Mapping[str, Found], kept: Cover, agreed: Agreement, properties: Properties
 ) -> tuple[Definition | None, frozenset[str]]:
     """What a table without an index is, and its labels: by the blocks that are read, and where none
-    is, by all that are whole."""
+    is, by all that are complete."""
     read = [block.meta for block in kept.chosen]
     definition = agreed.definition(read, properties)
     if definition is None:
@@ -158,7 +158,7 @@ def _damage(one: Found, state: State | None) -> str | None:
 def _unaccounted(
     damaged: Mapping[str, str], found: Mapping[str, Found], kept: Cover, state: State | None
 ) -> dict[str, str]:
-    """The damaged blocks that may hold rows which nobody else holds."""
+    """The damaged blocks that may hold rows which no other block holds."""
     read = kept.sources
     wanted = wanted_from_listing(state)
     named = {}

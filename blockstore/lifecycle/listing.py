@@ -4,10 +4,10 @@ marks say.
 Rules:
 - One LIST is one look. If it fails midway, nothing is decided: the error goes to the caller (R4).
   In whatever order a store lists, the look is the same.
-- A meta.json that does not parse, has an unknown version or contradicts the listing is damage, told
-  with its kind and its reason; so is a mark that cannot be read. Damage of one block is no error of
-  the look.
-- What was listed and is gone by now is a block being removed: its directory is answered as the
+- A meta.json that does not parse, has an unknown version or contradicts the listing is damage,
+  reported with its kind and its reason; so is a mark that cannot be read. Damage of one block is
+  not an error of the look.
+- What was listed and is gone by now is a block being removed: its directory is returned as the
   listing without it.
 - What was read is good for as long as the listing shows the object with the same size and
   LastModified (or ETag): an uploaded block is never edited (R1), and the listing is never trusted
@@ -43,7 +43,7 @@ from blockstore.world import World
 T = TypeVar("T")
 
 Stamp = tuple[int, int, str | None]
-"""What tells two objects of one name apart: size, LastModified and, where listings give it,
+"""What distinguishes two objects of one name: size, LastModified and, where listings give it,
 ETag."""
 
 
@@ -163,7 +163,7 @@ class Seen:
 
 
 def list_directories(bucket: ReadBucket) -> Listing:
-    """One LIST of the table, by directory; what is no block's is left to those who list for it."""
+    """One LIST of the table, by directory; what belongs to no block is left to other listings."""
     now_ms = bucket.now_ms()
     objects: dict[str, dict[str, ObjectInfo]] = {}
     count = 0
@@ -219,8 +219,8 @@ def look_at(bucket: ReadBucket, directory: Directory, before: Seen | None) -> tu
     mark = _reading(bucket, directory, DELETION_MARK, known.mark, _read_mark)
     known_meta = known.meta
     if mark is None and DELETION_MARK in directory.objects:
-        # Withdrawn, or the last of a block that was removed meanwhile (R7): its meta.json tells,
-        # read anew.
+        # Withdrawn, or the last of a block that was removed meanwhile (R7): its meta.json, read
+        # again, shows which.
         directory, known_meta = _without(directory, DELETION_MARK), None
     meta = _reading(bucket, directory, META, known_meta, _read_meta)
     if meta is None and META in directory.objects:
@@ -251,27 +251,29 @@ def _found(
     bucket: ReadBucket, directory: Directory, meta: Reading | None, mark: Reading | None
 ) -> Found:
     reason = mark.value if mark is not None and isinstance(mark.value, MarkReason) else None
-    told = meta.value if meta is not None and isinstance(meta.value, BlockMeta) else None
+    parsed = meta.value if meta is not None and isinstance(meta.value, BlockMeta) else None
     bad = next((reading for reading in (mark, meta) if reading is not None and reading.kind), None)
     if bad is not None:
-        return Found(directory=directory, meta=told, damage=bad.damage, kind=bad.kind, mark=reason)
-    contradiction = None if told is None else directory._contradiction(told)
+        return Found(
+            directory=directory, meta=parsed, damage=bad.damage, kind=bad.kind, mark=reason
+        )
+    contradiction = None if parsed is None else directory._contradiction(parsed)
     if contradiction is not None:
         # A listing of many pages may pass a chunk's name before it is written and show a meta.json
         # written later.
         again = _list_one(bucket, directory.ulid)
-        if again is None or META not in again.objects or told is None:
+        if again is None or META not in again.objects or parsed is None:
             return Found(directory=_without(directory, META), mark=reason)
-        directory, contradiction = again, again._contradiction(told)
+        directory, contradiction = again, again._contradiction(parsed)
     if contradiction is not None:
         return Found(
             directory=directory,
-            meta=told,
+            meta=parsed,
             damage=contradiction[1],
             kind=contradiction[0],
             mark=reason,
         )
-    return Found(directory=directory, meta=told, mark=reason)
+    return Found(directory=directory, meta=parsed, mark=reason)
 
 
 def _reading(
@@ -283,7 +285,7 @@ def _reading(
 ) -> Reading | None:
     """What the object of this path says; None if it is not there, by the listing or by now.
 
-    Damage is not remembered on its own: what mends it may be another object than the one that was
+    Damage is not remembered on its own: what repairs it may be another object than the one that was
     read.
     """
     info = directory.objects.get(path)

@@ -1,17 +1,18 @@
-"""Placing and withdrawing marks: small objects beside a block that say what shall become of it
+"""Placing and withdrawing marks: small objects next to a block that say what is to become of it
 (R6).
 
 Rules:
-- A mark is written once: created if absent, so that who marks a block twice changes nothing, not
-  even the mark's age. Where the store knows no condition, a look comes first and a plain PUT
+- A mark is written once: created if absent, so that marking a block twice changes nothing, not even
+  the mark's age. Where the store does not support conditions, a look comes first and a plain PUT
   follows.
-- A mark lies on a block: a ULID in whose directory there is nothing is refused.
-- A DELETE whose answer was lost is sent again only while the mark is still the one that was looked
-  at before: one that somebody placed meanwhile stays. A copy of that DELETE which the network
-  delivers late nobody can take back: whoever hides a block looks once more, later (``hiding.py``).
-- A lost answer is asked for by trying again: whoever finds the mark there is content, whoever
-  placed it.
-- Nothing here says who may mark what: that is R6's (``decide.py``), and a person's.
+- A mark is on a block: a ULID in whose directory there is nothing is refused.
+- A DELETE whose response was lost is sent again only while the mark is still the one that was
+  looked at before: one that was placed meanwhile stays. A copy of that DELETE which the network
+  delivers late cannot be taken back: the process that hides a block looks once more, later
+  (``hiding.py``).
+- A lost response is resolved by trying again: a process that finds the mark there is done,
+  whichever process placed it.
+- Nothing here decides what may be marked: that is R6's (``decide.py``), and a person's.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def place_deletion(
     details: str = "",
     superseded_by: str | None = None,
 ) -> bool:
-    """Schedule a block's deletion; False if a deletion mark lies there already, and then nothing is
+    """Schedule a block's deletion; False if a deletion mark is there already, and then nothing is
     changed.
 
-    Raises NotFound if nothing lies in the block's directory.
+    Raises NotFound if nothing is in the block's directory.
     """
     key = deletion_mark_key(_known(bucket, ulid))
     if is_there(bucket, key):
@@ -60,16 +61,17 @@ def place_deletion(
 
 
 def withdraw_deletion(bucket: Bucket, world: World, ulid: str) -> None:
-    """Take the deletion mark away; the next look at the table honors it. None there is no error."""
+    """Take the deletion mark away; the next look at the table honors it. None there is not an
+    error."""
     _withdraw(bucket, world, deletion_mark_key(_ulid(ulid)))
 
 
 def place_no_compact(
     bucket: Bucket, world: World, ulid: str, reason: NoCompactReason, details: str = ""
 ) -> bool:
-    """Keep the compactor's merges away from a block; False if such a mark lies there already.
+    """Keep the compactor's merges away from a block; False if such a mark is there already.
 
-    Raises NotFound if nothing lies in the block's directory.
+    Raises NotFound if nothing is in the block's directory.
     """
     key = no_compact_mark_key(_known(bucket, ulid))
     if is_there(bucket, key):
@@ -81,14 +83,14 @@ def place_no_compact(
 
 
 def withdraw_no_compact(bucket: Bucket, world: World, ulid: str) -> None:
-    """Let merges take the block again. None there is no error."""
+    """Let merges take the block again. None there is not an error."""
     _withdraw(bucket, world, no_compact_mark_key(_ulid(ulid)))
 
 
 def put_mark(bucket: Bucket, world: World, mark: DeletionMark | NoCompactMark) -> bool:
     """Write a mark on a block that a listing just showed without one;
 
-    False if another lies there by now.
+    False if another is there by now.
     """
     key = (deletion_mark_key if isinstance(mark, DeletionMark) else no_compact_mark_key)(mark.ulid)
     data = sealed(encode_mark(mark))
@@ -132,7 +134,7 @@ def _created(bucket: Bucket, key: str, data: bytes) -> bool:
     except Invalid as error:
         if type(error) is not Invalid:
             raise
-        # The store knows no condition: two at once both write, and both mean the same.
+        # The store does not support conditions: two at once both write, and both mean the same.
         if is_there(bucket, key):
             return False
         bucket.put(key, data)
@@ -142,8 +144,8 @@ def _created(bucket: Bucket, key: str, data: bytes) -> bool:
 def _known(bucket: ReadBucket, ulid: str) -> str:
     if next(iter(bucket.list(object_key(_ulid(ulid), ""))), None) is None:
         raise NotFound(
-            f"there is no block {ulid} in {bucket.url}: its directory is empty; 'blockstore "
-            "inspect' lists the blocks"
+            f"there is no block {ulid} in {bucket.url}: its directory is empty; list the blocks "
+            "with 'blockstore inspect'"
         )
     return ulid
 
@@ -151,6 +153,7 @@ def _known(bucket: ReadBucket, ulid: str) -> str:
 def _ulid(ulid: str) -> str:
     if not is_ulid(ulid):
         raise Invalid(
-            f"{ulid[:60]!r} is no ULID, expected 26 characters such as 01JD0000000000000000000000"
+            f"{ulid[:60]!r} is not a ULID, expected 26 characters such as "
+            "01JD0000000000000000000000"
         )
     return ulid

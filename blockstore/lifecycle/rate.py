@@ -1,7 +1,8 @@
 """A bounded rate of requests: a bucket of tokens that fills with time.
 
 Rule: over any stretch of time no more than ``per_s`` tokens a second are handed out, plus one
-second's worth that was saved up. Who asks for more than there are waits; the clock is handed in.
+second's worth that was saved up. A caller that requests more than there are waits; the clock is
+handed in.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Rate:
 
     def __init__(self, clock: Clock, per_s: float) -> None:
         if not per_s > 0:
-            raise Invalid(f"the rate of requests is {per_s:g} a second, expected more than 0")
+            raise Invalid(f"the rate of requests is {per_s:g} a second, must be greater than 0")
         self._clock = clock
         self._per_s = per_s
         self._full = max(per_s, 1.0)

@@ -11,10 +11,10 @@ Rules:
 - Where the two rules contradict each other the second wins: no block goes before one whose rows it
   keeps hidden.
 - With an index, blocks that a version or a tag names are not waited for, nor are damaged ones: the
-  index answers for their sources whatever is listed, and a tag that keeps a block for years must
-  not keep every later merge of its rows.
-- What waits says for whom. Nobody waits in a circle: hidden blocks wait for others and never the
-  other way round, and within each kind only those with more sources for those with fewer.
+  index accounts for their sources whatever is listed, and a tag that keeps a block for years must
+  not keep every later merge of its rows. - What waits says for which block. No block waits in a
+  circle: hidden blocks wait for others and never the other way round, and within each kind only
+  those with more sources for those with fewer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from blockstore.lifecycle.standing import wanted_from_listing
 
 @dataclass(slots=True)
 class Arranged:
-    """Who goes, in this order and after whom; who waits, and for what."""
+    """Which blocks go, in this order and after which others; which wait, and for what."""
 
     going: list[str] = field(default_factory=list)
     after: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -71,7 +71,9 @@ class Order:
             if not first <= gone:
                 arranged.waiting[ulid] = f"block {min(first - gone)} must go before it (R7)"
             elif ulid in self._hidden and not self._shows_and_hides_nothing(ulid, gone):
-                arranged.waiting[ulid] = "its going would change which rows of others are read (R7)"
+                arranged.waiting[ulid] = (
+                    "removing it would change which rows of others are read (R7)"
+                )
             else:
                 gone.add(ulid)
                 arranged.going.append(ulid)
@@ -80,8 +82,8 @@ class Order:
 
     def _in_turn(self, candidates: AbstractSet[str]) -> list[str]:
         """Directories without a meta.json, then from few sources to many, of equals the cover's
-        preferred last, and hidden blocks after all others: what must go before a block stands
-        before it."""
+        preferred last, and hidden blocks after all others: what must go before a block comes before
+        it."""
         listed = [self._listed[ulid] for ulid in candidates if ulid in self._listed]
         listed.sort(key=preference, reverse=True)
         listed.sort(key=lambda meta: (meta.ulid in self._hidden, len(meta.sources)))

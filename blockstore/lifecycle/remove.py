@@ -1,20 +1,20 @@
 """Removing blocks: the one place that deletes their objects, in the order of R7.
 
 Rules:
-- R7: meta.json is deleted, and that is answered, before anything else of a block is sent;
-  deletion-mark.json goes last, after everything else was answered. A process that dies anywhere
-  leaves a directory without a meta.json and with its mark, which the next pass finds and finishes.
+- R7: the DELETE of meta.json gets its response before anything else of a block is sent;
+  deletion-mark.json goes last, after all other responses. A process that dies anywhere leaves a
+  directory without a meta.json and with its mark, which the next pass finds and finishes.
 - Where listings lag (``consistency = eventual``) each key lags by itself, and one that shows
-  meta.json still and the mark no more would bring back a block that a person took away. There the
-  mark is written anew before meta.json goes, and stays until a later pass finds it alone and
+  meta.json still and the mark no longer would bring back a block that a person took away. There the
+  mark is written again before meta.json goes, and stays until a later pass finds it alone and
   ``delete_delay`` old.
 - R7 between blocks: a block is begun once all that its decision puts before it are gone.
 - R8: before each DELETE a decision is dropped whose listing is older than ``delete_delay``/2
   (``Freshness``). By then another process may have seen what this one did not.
-- A mark is looked at again just before its block is begun: withdrawn, or placed anew, it is obeyed
+- A mark is looked at again just before its block is begun: withdrawn, or placed again, it is obeyed
   at once.
 - Deletes go in batches, and at a bounded rate. One block that cannot be removed is named and stops
-  nobody else; a store that does not answer for several in a row stops the pass.
+  no other block; a store that does not respond for several in a row stops the pass.
 
 Only the compactor and the simulation import this module; the import contracts hold readers and
 Spark away from it.
@@ -41,16 +41,16 @@ _BATCH = 1_000
 """Objects in one group of blocks, and keys in one delete."""
 
 _SILENT = 3
-"""After so many blocks in a row for which the store did not answer, it is the store and not the
+"""After so many blocks in a row for which the store did not respond, it is the store and not the
 blocks."""
 
 _SECOND_MS = 999
-"""Some stores list milliseconds and answer a HEAD in whole seconds."""
+"""Some stores list milliseconds and return whole seconds for a HEAD."""
 
 
 def removal_steps(ulid: str, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-    """The keys of a block's objects in three steps; each must be answered before the next is sent
-    (R7)."""
+    """The keys of a block's objects in three steps; each must get its response before the next is
+    sent (R7)."""
     steps: tuple[list[str], list[str], list[str]] = ([], [], [])
     for path in sorted(set(paths)):
         steps[{META: 0, DELETION_MARK: 2}.get(path, 1)].append(object_key(ulid, path))
@@ -69,7 +69,7 @@ class Removed:
     failed: dict[str, str] = field(default_factory=dict)
     """The store refused: ULID to what it said."""
     denied: AccessDenied | None = None
-    """The first refusal for want of rights among them: no later pass mends that."""
+    """The first refusal for want of rights among them: no later pass repairs that."""
 
 
 class Remover:
@@ -96,7 +96,7 @@ class Remover:
     def remove(self, decisions: Sequence[Decision]) -> Removed:
         """Remove the blocks, in the order given.
 
-        Raises Unavailable where the store does not answer any more.
+        Raises Unavailable where the store no longer responds.
         """
         result = Removed()
         gone: set[str] = set()
@@ -135,7 +135,7 @@ class Remover:
         return not before
 
     def _carry_out(self, ulids: list[str], result: Removed) -> list[str]:
-        """Remove these; answers those that are gone.
+        """Remove these; returns those that are gone.
 
         Where they fail together each is tried alone.
         """
@@ -161,7 +161,7 @@ class Remover:
         return gone
 
     def _delete(self, ulids: list[str], result: Removed) -> list[str]:
-        """The three steps for these blocks; answers those that are gone."""
+        """The three steps for these blocks; returns those that are gone."""
         if not self._may_send(len(ulids), ulids, result):
             return []
         looked = self._world.pool.map(
@@ -199,7 +199,7 @@ class Remover:
 
 
 def mark_changed(bucket: ReadBucket, directory: Directory) -> str | None:
-    """Why the directory's deletion mark is not the one that was listed any more;
+    """Why the directory's deletion mark is no longer the one that was listed;
 
     None if it is, or none was.
     """
@@ -210,4 +210,4 @@ def mark_changed(bucket: ReadBucket, directory: Directory) -> str | None:
         found = bucket.head(deletion_mark_key(directory.ulid))
     except ObjectMissing:
         return "its mark was withdrawn"
-    return "it was marked anew" if found.modified_ms > judged.modified_ms + _SECOND_MS else None
+    return "it was marked again" if found.modified_ms > judged.modified_ms + _SECOND_MS else None

@@ -1,14 +1,14 @@
 """Under which schema the blocks of a listing are read, and what a table without an index is, as its
-blocks tell it.
+blocks describe it.
 
 Rules:
-- What cannot be read is no part of the cover: else it could push out blocks that can be, and their
+- What cannot be read is not part of the cover: else it could push out blocks that can be, and their
   rows.
 - Beside an index a listed block must be readable under the definition at N, by field ids: what
-  append and discover ask of it too (3.3 step 3).
+  append and discover require of it too (3.3 step 3).
 - Without an index the blocks' own schemas are the definition, merged as a table evolves: columns
-  are added at the end and may be null, numbers widen. A column is its name there: writers who never
-  met number theirs as they like.
+  are added at the end and may be null, numbers widen. A column is its name there: writers that
+  never met number theirs independently.
 - All blocks that count have a say, those that others supersede too, in the order of (least source,
   ULID); none that a mark hides. A block that contradicts what came before it is left out and named,
   like a malformed one: so no block that comes later can push out those before it, and a merge is as
@@ -16,7 +16,7 @@ Rules:
 - A snapshot has the columns of the blocks that are read, and no others. Its time column and sort
   key are those of the newest of them whose own fit.
 
-All pure; the same for everyone who sees the same blocks.
+All pure; the same for all processes that see the same blocks.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def agreement(metas: Iterable[BlockMeta]) -> Agreement:
 def derived(metas: Iterable[BlockMeta], properties: Properties) -> Definition | None:
     """The definition of a table without an index, from its blocks;
 
-    None where there is none to tell.
+    None where there is none.
     """
     blocks = list(metas)
     return agreement(blocks).definition(blocks, properties)
@@ -110,7 +110,7 @@ def fitting_cover(
 ) -> tuple[Cover, Agreement]:
     """The exact cover of the blocks that can be read, before marks are looked at, and what the
     others lack: under the ``definition`` of an index, or where there is none, under what the blocks
-    agree on. One that a mark hides is read by nobody, so it stays and keeps its sources."""
+    agree on. One that a mark hides is read by no process, so it stays and keeps its sources."""
     blocks = list(metas)
     shown = [meta for meta in blocks if marks.get(meta.ulid) not in HIDING]
     if definition is None:
@@ -170,9 +170,11 @@ def _problem(schema: pa.Schema, known: Mapping[str, pa.Field]) -> str | None:
         check_names(schema.names)
         for field in schema:
             if not canonical_type(field.type, field.name).equals(field.type):
-                return f"its column {field.name!r} has the type {field.type}, which no table has"
+                return (
+                    f"its column {field.name!r} has the type {field.type}, which no table supports"
+                )
     except Invalid as error:
-        return f"its schema is no table's: {error}"
+        return f"its schema cannot be a table's: {error}"
     if not len(schema):
         return "its schema has no columns"
     spelled = {name.lower(): name for name in known}
@@ -180,7 +182,8 @@ def _problem(schema: pa.Schema, known: Mapping[str, pa.Field]) -> str | None:
         twin = spelled.get(field.name.lower())
         if twin is not None and twin != field.name:
             return (
-                f"its column {field.name!r} is {twin!r} in older blocks, upper and lower case aside"
+                f"its column {field.name!r} is {twin!r} in older blocks, apart from upper and "
+                "lower case"
             )
         if twin is not None and not _agree(known[twin].type, field.type):
             return (
@@ -207,7 +210,7 @@ def _nullable(field: pa.Field) -> pa.Field:
 
 
 def _numbered(fields: list[pa.Field]) -> tuple[list[pa.Field], int]:
-    """The fields with ids of which none stands twice: their own where that is so, else fresh
+    """The fields with ids of which none occurs twice: their own where that is so, else fresh
     ones."""
     taken: set[int] = set()
     last = max((one for field in fields for one in _ids(field)), default=0)
@@ -260,8 +263,8 @@ def _unreadable(data: bytes, table: bytes) -> str | None:
     if data == table or readable_under(deserialize(data), deserialize(table)):
         return None
     return (
-        "its schema cannot be read under the table's: a column that it has is missing there, or "
-        "narrower"
+        "its schema cannot be read under the table's schema: the table's lacks one of its columns, "
+        "or has it with a narrower type"
     )
 
 

@@ -3,11 +3,11 @@ waited for it (protocol 3.2).
 
 Rules:
 - A merge's meta.json is first sent within ``LASTS_S`` of the moment at which its second look began;
-  whether it arrived is asked about for some time more.
-- Who keeps a block from merges waits until each merge that had taken it is listed, or never will
-  be. Where listings lag, both looks do: the second look may miss the mark, and the one after the
-  wait the merge.
-- ``LASTS_S`` is nobody's setting: without an index each process brings delays of its own, and these
+  whether it arrived is queried for some time more.
+- A process that keeps a block from merges waits until each merge that had taken it is listed, or
+  never will be. Where listings lag, both looks do: the second look may miss the mark, and the one
+  after the wait the merge.
+- ``LASTS_S`` is not a setting: without an index each process brings delays of its own, and these
   two must fit together.
 """
 
@@ -17,7 +17,7 @@ from blockstore.format.properties import Consistency, Properties
 
 LASTS_S = 5 * 60.0
 _ASKED_S = 2 * 60.0
-"""More than an upload asks about a PUT whose answer was lost (``upload.py``)."""
+"""Longer than an upload queries a PUT whose response was lost (``upload.py``)."""
 _LAG_S = 5 * 60.0
 """What listings of an eventual store lag at most."""
 

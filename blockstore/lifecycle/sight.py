@@ -39,7 +39,7 @@ _MARKS = frozenset({DELETION_MARK, NO_COMPACT_MARK})
 class Sight:
     """One look at a table.
 
-    ``found`` lacks directories that the index alone answers for: live and without a mark.
+    ``found`` lacks directories that the index alone decides on: live and without a mark.
     """
 
     listing: Listing
@@ -66,13 +66,13 @@ class Sight:
         return None if self.named is None else self.named.why(ulid)
 
     def evidence(self, one: Found) -> Evidence:
-        """What tells the block's state."""
+        """The evidence for the block's state."""
         return one.evidence(self.state)
 
     def is_ready(self, one: Found) -> bool:
         """Whether the block counts on the list path: complete, visible by age, and its wait over
         (R2)."""
-        meta = whole(one)
+        meta = complete_meta(one)
         return meta is not None and meta.visible_by is VisibleBy.AGE and self.is_aged(one)
 
     def is_aged(self, one: Found) -> bool:
@@ -104,7 +104,7 @@ class Sight:
         )
 
     def outlived_old_looks(self, one: Found) -> bool:
-        """Whether meta.json is so old that no removal decided without it can still be going on
+        """Whether meta.json is so old that no removal decided without it can still be in progress
         (R4)."""
         meta = one.directory.objects.get(META)
         return (
@@ -118,6 +118,6 @@ class Sight:
         return verdict.reason if verdict.state is BlockState.MALFORMED else None
 
 
-def whole(one: Found) -> BlockMeta | None:
+def complete_meta(one: Found) -> BlockMeta | None:
     """The meta of a complete block; None for one that is damaged or has none."""
     return None if one.damage is not None else one.meta

@@ -3,7 +3,7 @@
 Rules (protocol 3.3 step 1, 3.6):
 - A block is accounted for if all of its sources are; its own name counts for nothing.
 - ``index`` blocks are condemned at or below the horizon; ``age`` blocks are late if they, or any of
-  their sources, lie at or below the floor and are not accounted for.
+  their sources, are at or below the floor and are not accounted for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def standing_of(ulid: str, meta: BlockMeta | None, state: State | None) -> Stand
 
 
 def is_known(ulid: str, state: State | None) -> bool:
-    """Whether the index alone answers for a block of this name, so that its meta.json need not be
+    """Whether the index alone decides on a block of this name, so that its meta.json need not be
     read.
 
     A name that is accounted for as a source belongs to a level-1 block, which has no other source,
@@ -47,7 +47,7 @@ def is_known(ulid: str, state: State | None) -> bool:
 
 
 def wanted_from_listing(state: State | None) -> Callable[[str], bool]:
-    """Whether a listing's block is to be read for a source: it lies above the floor and is not
+    """Whether a listing's block is to be read for a source: it is above the floor and is not
     accounted for."""
     if state is None:
         return lambda source: True

@@ -1,4 +1,4 @@
-"""The life of a block: its states, the one function that tells them, the one table of what may
+"""The life of a block: its states, the one function that computes them, the one table of what may
 follow what.
 
 Rules:
@@ -9,12 +9,12 @@ Rules:
 - R4: a directory without a meta.json is partial once its ULID and its newest object are
   ``partial_delay`` old. A malformed block is quarantined and never deleted by itself: a partial or
   superseded mark does not move it on.
-- What the index holds live is ready whatever mark lies on it (3.2): only an entry changes that.
+- What the index holds live is ready whatever mark is on it (3.2): only an entry changes that.
 - A block too young to judge is fresh, also when it looks damaged: its listing may have been taken
   midway.
 
-Whether a block may be marked or removed is not told here (R6, R8): a state is what is, not what to
-do.
+Whether a block may be marked or removed is not decided here (R6, R8): a state is what is, not what
+to do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from blockstore.ids import ulid_time_ms
 
 
 class BlockState(StrEnum):
-    """Where a block stands in its life."""
+    """Where a block is in its life."""
 
     FRESH = "fresh"
     PARTIAL = "partial"
@@ -46,8 +46,7 @@ class Standing(StrEnum):
 
     NO_INDEX = "no index"
     UNKNOWN = "unknown"
-    """No entry accounts for all of its sources, and it lies above the watermark that concerns
-    it."""
+    """No entry accounts for all of its sources, and it is above the watermark that concerns it."""
     LIVE = "live"
     ACCOUNTED = "accounted"
     """Not live, and entries account for all of its sources."""

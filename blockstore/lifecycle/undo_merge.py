@@ -2,16 +2,16 @@
 its meta.json is deleted.
 
 Rules (``specs/listpath.pml``):
-- Only while nobody counts the merge: in a listing of now it is not ready (R2), so nobody reads it,
-  and nothing was marked because of it.
+- Only while no process counts the merge: in a current listing it is not ready (R2), so no process
+  reads it, and nothing was marked because of it.
 - Only if ready blocks that are not marked superseded, or hidden ones, account for each of its
   sources but those that were hidden: what holds a row at the look and has no mark is there for
   another ``delete_delay``.
 - The DELETE is sent within ``LASTS_S`` of that look, and within ``sync_delay``, or not at all:
-  later the merge may be all that is left of its inputs, or may be hidden itself by somebody who has
-  looked for the last time.
-- What is left is an aborted upload, and goes as one (R4). Whoever merged it meanwhile finds it gone
-  at its own last look.
+  later the merge may be all that is left of its inputs, or may be hidden itself by a process that
+  has looked for the last time.
+- What is left is an aborted upload, and goes as one (R4). A process that merged it meanwhile finds
+  it gone at its own last look.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Away:
-    """Sources of a block whose rows should not be read out of it any more."""
+    """Sources of a block whose rows should no longer be read out of it."""
 
     hidden: frozenset[str]
     """Those of other blocks that a mark hides, if no ready block that the cover reads has them
@@ -60,9 +60,9 @@ def away(
     inputs: Sequence[BlockMeta],
 ) -> Away:
     """Which sources of a block just made of ``inputs`` are hidden or gone by now. Where listings
-    lag, the inputs are asked for by name too.
+    lag, the inputs are requested by name too.
 
-    Raises Unavailable where the store does not answer for long.
+    Raises Unavailable where the store does not respond for long.
     """
     synced = _answered(world, catalog.sync)
     found = synced.found
@@ -117,7 +117,7 @@ def take_away(
     """Delete the meta.json of a merge, for the sake of the ``hidden`` sources; None once it is
     gone, else why it stays, as a clause.
 
-    Raises Unavailable where the store does not answer for long.
+    Raises Unavailable where the store does not respond for long.
     """
     fresh = Freshness(world.clock, min(LASTS_S, properties.sync_delay_s))
     modified_ms = _answered(world, lambda: _modified_ms(bucket, merge.ulid))
@@ -130,7 +130,7 @@ def take_away(
         now_ms,
         properties,
     ):
-        return "it is read already, and others may go because of it"
+        return "it is already read, and others may be removed because of it"
     sight = Sight(listing=synced.listing, found=synced.found, properties=properties)
     held = ByCover(sight, listed_of(sight)).is_held_elsewhere(merge, but=frozenset(hidden))
     if not held.goes:
@@ -145,10 +145,7 @@ def take_away(
             world.clock.sleep(world.ids.uniform(0, _PAUSE_S))
         if _answered(world, lambda: _modified_ms(bucket, merge.ulid)) is None:
             return None
-    return (
-        f"the look at the table was longer than {fresh.lasts_s:g} s ago when it was to be taken "
-        "away"
-    )
+    return f"it was to be removed more than {fresh.lasts_s:g} s after the look at the table"
 
 
 def _is_hidden(bucket: ReadBucket, ulid: str) -> bool:
@@ -170,7 +167,8 @@ def _modified_ms(bucket: ReadBucket, ulid: str) -> int | None:
 
 
 def _answered(world: World, ask: Callable[[], T]) -> T:
-    """What the store answers; asked again while it says nothing, for ``LASTS_S`` at most."""
+    """The store's response; the request is repeated while there is none, for ``LASTS_S`` at
+    most."""
     fresh = Freshness(world.clock, LASTS_S)
     while True:
         try:

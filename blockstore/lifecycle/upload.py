@@ -4,19 +4,19 @@ Rules:
 - meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a
   deletion mark, *then* at the listing, which must hold every chunk with its size. The other order
   would miss a removal between the looks: the mark goes last (R7), so a directory without a mark
-  whose chunks are all there was not being removed. What a listing does not show is asked for by
+  whose chunks are all there was not being removed. What a listing does not show is requested by
   name, since listings may lag.
 - A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps
   the sources, with ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes
   of the mark.
-- An answer that got lost is asked for until it is known. When that takes too long, or once a
-  meta.json may lie in the bucket and the store refuses to say more, ``Indeterminate`` carries the
-  ULID under which the write began, and ``resume`` finishes it: its rows, seen under whatever ULID,
-  count once.
+- A lost response is queried until the result is known. When that takes too long, or once a
+  meta.json may be in the bucket and the store refuses to say more, ``Indeterminate`` carries the
+  ULID under which the write began, and ``resume`` finishes it: its rows, seen under any ULID, count
+  once.
 - Rows are never called refused while another upload of them may yet be seen, nor uploaded again
   once a merge holds them (``holders.py``).
-- R10: an upload that took longer than the upload timeout goes on under a new ULID, which keeps the
-  sources.
+- R10: an upload that took longer than the upload timeout continues under a new ULID, which keeps
+  the sources.
 - Nothing is deleted here: a refused upload is the compactor's to remove.
 
 Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's
@@ -52,7 +52,7 @@ from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 
 ASK_S = 60.0
-"""For so many seconds a lost answer is asked for."""
+"""For so many seconds the result of a lost response is queried."""
 
 _ATTEMPTS = 5
 _COPY_BYTES = 8 * 1024 * 1024
@@ -68,13 +68,14 @@ def finish_upload(
     ask_s: float = ASK_S,
     meanwhile: Callable[[], object] | None = None,
 ) -> BlockMeta:
-    """Make a block whose chunks are all uploaded complete; answers the block that holds, under R3,
+    """Make a block whose chunks are all uploaded complete; returns the block that holds, under R3,
     its rows.
 
     That is ``meta``, also where a merge of it holds them by now, or its successor under another
-    ULID where a mark refused it. Raises BlockCondemned where chunks are gone and nobody else holds
-    the rows (write them again), Indeterminate where the store does not say. ``meanwhile`` is a
-    request that the caller needs next; it raises nothing, and is made side by side with the looks.
+    ULID where a mark refused it. Raises BlockCondemned where chunks are gone and no other block
+    holds the rows (write them again), Indeterminate where the store does not show it. ``meanwhile``
+    is a request that the caller needs next; it raises nothing, and is made side by side with the
+    looks.
     """
     for _ in range(_ATTEMPTS):
         asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
@@ -87,9 +88,8 @@ def finish_upload(
             return meta
     raise Indeterminate(
         f"block {meta.ulid} and {_ATTEMPTS - 1} uploads of the same rows before it were each "
-        "marked for deletion "
-        "before they were complete: compare this machine's clock with the store's, then resume "
-        f"with {_begun(meta)}",
+        "marked for deletion before they were complete: compare this machine's clock with the "
+        f"store's, then resume with {_begun(meta)}",
         ulid=_begun(meta),
     )
 
@@ -131,8 +131,7 @@ def upload_again(
     except ObjectMissing as error:
         raise BlockCondemned(
             f"block {refused.ulid} is being removed ({error}): its upload took longer than "
-            "partial_delay; append the rows "
-            "again"
+            "partial_delay; append the rows again"
         ) from None
     return again
 
@@ -159,7 +158,7 @@ def successor(meta: BlockMeta, ulid: str, uploaded_time: int) -> BlockMeta:
 
 @dataclass(slots=True)
 class _Asking:
-    """Repeats a question about one block until the store answers or the time is over."""
+    """Repeats a query about one block until the store responds or the time is over."""
 
     world: World
     ulid: str
@@ -167,7 +166,7 @@ class _Asking:
     """The ULID under which the write began: a refused block's, where this one succeeds it."""
     until_s: float
     maybe_applied: bool = True
-    """Whether a meta.json of these rows may lie in the bucket: then giving up is Indeterminate."""
+    """Whether a meta.json of these rows may be in the bucket: then giving up is Indeterminate."""
 
     def until_known(self, ask: Callable[[], T], what: str) -> T:
         tries = 0
@@ -192,9 +191,8 @@ class _Asking:
         if not self.maybe_applied:
             return error
         return Indeterminate(
-            f"block {self.ulid}: the store did not answer about {what} ({error}): resume the "
-            "append with the ULID "
-            f"{self.begun}",
+            f"block {self.ulid}: the store did not respond about {what} ({error}): resume the "
+            f"append with the ULID {self.begun}",
             ulid=self.begun,
         )
 
@@ -217,7 +215,7 @@ def _put_meta(bucket: Bucket, meta: BlockMeta, asking: _Asking) -> None:
         try:
             bucket.put(key, data)
         except (NoSpace, Throttled) as error:
-            # Not applied: nothing to ask about.
+            # Not applied: nothing to query.
             if isinstance(error, NoSpace) and not asking.maybe_applied:
                 raise
             tries += 1
@@ -242,7 +240,7 @@ def _holds(bucket: ReadBucket, key: str, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """Why an upload does not stand: a deletion mark lies on it, or files are gone and no mark is
+    """Why an upload does not count: a deletion mark is on it, or files are gone and no mark is
     left."""
 
     marked: bool
@@ -275,8 +273,8 @@ def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:
 def _elsewhere(
     bucket: Bucket, world: World, meta: BlockMeta, refusal: _Refusal, ask_s: float
 ) -> tuple[bool, BlockMeta]:
-    """Where a refused block's rows are: (True, the block to answer with), or (False, a copy that
-    waits for its meta.json).
+    """Where a refused block's rows are: (True, the block to return), or (False, a copy that waits
+    for its meta.json).
 
     Raises BlockCondemned where they are nowhere.
     """
@@ -297,9 +295,8 @@ def _elsewhere(
         with suppress(BlockCondemned):
             return False, upload_again(bucket, world, place, ask_s=ask_s)
     raise BlockCondemned(
-        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken for "
-        "an aborted one and "
-        "removed: append the rows again"
+        f"block {meta.ulid}: {refusal.problem} although it was uploaded; the upload was taken "
+        "for an aborted one and removed: append the rows again"
     )
 
 
@@ -342,9 +339,8 @@ def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None
             writer.write(piece)
         if digest.hexdigest() != file.sha256:
             raise Corrupt(
-                f"block {source}: {file.path} has another SHA-256 than its meta.json says: "
-                "restore it from a copy, or "
-                "append the rows again"
+                f"block {source}: {file.path} does not have the SHA-256 that its meta.json states: "
+                "restore it from a copy, or append the rows again"
             )
         writer.close()
     except BaseException:

@@ -4,7 +4,7 @@ Rules:
 - The horizon never exceeds ULID(store's now - ``partial_delay``). It is raised when there is debris
   that it would condemn, or a floor that waits for it: a pass that finds nothing new writes no
   entry.
-- The floor lies ``DISCOVER_WINDOW_S`` (30 days) behind, never above a horizon that an entry before
+- The floor is ``DISCOVER_WINDOW_S`` (30 days) behind, never above a horizon that an entry before
   the listing raised, and moves only where the index would forget something, in steps of a day at
   least.
 - ``keep``: the accounted sources at or below the floor that the listing, made after the horizon's
@@ -40,7 +40,7 @@ class Floor:
 
 
 def horizon_at(now_ms: int, properties: Properties) -> str:
-    """As high as the horizon may be at a time of the store's clock: no horizon of before lies above
+    """As high as the horizon may be at a time of the store's clock: no earlier horizon is above
     it."""
     return ulid_at(max(0, now_ms - int(properties.partial_delay_s * 1000)))
 
@@ -74,8 +74,8 @@ def horizon_to_raise(sight: Sight) -> str | None:
 
 
 def floor_to_raise(sight: Sight, horizon_before: str | None) -> Floor | None:
-    """The floor to commit, given the horizon that was known before the sight's listing was asked
-    for."""
+    """The floor to commit, given the horizon that was known before the sight's listing was
+    requested."""
     state = sight.state
     floor = None if state is None else _due_floor(sight, state)
     if state is None or floor is None or horizon_before is None or floor > horizon_before:

@@ -1,8 +1,8 @@
 """A long listing, taken in windows of ULID space side by side.
 
 Rules:
-- Windows are prefixes, and one window of all that sorts after them: each block's key lies in
-  exactly one, whatever order the store lists in, also the keys of blocks that nobody knows yet.
+- Windows are prefixes, and one window of all that sorts after them: each block's key is in exactly
+  one, whatever order the store lists in, also the keys of blocks that it is not yet known.
 - They are cut where the blocks were at the last look, finer where there are many: a ULID starts
   with its time.
 - Windows cost more requests than one listing, so they are taken only where they shorten the wait by

@@ -1,8 +1,8 @@
 """``alter``: add columns, widen types, change properties - one entry, and no block is touched.
 
-Invariant: the definition that the caller looked at is the one that is replaced. If another one
-stands in the index by then, the operation conflicts and says in which version it changed. Old
-blocks are read under the newer schema: added columns as nulls, widened ones as the wider type.
+Invariant: the definition that the caller looked at is the one that is replaced. If another one is
+in the index by then, the operation conflicts and says in which version it changed. Old blocks are
+read under the newer schema: added columns as nulls, widened ones as the wider type.
 
 A column that would hide a label, having its name, is refused: by the labels of the state that the
 entry follows.
@@ -43,8 +43,8 @@ class Alter(Change):
         if state.definition != self.read:
             raise Conflict(
                 f"the table's definition was changed after version {self.read_version}, which "
-                "this alter has read, and "
-                f"the table is at version {state.version} now: look at it again and alter again"
+                f"this alter has read, and the table is at version {state.version} now: look at it "
+                "again and alter again"
             )
         _check_no_label_is_hidden(self.read, self.wanted, Snapshot.of(state).label_names)
         return Draft(table=self.wanted, read_version=self.read_version, message=self.message)
@@ -59,7 +59,7 @@ def alter(
     properties: Mapping[str, object] | None = None,
     message: str = "",
 ) -> Definition:
-    """Commit the altered definition and answer it.
+    """Commit the altered definition and return it.
 
     Raises Invalid if values could be lost, or nothing changes.
     """
@@ -109,7 +109,6 @@ def _check_no_label_is_hidden(read: Definition, wanted: Definition, labels: Iter
     hiding = labels_like(added, {*labels, *read.labels})
     if hiding:
         raise Invalid(
-            f"column {hiding[0]!r} has the name of a label of the table, upper and lower case "
-            "aside, and would hide it: choose another "
-            "name"
+            f"column {hiding[0]!r} has the name of a label of the table, apart from upper and "
+            "lower case, and would hide it: choose another name"
         )

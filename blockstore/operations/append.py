@@ -1,16 +1,15 @@
 """The append of one uploaded block: durable first, then visible.
 
-Invariants (protocol, "What append answers"):
-- Without a job an append succeeds once the block is durable (R3). It is published, or the answer
+Invariants (protocol, "What append returns"):
+- Without a job an append succeeds once the block is durable (R3). It is published, or the result
   says ``published = False`` and the block becomes visible by age.
-- With a job the block is visible by its entry only. The answer is the commit, or an error after
-  which the same job is retried; a batch that is committed already answers with the block that did
-  it.
+- With a job the block is visible by its entry only. The result is the commit, or an error after
+  which the same job is retried; for a batch that is committed already it is the block that did it.
 - A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its
   source, a few times.
-- Once the block is durable nothing that hinders publishing is an error of a write without a job:
-  told "refused", its caller would write the rows again, and discovery would show both. A damaged
-  index (Corrupt) and a replaced history are raised, with the block's ULID and how to go on.
+- Once the block is durable a failure to publish is not an error of a write without a job: a caller
+  that was refused would write the rows again, and discovery would show both. A damaged index
+  (Corrupt) and a replaced history are raised, with the block's ULID and how to continue.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class AppendedBlock:
 
 
 NOTHING = AppendedBlock(ulid=None, version=None, published=False)
-"""The answer to a write without rows."""
+"""The result of a write without rows."""
 
 
 class Publisher(ABC):
@@ -309,8 +308,8 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
         )
     return (
         f"block {meta.sources[0]} was uploaded: do not write its rows under another name; once "
-        f"{then}, "
-        f"append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by its age"
+        f"{then}, append(data, resume={meta.sources[0]!r}) publishes it, or it is discovered by "
+        "its age"
     )
 
 
@@ -326,7 +325,7 @@ def earlier_block(state: State, job: Job) -> AppendedBlock | None:
 
 
 def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
-    """The answer for a block whose rows are in the table already, by ``version`` where that is
+    """The result for a block whose rows are in the table already, by ``version`` where that is
     known."""
     live = state.blocks.get(ulid)
     if live is None:

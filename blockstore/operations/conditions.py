@@ -16,12 +16,12 @@ from blockstore.operations.writer import MAX_MESSAGE
 from blockstore.predicate import Condition, parse
 from blockstore.scan.columns import Columns
 
-_TOLD = 10_000
+_QUOTED = 10_000
 """Characters of a condition that an entry repeats."""
 
 
 def check_said(job: Job | None, message: str) -> None:
-    """Raise Invalid for a job that is none, or a message that is no text."""
+    """Raise Invalid for a job that is not a Job, or a message that is not text."""
     if job is not None and not isinstance(job, Job):
         raise Invalid(f"job is {job!r}, expected a blockstore.Job(app, batch)")
     check_text("the message", message, limit=MAX_MESSAGE)
@@ -45,12 +45,12 @@ def scope_of(
     )
 
 
-def told(where: Condition) -> str | None:
+def quoted(where: Condition) -> str | None:
     """The condition as an entry's parameters repeat it; None where there is none."""
     if where is None:
         return None
     text = str(where)
-    return text if len(text) <= _TOLD else f"{text[:_TOLD]}…"
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
 def _isolation(wanted: str | None, definition: Definition) -> Isolation:

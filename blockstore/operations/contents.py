@@ -2,7 +2,7 @@
 
 A handle chooses once, when it is opened: ``Indexed`` for a table with an index, ``Unindexed``
 (``unindexed.py``) for one whose blocks are found by listing. What only an index can do (versions,
-transactions, jobs that happen once) is done with its ``log``; asking a table without one for it is
+transactions, jobs that happen once) is done with its ``log``; on a table without one that is
 ``no_index``.
 """
 
@@ -106,7 +106,7 @@ class Indexed(Contents):
 
 
 def no_index(url: str) -> Invalid:
-    """The error for a request that only an index can answer."""
+    """The error for a request that needs an index."""
     return Invalid(
         f"the table at {url} has no index, and this needs one: only a table that was created with "
         "an index has versions, transactions, and jobs that happen once"

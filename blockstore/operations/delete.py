@@ -17,7 +17,7 @@ from __future__ import annotations
 from blockstore.errors import Invalid
 from blockstore.index.entry import Operation
 from blockstore.operations.access import Access
-from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.conditions import check_said, quoted, scope_of
 from blockstore.operations.replacement import Replacing
 from blockstore.operations.results import Changed
 from blockstore.operations.since import Since
@@ -35,18 +35,18 @@ def delete(
     message: str = "",
 ) -> Changed:
     """Delete the rows for which ``where`` is true. Raises Invalid for a condition that the table
-    cannot answer, and Conflict where others brought rows that it is about, since ``read_version``
+    cannot evaluate, and Conflict where others brought rows that it is about, since ``read_version``
     where it is given, else since this call; then nothing is changed."""
     check_said(None, message)
     if where is None:
-        raise Invalid("delete was given no condition: say which rows, or 'true' for all of them")
+        raise Invalid("delete needs a condition: pass one, or 'true' for all rows")
     view = look_first(access)
     replacing = Replacing(
         access=access,
         operation=Operation.DELETE,
         scope=scope_of(view, "delete", where, isolation),
         view=view,
-        parameters={"where": told(where)},
+        parameters={"where": quoted(where)},
         message=message,
         since=None
         if read_version is None

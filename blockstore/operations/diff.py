@@ -1,4 +1,4 @@
-"""``diff``: what lies between two versions of a table. Pure."""
+"""``diff``: what is between two versions of a table. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from blockstore.index.state import State
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The blocks that one version has and the other has not, each sorted by ULID; and what is
+    """The blocks that one version has and the other does not, each sorted by ULID; and what is
     hidden in those that stay.
 
     ``rows`` is how many rows more a reader of ``after`` sees, and 0 for a merge; None where sources
-    are hidden in a merged block, so that only reading tells. ``schema_changed`` says whether the
+    are hidden in a merged block, so that only reading shows it. ``schema_changed`` says whether the
     definition differs.
     """
 
@@ -27,7 +27,7 @@ class Diff:
     excepted: Mapping[str, tuple[str, ...]]
     """By block of ``after``: the sources that are hidden in it, and were not in ``before``."""
     shown: Mapping[str, tuple[str, ...]]
-    """By block of both: the sources that were hidden in it, and are no more."""
+    """By block of both: the sources that were hidden in it, and no longer are."""
     rows: int | None
     schema_changed: bool
 

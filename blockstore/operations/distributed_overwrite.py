@@ -1,20 +1,20 @@
-"""An overwrite in three places: begun on one process, its rows written by many, ended by whoever
-commits.
+"""An overwrite in three places: begun on one process, its rows written by many, ended by the
+process that commits.
 
 Rules:
-- ``begin`` looks at the table; the value that it answers travels (a pickle of some kilobytes) and
+- ``begin`` looks at the table; the value that it returns travels (a pickle of some kilobytes) and
   holds all that the writers and the end need. Nothing of it is in the bucket.
 - ``rows_of`` is what each writer does to its rows: judged by the condition, each with its
   ``_source``.
 - ``end`` takes a fresh look and judges every entry since the beginning: what others replaced or
-  brought back in between is a Conflict; what they appended stands after the overwrite, or conflicts
-  too (``serializable``). What a merge, a rewrite or a revert did to the blocks that are replaced is
+  brought back in between is a Conflict; what they appended follows the overwrite, or conflicts too
+  (``serializable``). What a merge, a rewrite or a revert did to the blocks that are replaced is
   planned on.
-- The table that is ended must be the one that was begun: one dropped and made anew under the same
-  URL holds rows that this overwrite never saw, whatever its version. The commit id of the version
-  that was read tells.
-- Who has read a version and computed the rows from it names it (``read_version``): it is then begun
-  at that version, and rows that went since are a Conflict as well.
+- The table that is ended must be the one that was begun: one dropped and created again under the
+  same URL holds rows that this overwrite never saw, whatever its version. The commit id of the
+  version that was read shows it. - A caller that has read a version and computed the rows from it
+  names it (``read_version``): it is then begun at that version, and rows that went since are a
+  Conflict as well.
 - A history that no longer reaches back to the beginning cannot be judged: Conflict.
 """
 
@@ -35,7 +35,7 @@ from blockstore.ids import ulid_time_ms
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.conditions import check_said, quoted, scope_of
 from blockstore.operations.new_rows import FreshRows, Judge, with_source
 from blockstore.operations.overwrite import done_before
 from blockstore.operations.replacement import Replacing
@@ -64,7 +64,7 @@ class Begun:
     version: int = 0
     """The version that was read; 0: it is not begun on a table yet."""
     commit: str = ""
-    """The commit id of its entry: what tells this table from another of the same name."""
+    """The commit id of its entry: what distinguishes this table from another of the same name."""
     known_labels: tuple[str, ...] = ()
     """The labels that the condition may name."""
     waiting: frozenset[str] = frozenset()
@@ -92,8 +92,8 @@ def begin(
     producer: str = "python",
 ) -> Begun:
     """Begin to replace the rows for which ``where`` is true, or all. Raises Invalid for a condition
-    that new rows cannot be judged by. Whether the job was committed before is the caller's to ask;
-    ``ordered=False`` lets its batches come in any order."""
+    that new rows cannot be judged by. Whether the job was committed before is checked by the
+    caller; ``ordered=False`` lets its batches come in any order."""
     definition = access.log.state.definition
     if labels is not None:
         check_new_labels(labels, definition.schema.names)
@@ -157,7 +157,7 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
     """Put what was written in the place of what was begun for, in one version; None where there
     were no rows.
 
-    ``access`` is a fresh handle: what it knew before is not asked. Raises Conflict where others
+    ``access`` is a fresh handle: what it knew before is not used. Raises Conflict where others
     changed what this is about, or the table is another; then nothing of it is visible.
     """
     assert begun.version, "an overwrite is begun on its table before it ends"
@@ -187,7 +187,7 @@ def end(access: Access, begun: Begun, written: WrittenChunks | None) -> Changed:
         fresh=fresh,
         job=begun.job,
         ordered=begun.ordered,
-        parameters={} if begun.where is None else {"where": told(begun.where)},
+        parameters={} if begun.where is None else {"where": quoted(begun.where)},
         message=begun.message,
         since=since,
     )
@@ -198,13 +198,13 @@ def _judge(begun: Begun) -> Judge:
     labels = begun.own_labels
     offered = Columns.of(begun.definition, {*begun.known_labels, *labels})
     return Judge(
-        begun.definition, labels, parse(begun.where, offered.all), told(begun.where) or "true"
+        begun.definition, labels, parse(begun.where, offered.all), quoted(begun.where) or "true"
     )
 
 
 def commit_of(state: State) -> str:
-    """The commit id of the state's own version: with it, what tells a table from another of the
-    same name."""
+    """The commit id of the state's own version: with it, what distinguishes a table from another of
+    the same name."""
     ids = state.commits.window().ids
     return next(commit for commit, entry in ids.items() if entry == state.version)
 
@@ -229,9 +229,8 @@ def _read_at(access: Access, begun: Begun) -> State:
 def _another(access: Access, begun: Begun) -> Conflict:
     return Conflict(
         f"the table at {access.bucket.url} is not the one whose version {begun.version} this "
-        "overwrite read: it was dropped "
-        "and made anew in between, and holds rows that this overwrite never saw; look at it, then "
-        "run the overwrite again"
+        "overwrite read: it was dropped and created again in between, and holds rows that this "
+        "overwrite never saw; look at it, then run the overwrite again"
     )
 
 

@@ -1,8 +1,8 @@
-"""``expire``: whole live blocks leave the table - one index entry, and no rows are read or written.
+"""``expire``: entire live blocks leave the table - one index entry, and no rows are read or
+written.
 
 What retention commits, and what a person's deletion mark on a live block becomes. The sources stay
-accounted, so nothing brings the rows back; the blocks themselves go once no version names them any
-more.
+accounted, so nothing brings the rows back; the blocks themselves go once no version names them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def expire(
 ) -> Changed:
     """Remove these live blocks. ``held`` is the role in whose name it is done.
 
-    Raises NotFound if one is not live (any more, too: it was merged, or removed), Fenced if the
-    role has another holder; then nothing is changed.
+    Raises NotFound if one is not live, or no longer (it was merged, or removed), Fenced if the role
+    has another holder; then nothing is changed.
     """
     check_said(None, message)
     wanted = [ulids] if isinstance(ulids, str) else list(ulids)
@@ -76,4 +76,4 @@ def expire(
                 raise
         else:
             return replace(answer, version=committed.version)
-    raise AssertionError("every try ends in an answer or an error")
+    raise AssertionError("every try ends in a result or an error")

@@ -32,8 +32,8 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
         return _checked(data)
     raise Invalid(
         f"cannot append {_kind(data)}: expected a pyarrow Table, RecordBatch or "
-        "RecordBatchReader, a pandas or polars "
-        "DataFrame, anything with __arrow_c_stream__, or an iterable of record batches."
+        "RecordBatchReader, a pandas or polars DataFrame, anything with __arrow_c_stream__, or "
+        "an iterable of record batches"
     )
 
 
@@ -43,8 +43,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise Invalid(
             f"cannot read {_kind(data)} as a table of Arrow batches ({error}): expected columns "
-            "of one type each; "
-            "convert it to a pyarrow Table first."
+            "of one type each; convert it to a pyarrow Table first"
         ) from error
 
 
@@ -54,13 +53,13 @@ def _record_batch(data: Any) -> pa.RecordBatch:
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise Invalid(
             f"cannot read {_kind(data)} as a record batch ({error}): expected a struct array with "
-            "one field a column."
+            "one field per column"
         ) from error
 
 
 def _without_index(data: Any) -> Any:
-    """A pandas index of row numbers is no column; one that carries a name is the caller's own and
-    stays."""
+    """A pandas index of row numbers is not a column; one that carries a name is the caller's own
+    and stays."""
     if type(data).__module__.partition(".")[0] != "pandas" or not hasattr(data, "index"):
         return data
     names = [name for name in data.index.names if name is not None]
@@ -76,8 +75,7 @@ def _checked(batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
         else:
             raise Invalid(
                 f"item {number} of the appended iterable is {_kind(batch)}: expected a pyarrow "
-                "RecordBatch; "
-                "turn rows into one with pyarrow.RecordBatch.from_pylist."
+                "RecordBatch; make one from rows with pyarrow.RecordBatch.from_pylist"
             )
 
 

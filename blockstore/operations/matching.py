@@ -7,8 +7,8 @@ Rules:
   are read.
 - A row matches only if the condition is *true* for it: unknown (null) is not true, so the row
   stays.
-- Rows of excepted sources are in nobody's view: they neither match nor keep a block.
-- A block all of whose rows in view match goes whole; one of which some match is to be rewritten
+- Rows of excepted sources are not in view: they neither match nor keep a block.
+- A block all of whose rows in view match is removed; one of which some match is to be rewritten
   without them.
 """
 
@@ -118,7 +118,7 @@ def _whole(block: LiveBlock | ChosenBlock) -> Touched:
 
 
 def _uncertain(plan: ScanPlan) -> tuple[ScanChunk, ...]:
-    """The chunks that must be read to tell how many rows match."""
+    """The chunks that must be read to count the rows that match."""
     return tuple(chunk for chunk in plan.chunks if not chunk.certain)
 
 

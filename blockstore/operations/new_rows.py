@@ -4,8 +4,8 @@ is known what they replace.
 Rules:
 - Every row carries ``_source``, the ULID under which the write began; so the rows need not be
   written again when the blocks that they replace have changed by the time of the commit.
-- The block accounts for that ULID and for the sources of the blocks replaced whole, and has level 2
-  or more; it is visible by its index entry alone (format, "sources").
+- The block accounts for that ULID and for the sources of the blocks replaced completely, and has
+  level 2 or more; it is visible by its index entry alone (format, "sources").
 - Another set of sources is another block: an uploaded one is never edited (R1), so the chunks are
   copied under a new ULID, and ``_source`` stays.
 - With a condition every new row must meet it; the first that does not is named, and nothing is
@@ -45,7 +45,7 @@ _ROW = "_blockstore_row"
 
 
 class Judge:
-    """Takes rows that shall meet a condition, and refuses the first that does not."""
+    """Takes rows that must meet a condition, and refuses the first that does not."""
 
     def __init__(
         self, definition: Definition, labels: Mapping[str, str], predicate: Predicate, where: str
@@ -54,8 +54,7 @@ class Judge:
         if hidden:
             raise Invalid(
                 f"the condition of an overwrite names {hidden[0]}, which new rows do not have "
-                "yet: name columns of the "
-                "table, or delete those rows and append the new ones"
+                "yet: name columns of the table, or delete those rows and append the new ones"
             )
         self._definition = definition
         self._labels = {
@@ -94,9 +93,8 @@ class Judge:
             values = ", ".join(f"{name} = {found[0][name]!r}" for name in self._predicate.columns)
             row = self.rows + found[0][_ROW]
             raise Invalid(
-                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and they "
-                "shall "
-                f"replace the rows for which {self._where} is true: drop it, or widen the "
+                f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and the new "
+                f"rows replace those for which {self._where} is true: drop it, or widen the "
                 "condition; nothing was written",
                 row=row,
             )

@@ -4,10 +4,10 @@ index entry.
 Rules:
 - Every new row meets the condition (Delta's ``replaceWhere``): else the rows that it replaces and
   the rows that it brings would be two different sets. Rows replaced by no rows are a delete;
-  nothing replaced by nothing is no entry.
-- With a job it happens once: the batch stands in the entry, also where there was nothing to do.
+  nothing replaced by nothing makes no entry.
+- With a job it happens once: the batch is in the entry, also where there was nothing to do.
 - The rows are uploaded before the table is changed, and the table is looked at before they are:
-  what is appended while they are uploaded stands after the overwrite.
+  what is appended while they are uploaded follows the overwrite.
 - With ``read_version`` it is about the rows of that version: what came since is judged from there
   on (``since.py``).
 """
@@ -22,7 +22,7 @@ from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.operations.access import Access
-from blockstore.operations.conditions import check_said, scope_of, told
+from blockstore.operations.conditions import check_said, quoted, scope_of
 from blockstore.operations.incoming import batches_of
 from blockstore.operations.new_rows import FreshRows, Judge
 from blockstore.operations.replacement import Replacing
@@ -63,14 +63,14 @@ def overwrite(
         check_new_labels(labels, definition.schema.names)
     own_labels = dict(definition.labels if labels is None else labels)
     scope = scope_of(view, "overwrite", where, isolation, own_labels)
-    judge = Judge(definition, own_labels, scope.predicate, told(where) or "true")
+    judge = Judge(definition, own_labels, scope.predicate, quoted(where) or "true")
     replacing = Replacing(
         access=access,
         operation=Operation.OVERWRITE,
         scope=scope,
         view=view,
         job=job,
-        parameters={} if where is None else {"where": told(where)},
+        parameters={} if where is None else {"where": quoted(where)},
         message=message,
         since=None
         if read_version is None
@@ -85,7 +85,7 @@ def overwrite(
 
 
 def done_before(log: Log, job: Job | None) -> Changed | None:
-    """The answer to a job that is committed already, by the state that the handle has.
+    """The result of a job that is committed already, by the state that the handle has.
 
     Raises HistoryReplaced.
     """

@@ -34,12 +34,13 @@ def folders(bucket: ReadBucket) -> list[str]:
 
 
 def is_table(bucket: ReadBucket) -> bool:
-    """Whether a table lies here. Raises Corrupt for a damaged index, and what the bucket raises."""
+    """Whether there is a table here. Raises Corrupt for a damaged index, and what the bucket
+    raises."""
     return index_log.exists(bucket) or whole_block(bucket) is not None
 
 
 def may_be_table(bucket: ReadBucket) -> bool:
-    """Whether a table lies here, or what lies here cannot be told."""
+    """Whether there is a table here, or it is not known what is here."""
     try:
         return is_table(bucket)
     except (AccessDenied, Corrupt):
@@ -47,20 +48,20 @@ def may_be_table(bucket: ReadBucket) -> bool:
 
 
 def check_place(bucket: Bucket, world: World, *, index: bool) -> None:
-    """Raise Conflict where blocks lie without an index: a new index would forget their rows, and a
-    new definition could contradict them. Raise Invalid where a table with an index cannot live."""
+    """Raise Conflict where there are blocks without an index: a new index would drop their rows,
+    and a new definition could contradict them. Raise Invalid where a table with an index cannot
+    live."""
     if index_log.exists(bucket):
         if not index:
             raise Conflict(
-                f"there is a table at {bucket.url} already: open it, or choose another URL"
+                f"there is already a table at {bucket.url}: open it, or choose another URL"
             )
         return  # who creates the index meets the one that is there
     whole = whole_block(bucket)
     if whole is not None and index:
         raise Conflict(
             f"{bucket.url} holds blocks ({whole} is one) and no index: a new table there would "
-            "forget their rows; choose "
-            "another URL, or bring the index back from a copy"
+            "drop their rows; choose another URL, or restore the index from a copy"
         )
     if whole is not None:
         raise Conflict(
@@ -84,13 +85,12 @@ def _check_store(bucket: Bucket, world: World) -> None:
     (finding,) = probe(bucket, world, only=CREATE_IF_ABSENT)
     if finding.result is Result.FAILED:
         raise Invalid(
-            f"{bucket.url} does not keep create-if-absent ({finding.detail}), so only a table "
-            "without an index works there: "
-            "create it with index=False (--no-index)"
+            f"{bucket.url} does not support create-if-absent ({finding.detail}), so only a table "
+            "without an index works there: create it with index=False (--no-index)"
         )
     if finding.result is Result.UNKNOWN:
         raise Unavailable(
-            f"it could not be measured whether {bucket.url} keeps create-if-absent "
+            f"could not measure whether {bucket.url} supports create-if-absent "
             f"({finding.detail}): try again"
         )
 
@@ -113,18 +113,16 @@ def no_table(bucket: ReadBucket, synced: Synced) -> Exception:
     if damaged:
         ulid, damage = min(damaged.items())
         return Corrupt(
-            f"no block of {bucket.url} can be read, so nothing says what the table is: {ulid}: "
-            f"{damage}; restore one from a "
-            "copy"
+            f"no block of {bucket.url} can be read, so the table has no definition: {ulid}: "
+            f"{damage}; restore one from a copy"
         )
     nothing = f"no table at {bucket.url}: found neither an index nor a complete block"
     below = _folders(bucket)
     if below:
         some = ", ".join(below[:_SHOWN_FOLDERS]) + (", …" if len(below) > _SHOWN_FOLDERS else "")
         return NotFound(
-            f"{nothing}; right below it lie {some}: name a table among them ('blockstore ls "
-            f"{bucket.url}' lists them), or check "
-            "the URL"
+            f"{nothing}; directly below it are {some}: name a table among them ('blockstore ls "
+            f"{bucket.url}' lists them), or check the URL"
         )
     return NotFound(
         f"{nothing}; create one with blockstore.create(…) or 'blockstore create URL --schema …', "
@@ -142,9 +140,7 @@ def what_to_do(bucket: Bucket) -> str:
     """What to do about a place without an index."""
     whole = whole_block(bucket)
     if whole is not None:
-        return (
-            f", and blocks ({whole} is one): open it with discovery='list', or bring its index back"
-        )
+        return f", and blocks ({whole} is one): open it with discovery='list', or restore its index"
     return (
         "; create one with blockstore.create(…) or 'blockstore create URL --schema …', or check "
         "the URL"

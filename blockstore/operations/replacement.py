@@ -2,7 +2,7 @@
 where the table moved on.
 
 Rules (protocol 3.3):
-- One index entry, whole or not at all: blocks removed whole, rewrites of blocks of which some rows
+- One index entry, all or nothing: blocks removed completely, rewrites of blocks of which some rows
   stay, the block of the new rows. Before it nothing that was written is visible; after an error it
   is debris.
 - A block is replaced as it was read, with the exceptions under which it was read. If it was merged,
@@ -10,12 +10,12 @@ Rules (protocol 3.3):
   written for blocks that did not change is used again. Only what clashes with the condition itself
   (``scope.py``) is the caller's to decide.
 - Clashes are judged from the first view on, however often the plan is made again; so is what the
-  condition means, for it was parsed over the columns of then, and new rows were judged by it.
-- A write that the index does not know: replaced whole, its sources stand in ``account``; in part,
-  it is published first.
+  condition means, for it was parsed over the columns of that time, and new rows were judged by it.
+- A write that the index does not know: replaced completely, its sources are in ``account``; in
+  part, it is published first.
 - A condemned block is uploaded again under a new ULID that keeps its sources.
 - An operation that was begun earlier (``since``) is about what was there then: what came later
-  stands after it. Its entry names the version of then as the one that it has read.
+  follows it. Its entry names the version of that time as the one that it has read.
 """
 
 from __future__ import annotations
@@ -147,9 +147,9 @@ class Replacing:
             else:
                 return self._answer(commit, committed, found, change)
         raise Conflict(
-            f"this {self.operation} was planned {_PLANS} times, and each time others were faster; "
-            "nothing of it is in the "
-            f"index, try again when fewer processes change the same blocks: {problem}"
+            f"this {self.operation} was planned {_PLANS} times, and each time another process was "
+            "faster; nothing of it is in the index, try again when fewer processes change the "
+            f"same blocks: {problem}"
         )
 
     def _judge_begun(self) -> tuple[int, int]:
@@ -184,7 +184,7 @@ class Replacing:
         return matching(self.access, view, self.scope.predicate, self.scope.labels)
 
     def _judge(self, first: int, judged: int) -> int:
-        """Look at the entries since ``judged`` for a clash; answers up to which version there is
+        """Look at the entries since ``judged`` for a clash; returns up to which version there is
         none."""
         state = self.view.state
         if state.version > judged:
@@ -271,7 +271,7 @@ class Replacing:
 
 
 def _accounted(whole: Sequence[Touched]) -> tuple[str, ...]:
-    """The sources of blocks replaced whole that the index does not know."""
+    """The sources of blocks replaced completely that the index does not know."""
     sources = (
         source
         for one in whole

@@ -3,18 +3,18 @@ copied.
 
 Rules (protocol 3.3, "restore"):
 - The version is pinned by a tag of its own first, so that nothing of it goes meanwhile:
-  ``_restore_<commit id>``. It is taken away at the end. Such a tag that is still there later was
-  left by a restore that died; every restore to that version takes away all of them, so does a
-  cleaning pass once they are old, and an entry is only written while its own tag stands.
+  ``_restore_<commit id>``. It is removed at the end. Such a tag that is still there later was left
+  by a restore that died; every restore to that version removes all of them, so does a cleaning pass
+  once they are old, and an entry is only written while its own tag is set.
 - The entry removes what was not live at the version and brings back what was, with the sources,
-  version and first row id of then. A block that hides other sources now is removed and brought
-  back.
+  version and first row id of that version. A block that hides other sources now is removed and
+  brought back.
 - What was appended or discovered after the restore had read the table stays.
-- Every block that comes back is looked at: whole, and without a mark. Else the restore names it and
-  changes nothing. So is, before the pin, whether it would hold: a version that only a young tag
+- Every block that comes back is looked at: complete, and without a mark. Else the restore names it
+  and changes nothing. So is, before the pin, whether it would hold: a version that only a young tag
   keeps is read and not restored yet. A dry run looks at both as well.
-- Schema and properties stay those of now: a definition only grows, so old blocks are read under it.
-  So do jobs and tags.
+- Schema and properties stay the current ones: a definition only grows, so old blocks are read under
+  it. So do jobs and tags.
 - Rows that the index never showed (writes that were only accounted for) do not come back.
 """
 
@@ -46,7 +46,7 @@ from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock, visible_rows
 from blockstore.index.state import State
 from blockstore.index.tags import TEMPORARY, temporary
-from blockstore.lifecycle.complete import Whole, missing
+from blockstore.lifecycle.complete import CheckComplete, missing
 from blockstore.operations.access import Access
 from blockstore.operations.conditions import check_said
 from blockstore.operations.instants import to_ms
@@ -70,7 +70,7 @@ class Difference:
 
     @property
     def rows(self) -> int | None:
-        """Rows more than before, by metadata; None where that cannot be told."""
+        """Rows more than before, by metadata; None where that is not known."""
         more, less = visible_rows(self.back), visible_rows(self.gone)
         return None if more is None or less is None else more - less
 
@@ -92,7 +92,7 @@ class Restore(Change):
         if state.tags.get(self.tag) != self.target.version:
             raise Moved(
                 f"tag {self.tag!r}, which keeps version {self.target.version} while it is "
-                "restored, was taken away: restore again"
+                "restored, was removed: restore again"
             )
         found = self.differences[state.version] = difference(state, self.target, self.read)
         if not found.back and not found.gone:
@@ -141,7 +141,7 @@ def restore(
 
 def difference(now: State, then: State, read: State) -> Difference:
     """From ``now`` to ``then``; what was appended since ``read`` stays. Raises Moved where a block
-    that is no append holds writes that were not in the table when it was read. Pure."""
+    that is not an append holds writes that were not in the table when it was read. Pure."""
     here, there = (ulids.from_arrow(state.blocks.table()["ulid"]) for state in (now, then))
     gone = [
         block
@@ -159,8 +159,7 @@ def difference(now: State, then: State, read: State) -> Difference:
 
 
 def _stays(block: LiveBlock, read: State) -> bool:
-    """Whether a block that the version did not have came in between, and is nobody's business
-    here."""
+    """Whether a block that the version did not have came in between, and does not matter here."""
     if block.version <= read.version:
         return False
     if block.meta.level == 1:
@@ -169,8 +168,7 @@ def _stays(block: LiveBlock, read: State) -> bool:
         return False  # a merge or a rewrite of what was there
     raise Moved(
         f"block {block.ulid} was added by version {block.version}, after version {read.version}, "
-        "which this restore has read, "
-        "and holds new writes: read the table again and plan again"
+        "which this restore has read, and holds new writes: read the table again and plan again"
     )
 
 
@@ -186,7 +184,7 @@ def _restored(access: Access, target: State, message: str) -> Restored:
             return _answer(target, found, None)
         _check_kept(log, read, target.version)
         what = f"version {target.version} is being restored"
-        tags.tag(log, world, name, target.version, what, look=Whole(bucket, world))
+        tags.tag(log, world, name, target.version, what, look=CheckComplete(bucket, world))
         _check_whole(bucket, world, found.back, read, target.version)
         change = Restore(commit=commit, target=target, read=read, tag=name, message=message)
         try:
@@ -200,21 +198,21 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         before = max(change.differences, default=0) if version is None else version - 1
         return _answer(target, change.differences.get(before, found), version)
     raise Conflict(
-        f"this restore was planned {_TRIES} times, and each time others were faster; nothing of "
-        "it is in the index, try again "
-        f"when fewer processes change the same blocks: {problem}"
+        f"this restore was planned {_TRIES} times, and each time another process was faster; "
+        "nothing of it is in the index, try again when fewer processes change the same "
+        f"blocks: {problem}"
     )
 
 
 def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> State:
     if sum(one is not None for one in (version, tag, as_of)) != 1:
-        raise Invalid("restore takes version=, tag= or as_of=, exactly one of them")
+        raise Invalid("restore takes exactly one of version=, tag= and as_of=")
     if tag is not None:
         return log.tagged(tag)
     if as_of is not None:
         return log.as_of(to_ms(as_of))
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise Invalid(f"version is {version!r}, expected a whole number from 1")
+        raise Invalid(f"version is {version!r}, expected an integer from 1")
     return log.at(version)
 
 
@@ -236,10 +234,9 @@ def _check_kept(log: Log, now: State, version: int) -> None:
             else ""
         )
         raise VersionExpired(
-            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and not for "
-            "half a delete_delay yet, "
-            "before which no other tag can hold it for a restore: it can be read now, and "
-            f"restored from {moment} on{unless}"
+            f"version {version} of {log.bucket.url} is kept by the tag {names} alone, and that tag "
+            "is younger than half a delete_delay, so a restore cannot hold the version yet: it can "
+            f"be read now, and restored from {moment} on{unless}"
         )
 
 
@@ -254,13 +251,13 @@ def _check_whole(
         named = "; ".join(f"{ulid}: {why}" for ulid, why in sorted(lost.items())[:5])
         raise NotFound(
             f"version {version} of {bucket.url} cannot be restored, {len(lost)} of its blocks are "
-            f"not whole ({named}): nothing "
-            "was changed; withdraw the marks, or restore the objects from a copy, and try again"
+            f"not complete ({named}): nothing was changed; withdraw the marks, or restore the "
+            "objects from a copy, and try again"
         )
 
 
 def _clear(access: Access, version: int) -> None:
-    """Take away every temporary tag of the version; that one stays behind is no error of the
+    """Take away every temporary tag of the version; that one stays behind is not an error of the
     restore."""
     log = access.log
     try:
@@ -269,7 +266,7 @@ def _clear(access: Access, version: int) -> None:
             log.commit(Untag(commit=access.world.ids.ulid(), name=name, version=version))
     except BlockstoreError as error:
         _logger.warning(
-            "a temporary tag of version %s of %s was left behind, the compactor takes it away: %s",
+            "a temporary tag of version %s of %s was left behind, the compactor removes it: %s",
             version, log.bucket.url, error,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What transactions answer: what they did, or, as a dry run, what they would do."""
+"""What transactions return: what they did, or, as a dry run, what they would do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Changed:
 
     ``version`` is the index entry that holds it; None for a dry run, and where nothing was to be
     done. ``already`` says that the job had been committed before, by ``version`` where that is
-    known; then nothing else is told.
+    known; then nothing else is reported.
     """
 
     operation: str
@@ -26,8 +26,8 @@ class Changed:
     rewritten: Mapping[str, str | None] = field(default_factory=dict)
     """Blocks of which some rows stay, and the block that holds those now; None in a dry run."""
     accounted: tuple[str, ...] = ()
-    """Writes that no index entry named yet, and that none will name any more: their rows are gone
-    as well."""
+    """Writes that no index entry named yet, and that none will ever name: their rows are gone as
+    well."""
     rows_added: int = 0
     rows_removed: int | None = 0
     """None where it is not known without reading rows: of blocks of which a source was reverted
@@ -47,8 +47,8 @@ class Changed:
 class Reverted:
     """What a revert did.
 
-    The rows of each source are told where the block that holds them says so by itself: a block of
-    one write. In a merged block they would have to be read, which only a dry run does.
+    The rows of each source are given where the block that holds them states them: a block of one
+    write. In a merged block they would have to be read, which only a dry run does.
     """
 
     version: int | None = None
@@ -58,9 +58,9 @@ class Reverted:
     removed: tuple[str, ...] = ()
     """Blocks of which no row was left."""
     accounted: tuple[str, ...] = ()
-    """Sources that no index entry named yet, and that none will name any more."""
+    """Sources that no index entry named yet, and that none will ever name."""
     already: tuple[str, ...] = ()
-    """Sources of which no row was visible any more: reverted, deleted, replaced or expired
+    """Sources of which no row was visible any longer: reverted, deleted, replaced or expired
     before."""
     overwrites: tuple[str, ...] = ()
     """Those of ``hidden`` that were overwrites: the rows which they had replaced do not come back;
@@ -80,11 +80,11 @@ class Restored:
     brought_back: tuple[str, ...] = ()
     """Blocks that are live again, or show other sources than before."""
     removed: tuple[str, ...] = ()
-    """Blocks that are live no more."""
+    """Blocks that are no longer live."""
     rows: int | None = 0
     """Rows more (or less) than before;
 
-    None where sources are hidden in a merged block, so that only reading tells.
+    None where sources are hidden in a merged block, so that only reading shows it.
     """
 
     @property

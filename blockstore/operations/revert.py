@@ -1,4 +1,4 @@
-"""``revert``: the rows of whole writes are hidden, wherever merges have carried them - one index
+"""``revert``: the rows of entire writes are hidden, wherever merges have carried them - one index
 entry, and no rows move.
 
 Rules:
@@ -6,13 +6,13 @@ Rules:
   A block of which no write is left to be seen is removed.
 - An overwrite's own block accounts for the writes that it replaced, and shows none of their rows.
   So reverting one of those is nothing to do, and reverting the overwrite does not bring their rows
-  back: restore does. The answer and the entry name such overwrites, as long as their block was not
+  back: restore does. The result and the entry name such overwrites, as long as their block was not
   merged.
 - A write that is durable and not in the index yet is accounted for, so that it never comes in.
-- Which block holds a write is decided anew on every state that the entry is tried on: merges in
+- Which block holds a write is decided again on every state that the entry is tried on: merges in
   between do no harm.
 - Only a dry run reads: it counts the rows of each write in merged blocks, which metadata do not
-  tell.
+  state.
 """
 
 from __future__ import annotations
@@ -175,13 +175,12 @@ def _checked(sources: Iterable[str]) -> tuple[str, ...]:
         sources = [sources]
     wanted = tuple(dict.fromkeys(sources))
     if not wanted:
-        raise Invalid(
-            "revert was given no write: name at least one by its ULID, as append answered it"
-        )
+        raise Invalid("revert needs at least one write: pass its ULID, as append returned it")
     for source in wanted:
         if not isinstance(source, str) or not is_ulid(source):
             raise Invalid(
-                f"{source!r} is no ULID of a write, expected 26 characters as append answered them"
+                f"{source!r} is not a ULID of a write, expected 26 characters as append returned "
+                "them"
             )
     return tuple(sorted(wanted))
 
@@ -190,8 +189,7 @@ def _check_known(url: str, state: State, unknown: list[str]) -> None:
     if unknown:
         raise NotFound(
             f"{url} has no write {unknown[0]} at version {state.version}: expected the ULID that "
-            "a write answered, or a "
-            "_source of its rows"
+            "a write returned, or a _source of its rows"
         )
 
 

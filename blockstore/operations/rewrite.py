@@ -1,14 +1,13 @@
 """``rewrite``: live blocks replaced by fresh copies of their rows - one index entry.
 
 What a repair does to a block whose chunks are damaged, with rows from elsewhere, and what brings
-old blocks under the definition of now.
+old blocks under the current definition.
 
 Rules:
 - A rewrite has the sources of the block that it replaces and ``revision`` + 1 (format, "sources"):
   wherever both are seen, it is the one that counts.
 - Rows of excepted sources do not come along; a block of which no row is left is removed.
-- If the block was merged or reverted meanwhile the rewrite conflicts: whoever asked for it looks
-  again.
+- If the block was merged or reverted meanwhile the rewrite conflicts: its caller looks again.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.predicate import Predicate
 
 GoodRows = Callable[[LiveBlock], Iterable[pa.RecordBatch]]
-"""The rows that a block shall have: the table's columns and ``_source``, in any order."""
+"""The rows that a block is to have: the table's columns and ``_source``, in any order."""
 
 
 def rewrite(
@@ -95,8 +94,8 @@ def live_blocks(log: Log, ulids: Iterable[str]) -> tuple[State, list[LiveBlock]]
         block = state.blocks.get(ulid)
         if block is None:
             raise NotFound(
-                f"block {ulid} is not live at version {state.version} of {log.bucket.url}: "
-                "inspect shows those that are"
+                f"block {ulid} is not live at version {state.version} of {log.bucket.url}: list "
+                "the live blocks with inspect"
             )
         found.append(block)
     return state, found

@@ -5,10 +5,11 @@ follow:
 - Rows that match and were brought by anything but append or discover clash: an overwrite's new
   rows, whatever a restore brought back, and what an operation of a later release added. The caller
   must look again.
-- Rows that match and were appended or discovered stand after the transaction
-  (``write-serializable``), or clash too (``serializable``).
+- Rows that match and were appended or discovered follow the transaction (``write-serializable``),
+  or clash too (``serializable``).
 - A merge, a rewrite and a delete bring no rows: the blocks that they left are planned on again.
-- Whether a block could hold matching rows is told by labels, times and statistics; no row is read.
+- Whether a block could hold matching rows is decided by labels, times and statistics; no row is
+  read.
 - A condition means what it meant over the columns that it was read for: a literal is folded against
   its column's type. Where one of these columns is another now, or has another type, it clashes; the
   other columns may be altered.
@@ -44,7 +45,7 @@ _BRING_NOTHING = frozenset(
 
 
 class Moved(Conflict):
-    """The table has moved on in a way that only its entries tell: look at them, then plan again."""
+    """The table has moved on in a way that only its entries show: look at them, then plan again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +70,8 @@ class Scope:
                 self._check_appended(block.meta, block.version, read.version)
             else:
                 raise Moved(
-                    f"block {block.ulid} could hold rows that this {self.what} is about, and was "
-                    "added after version "
-                    f"{read.version}: read the table again and plan again"
+                    f"block {block.ulid} could hold rows that this {self.what} changes, and was "
+                    f"added after version {read.version}: read the table again and plan again"
                 )
 
     def check_definition(self, read: Definition, now: Definition) -> None:
@@ -84,8 +84,8 @@ class Scope:
             if then != today:
                 raise Conflict(
                     f"column {name!r} was {_said(then)} when this {self.what} read its condition, "
-                    f"and is {_said(today)} "
-                    "now: the condition could mean other rows; run it again on the table as it is"
+                    f"and is {_said(today)} now: the condition could mean other rows; run it again "
+                    "on the table as it is"
                 )
 
     def check_entry(
@@ -111,10 +111,8 @@ class Scope:
             else:
                 raise Conflict(
                     f"version {entry.id} ({entry.operation}) brought block {block.ulid}, which "
-                    "could hold rows that this "
-                    f"{self.what} is about, after version {read_version}, which it has read: look "
-                    "at the table and decide "
-                    "again"
+                    f"could hold rows that this {self.what} changes, after version {read_version}, "
+                    "which it has read: look at the table and decide again"
                 )
 
     def may_match(self, definition: Definition, blocks: Iterable[LiveBlock]) -> list[LiveBlock]:
@@ -131,10 +129,9 @@ class Scope:
         if self.isolation is Isolation.SERIALIZABLE:
             raise Conflict(
                 f"version {version} appended block {meta.ulid}, which could hold rows that this "
-                f"{self.what} is about, after "
-                f"version {read_version}, which it has read: look at the table and decide again, "
-                "or let appends stand after "
-                f"it (isolation {str(Isolation.WRITE_SERIALIZABLE)!r})"
+                f"{self.what} changes, after version {read_version}, which it has read: look at "
+                "the table and decide again, or let appends follow it (isolation "
+                f"{str(Isolation.WRITE_SERIALIZABLE)!r})"
             )
 
 

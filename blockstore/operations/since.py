@@ -2,14 +2,13 @@
 
 Rules:
 - A write that the index accounted for, or that a complete block held, when the transaction was
-  begun is its to replace.
-- A write that came later stands after it, in whatever block it lies by now.
+  begun is its to replace. - A write that came later follows it, in whatever block it is by now.
 - A block that holds writes of both kinds, and rows that the transaction could be about, is a
   Conflict: part of its rows would go and part would stay, and the operation was begun without
   knowing the second part.
-- Whoever has ``read`` the version and computed new rows from it would bring back what others took
-  away since: such rows are a Conflict (``Gone``), whatever the isolation. For a delete they are one
-  only if it is ``serializable``.
+- A caller that has ``read`` the version and computed new rows from it would bring back what others
+  removed since: such rows are a Conflict (``Gone``), whatever the isolation. For a delete they are
+  one only if it is ``serializable``.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ class Since:
         mixed = [block for block in fresh.values() if self._some(block) and not self._all(block)]
         for block in scope.may_match(view.state.definition, mixed):
             raise Conflict(
-                f"block {block.ulid} holds rows that this {scope.what} is about, together with "
-                "rows that were written "
-                f"after version {self.state.version}, {self._said()}"
+                f"block {block.ulid} holds rows that this {scope.what} changes, together with rows "
+                f"that were written after version {self.state.version}, {self._said()}"
             )
         later = [ulid for ulid, block in fresh.items() if not self._some(block)]
         return replace(
@@ -96,8 +94,8 @@ class Gone:
     """Blocks that hold rows of that version and came later: merges and rewrites."""
 
     def check(self, entry: Entry, definition: Definition) -> None:
-        """Raise Conflict if the entry took away rows that were read and that the scope could hold,
-        as told by statistics."""
+        """Raise Conflict if the entry removed rows that were read and that the scope could hold, by
+        its statistics."""
         if entry.operation not in _TAKE_NOTHING:
             touched = [self._read(ulid) for ulid in {*entry.remove, *entry.excepts}]
             blocks = [
@@ -108,16 +106,15 @@ class Gone:
             for block in self.scope.may_match(definition, blocks):
                 raise Conflict(
                     f"version {entry.id} ({entry.operation}) took rows out of block {block.ulid}, "
-                    "which could hold rows that "
-                    f"this {self.scope.what} is about, after version {self.since.state.version}, "
-                    "which it has read: read the "
-                    "table again and decide again"
+                    f"which could hold rows that this {self.scope.what} changes, after version "
+                    f"{self.since.state.version}, which it has read: read the table again and "
+                    "decide again"
                 )
         for added in entry.add:
             if any(self._read(parent.ulid) is not None for parent in added.meta.parents):
                 self._made[added.ulid] = added.meta
 
     def _read(self, ulid: str) -> BlockMeta | None:
-        """The block, if rows of the version that was read lie in it."""
+        """The block, if rows of the version that was read are in it."""
         live = self.since.state.blocks.get(ulid)
         return self._made.get(ulid) if live is None else live.meta

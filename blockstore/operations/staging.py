@@ -2,8 +2,8 @@
 before it.
 
 Rules:
-- What is not known of an upload is no secret of the transaction: no entry names it, so it is
-  Unavailable, never Indeterminate.
+- An upload whose result is not known leaves nothing open: no entry names it, so it is Unavailable,
+  never Indeterminate.
 - A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its
   sources.
 """

@@ -2,11 +2,12 @@
 snapshots of its listing.
 
 Rules (protocol 3.1, 3.2):
-- Nothing is written before the first block. What the table is stands in its blocks; what a handle
-  was created with comes after them.
+- Nothing is written before the first block. What the table is is in its blocks; what a handle was
+  created with comes after them.
 - Every block is visible by its age. One that only an index could show is malformed here and named:
   a table that lost its index is never read as a smaller one without saying so.
-- The delays are no one's but the config's: they are handed in, and R10 is checked when they are.
+- The delays come from the configuration alone: they are handed in, and R10 is checked when they
+  are.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Unindexed(Contents):
 
     @classmethod
     def open(cls, catalog: Catalog, properties: Properties, *, trusting: bool) -> Unindexed:
-        """What the blocks tell. Raises NotFound where there is none; Corrupt where there is none
+        """What the blocks show. Raises NotFound where there is none; Corrupt where there is none
         that can be read, or, unless ``trusting``, where there are blocks that an index once named.
         """
         from blockstore.lifecycle.schemas import derived
@@ -66,9 +67,8 @@ class Unindexed(Contents):
         if lost is not None and not trusting:
             raise Corrupt(
                 f"{catalog.bucket.url} has no index and holds blocks that only an index shows "
-                f"({lost} is one): the index was "
-                "lost; bring it back with blockstore index rebuild, or read the rest with "
-                "discovery='list'"
+                f"({lost} is one): the index was lost; restore it with blockstore index rebuild, "
+                "or read the rest with discovery='list'"
             )
         definition = derived(
             (meta for meta in metas if meta.visible_by is VisibleBy.AGE), properties

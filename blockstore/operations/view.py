@@ -2,11 +2,11 @@
 
 Rules (protocol 3.3 step 3):
 - LIST first. A block that moves from the listing into the index in between is then known to the
-  state; one uploaded after the listing is an append in between, and stands after the transaction.
+  state; one uploaded after the listing is an append in between, and follows the transaction.
 - Every complete ``visible_by: age`` block that the index does not account for counts, however
   young: its write was acknowledged, and discovery would bring its rows back after the transaction.
-  Hidden by a mark, or at or below the floor, nobody reads it, and it counts for nothing.
-- All of it is read while what the listing shows is still there (``lifecycle/timely.py``).
+  Hidden by a mark, or at or below the floor, no process reads it, and it counts for nothing.
+- All of it is read while what the listing shows is still there (``Catalog.in_time``).
 """
 
 from __future__ import annotations
@@ -72,20 +72,18 @@ def look_first(access: Access) -> View:
 
 def read_at(access: Access, version: int, what: str) -> State:
     """The state at the version that the caller of ``what`` has read. Raises NotFound for a version
-    that never was, and Conflict for one that was collected: what came since cannot be judged any
-    more."""
+    that never was, and Conflict for one that was collected: what came since can no longer be
+    judged."""
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise Invalid(
-            f"read_version is {version!r}, expected a whole number from 1: the version that was "
-            "read"
+            f"read_version is {version!r}, expected an integer from 1: the version that was read"
         )
     try:
         return access.log.at(version)
     except VersionExpired as error:
         raise Conflict(
-            f"this {what} has read version {version}, and what came since cannot be told any more "
-            f"({error}): read the table "
-            "again and decide again"
+            f"this {what} has read version {version}, and what changed since is no longer known "
+            f"({error}): read the table again and decide again"
         ) from error
 
 

@@ -1,10 +1,10 @@
 """One write: rows in, one block out, published in one version.
 
-- A block has rows, or it is not made: a write of nothing answers so and leaves nothing.
+- A block has rows, or it is not made: a write of nothing says so and leaves nothing.
 - Nothing of a write is visible before ``finish``; an error before it leaves only chunks that no
   meta.json lists.
-- ``finish`` may be called again after an error that leaves the block's fate open: it goes on where
-  it stopped, and its rows count once. After an error that lost rows it refuses.
+- ``finish`` may be called again after an error that leaves the block's fate open: it continues
+  where it stopped, and its rows count once. After an error that lost rows it refuses.
 - A resumed write finishes the same block: what is durable or visible of it already is not written
   again, and chunks of the attempt before it are never overwritten.
 """
@@ -66,7 +66,7 @@ class Writer:
     """Takes the batches of one write. A context manager: leaving it finishes the block, an error in
     it aborts.
 
-    ``block`` is the answer, once finished.
+    ``block`` is the result, once finished.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Writer:
         return None if durable is None else durable.ulid
 
     def left_behind(self) -> tuple[str, int]:
-        """The block under which this write has uploaded, and the bytes that lie there: of a write
+        """The block under which this write has uploaded, and the bytes that are there: of a write
         that is over and has no ``ulid``, what no reader sees. One LIST."""
         ulid = self._chunks.ulid
         return ulid, sum(info.size for info in self._bucket.list(f"{ulid}/"))
@@ -135,15 +135,14 @@ class Writer:
 
     def finish(self) -> AppendedBlock:
         """Make the block durable and visible. Called again after Indeterminate or Unavailable it
-        goes on.
+        continues.
 
         Raises Invalid after a write that failed: some rows would be missing.
         """
         if self._failed:
             raise Invalid(
-                "rows of this write were refused or lost before, so its block would be a part of "
-                "them: write them all again "
-                "with a new writer"
+                "rows of this write were refused or lost before, so its block would lack them: "
+                "write them all again with a new writer"
             )
         self._finished = True
         if self.block is None:
@@ -221,8 +220,8 @@ class Writer:
             if earlier is None:
                 self._failed = True
                 raise
-            # A copy of the rows may lie in the bucket: to call them lost would have them written
-            # twice.
+            # A copy of the rows may be in the bucket: if they were called lost, they would be
+            # written twice.
             raise earlier from None
 
     def _durable_before(self) -> BlockMeta | None:

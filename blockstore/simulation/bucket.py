@@ -1,13 +1,14 @@
 """What a process sees of the store: every request is a turn given up, and may meet a fault.
 
 Rules:
-- A request waits for its turn, then the fault is drawn, then it is applied whole or not at all.
-- A request that is not answered costs its sender some seconds; the others go on meanwhile.
+- A request waits for its turn, then the fault is drawn, then it is applied completely or not at
+  all.
+- A request without a response costs its sender some seconds; the others continue meanwhile.
 - Before each request the history may be replaced (``replaced_history.py``).
-- A request that takes away or swaps, decided by a look of before the history was replaced, is
-  undone by the person who replaced it: its sender hears that it was done. Nothing in the bucket
-  could tell it from a right one.
-- A ``delete`` is one request for all its keys, carried out in any order; one whose answer is lost
+- A request that takes away or swaps, decided by a look from before the history was replaced, is
+  undone by the person who replaced it: its sender gets a response as if it was done. Nothing in the
+  bucket could distinguish it from a right one.
+- A ``delete`` is one request for all its keys, carried out in any order; one whose response is lost
   may have been carried out in part. A writer is one request when it is closed.
 """
 
@@ -133,7 +134,7 @@ class SimulatedBucket(Bucket):
     ) -> A:
         """One request, and what becomes of it;
 
-        ``in_part`` is what was applied where nobody hears of it.
+        ``in_part`` is what was applied where no process gets the response.
         """
         process, stage = self._process, self._stage
         scheduler = stage.scheduler
@@ -232,7 +233,7 @@ class SimulatedBucket(Bucket):
         return applied
 
     def _apply(self, apply: Callable[[], object]) -> None:
-        """Apply a request of whose answer nobody hears."""
+        """Apply a request whose response no process gets."""
         try:
             apply()
         except (BlockstoreError, NotModified):
@@ -264,7 +265,7 @@ class _Midway(Exception):
 
 
 class _Writer:
-    """An object on its way; a PUT once it is closed, and again if that was not answered."""
+    """An object on its way; a PUT once it is closed, and again if that had no response."""
 
     def __init__(self, bucket: SimulatedBucket, key: str) -> None:
         self._bucket = bucket

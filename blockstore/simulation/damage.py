@@ -1,9 +1,9 @@
-"""Damage, after the end of a run: whoever meets it must stop, say so by the right error, and remove
-nothing (3.9).
+"""Damage, after the end of a run: a process that meets it must stop, raise the right error, and
+remove nothing (3.9).
 
-One kind of damage after the other is done to the stored bytes, everybody who must notice is asked,
-and the bytes are put back: a boundary that vanished, fell or is garbage; an entry or a checkpoint
-that cannot be read, or stands under another's name; a chunk that is missing or cut short; a
+One kind of damage after the other is done to the stored bytes, every process that must notice it
+runs, and the bytes are put back: a boundary that is gone, fell or is garbage; an entry or a
+checkpoint that cannot be read, or is under another's name; a chunk that is missing or cut short; a
 meta.json that is garbage.
 """
 
@@ -40,7 +40,7 @@ def strike(stage: Stage) -> None:
 
 
 class _Site:
-    """The store after a run, and those who look at it."""
+    """The store after a run, and the processes that look at it."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -153,9 +153,9 @@ class _Site:
                 self._stage.report.count(Section.ERRORS, type(error).__name__)
                 if not isinstance(error, kind):
                     raise Violation(
-                        f"{kind.__name__} was expected after damage, and {error!r} was told"
+                        f"{kind.__name__} was expected after damage, found {error!r}"
                     ) from error
             else:
                 raise Violation(
-                    f"{kind.__name__} was expected after damage, and {answer!r} was answered"
+                    f"{kind.__name__} was expected after damage, found the result {answer!r}"
                 )

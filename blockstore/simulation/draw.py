@@ -33,7 +33,7 @@ class Draw:
         return self._uniform(0, 1) < probability
 
     def integer(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
+        """An integer from ``low`` to ``high``, both included."""
         return min(high, low + int(self._uniform(0, high - low + 1)))
 
     def choice(self, items: Sequence[T]) -> T:
@@ -41,7 +41,7 @@ class Draw:
         return items[self.integer(0, len(items) - 1)]
 
     def span(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, every power of two between them as likely as any
+        """An integer from ``low`` to ``high``, every power of two between them as likely as any
         other."""
         octaves = max(1, (high // low).bit_length() - 1)
         start = low << self.integer(0, octaves - 1)

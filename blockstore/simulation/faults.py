@@ -4,24 +4,25 @@ promises.
 What the store promises (``bucket/api.py``) holds: a PUT is atomic, a GET sees the last one,
 create-if-absent has one winner, If-Match is exact. Listings are current, or, for a table that says
 ``consistency = eventual``, up to ``STALE_MS`` behind, each key by itself. The order of a listing is
-drawn anew each time.
+drawn again each time.
 
 To a request, any of these:
-- *read fails*: no answer (timeout, reset, 5xx); *listing fails*: so many keys come, then an error;
+- *read fails*: no response (timeout, reset, 5xx); *listing fails*: so many keys come, then an
+  error;
 - *throttled*: 503, not applied; *contended*: 409 to a conditional write, not applied; *no space*:
   not applied;
-- *request lost*: not applied, no answer; *answer lost*: applied, no answer;
-- *late*: no answer, and the request arrives by itself later, whatever has happened by then, and
+- *request lost*: not applied, no response; *answer lost*: applied, no response;
+- *late*: no response, and the request arrives by itself later, whatever has happened by then, and
   whether its sender lives or not: within three days, or, for an object of a block, within the
-  upload timeout (20 h). Never a DELETE, which nobody could survive: the same name may be in use
+  upload timeout (20 h). Never a DELETE, which no process could survive: the same name may be in use
   again;
-- *resent*: applied, its answer lost, and sent again by the client's library, whose second answer is
-  what is heard.
+- *resent*: applied, its response lost, and sent again by the client's library, which returns the
+  second response.
 
 To a process: it is *killed* before a request, after one was applied, or with one on its way, and
 starts again as a fresh process after a while; it is *stalled* for minutes or days, before a request
-or after its answer; it has an *outage* of seconds or minutes, in which none of its requests is
-answered. Its clock is up to an hour off and may be set anew at night.
+or after its response; it has an *outage* of seconds or minutes, in which none of its requests gets
+a response. Its clock is up to an hour off and may be set again at night.
 
 Each run draws how often each fault strikes; some it leaves out.
 """

@@ -35,7 +35,7 @@ class Trace:
         self._tail: deque[tuple[int, int, str, str]] = deque(maxlen=_KEPT)
 
     def add(self, step: int, now_ms: int, who: str, what: str) -> None:
-        """Take note of one event."""
+        """Record one event."""
         self._tail.append((step, now_ms, who, what))
         self._hash.update(f"{step} {now_ms} {who} {what}\n".encode())
 

@@ -1,8 +1,8 @@
-"""What was asked for and what was answered: the books that the oracle compares the table with.
+"""What was requested and what came back: the books that the oracle compares the table with.
 
-A *write* is a handful of rows with one number; it is there whole or not at all, and once. Its fate
-is OPEN until its caller has a certain answer: ACKNOWLEDGED writes must be readable, REFUSED ones
-must never be.
+A *write* is a handful of rows with one number; it is there completely or not at all, and once. Its
+fate is OPEN until its caller has a certain result: ACKNOWLEDGED writes must be readable, REFUSED
+ones must never be.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Write:
     fate: Fate = Fate.OPEN
     acknowledged_ms: int | None = None
     published: bool = False
-    """Whether its caller was told that it stands in the index."""
+    """Whether its caller got the result that it is in the index."""
 
     def key(self, row: int) -> int:
         """The value of column ``key`` in one of its rows, by which conditions pick rows."""
@@ -44,7 +44,7 @@ class Write:
 
 @dataclass(slots=True)
 class Intent:
-    """An operation that changes rows, by the message under which its entry stands."""
+    """An operation that changes rows, by the message of its entry."""
 
     operation: str
     message: str

@@ -1,11 +1,11 @@
 """A process of the simulation: what it is given (its clock, its ids, its way to the store), and how
 it dies.
 
-Rules:
-- A process is killed whole: every thread of it ends at its next request, and none makes another
+Rules: - A process is killed with all its threads: every thread of it ends at its next request, and
+none makes another
   one.
 - It starts again after a while as a fresh process: nothing is left of it but its ``notes``, which
-  stand for what its user, or a disk, remembers.
+  represent what its user, or a disk, remembers.
 - Its clock is off by its own ``skew_ms``, up to an hour either way; durations are true.
 """
 
@@ -52,13 +52,13 @@ class Role:
     threads: int = 1
     """How many threads share a process."""
     retries: float = 0.5
-    """How many of its lives ask the store through ``Retrying``."""
+    """How many of its lives use the store through ``Retrying``."""
     sleep: float = 0.0
     """How often its machine falls asleep for days between what it has seen and what it does."""
     share: float = 0.6
     """In how many runs it plays; one that tends the table plays in all."""
     tends: bool = False
-    """Whether it goes on when all others have finished, until nothing is left to clean."""
+    """Whether it continues when all others have finished, until nothing is left to clean."""
 
 
 class Process:
@@ -88,7 +88,7 @@ class Process:
         self.dying = False
         self.stalled_until = 0
         self.silent_until = 0
-        """Until then no request of this process is answered."""
+        """Until then no request of this process gets a response."""
         self.skew_ms = 0
         self.passes = 0
         """How often it has done all that it tends; counted by its role."""
@@ -122,7 +122,7 @@ class Process:
 
     @property
     def saw_strays(self) -> bool:
-        """Whether entries lay above a gap since the running thread began its operation."""
+        """Whether entries were above a gap since the running thread began its operation."""
         history = self.stage.judge.history
         return history is not None and (
             bool(history.strays) or history.mended_step >= self.begun[1]
@@ -140,7 +140,7 @@ class Process:
         return min(begun, default=self.stage.era)
 
     def send(self, key: str, data: bytes) -> None:
-        """Take note of the era in which the bytes were first sent there."""
+        """Record the era in which the bytes were first sent there."""
         before = self._payloads.get(key)
         if before is None or before != data:
             self._payloads[key] = data
@@ -184,12 +184,12 @@ class Process:
         return task
 
     def set_clock(self) -> None:
-        """Set the clock anew: right, some minutes off, or an hour."""
+        """Set the clock again: right, some minutes off, or an hour."""
         limit = self.draw.choice((0, 60_000, 10 * 60_000, HOUR_MS))
         self.skew_ms = self.draw.integer(-limit, limit)
 
     def dawn(self) -> None:
-        """A night is over: its clock may be set anew, and if it slept through the night it wakes
+        """A night is over: its clock may be set again, and if it slept through the night it wakes
         some seconds later than the others."""
         if self.draw.chance(0.2):
             self.set_clock()

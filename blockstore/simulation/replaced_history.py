@@ -1,8 +1,8 @@
-"""The two disasters that replace a table's history while everybody works on it.
+"""The two disasters that replace a table's history while all processes work on it.
 
 - *The bucket is put back* to an older state of itself: blocks, marks, entries, checkpoints,
   boundary, all at once.
-- *The table is made anew*: everything is dropped, and there is another entry 1, perhaps with
+- *The table is created again*: everything is dropped, and there is another entry 1, perhaps with
   another schema.
 
 Rules:
@@ -10,15 +10,15 @@ Rules:
   applied, just before the request that follows on one (the look after it), or at night. Writers,
   readers, compactors and people keep their handles.
 - What is on its way is lost, or arrives in what is there by then. A boundary on its way is lost:
-  its ETag is a hash of its digits, so it would fit into a bucket that knows nothing of it. So is a
-  meta.json: its chunks may be gone, and another attempt under the same ULID be whole by then.
-- A copy from which a history went on once that was then replaced by another copy is put back only
-  while everybody rests. Twice between the two looks of one commit would show that commit its own
+  its ETag is a hash of its digits, so it would fit into a bucket that has nothing of it. So is a
+  meta.json: its chunks may be gone, and another attempt under the same ULID be complete by then.
+- A copy from which a history continued once that was then replaced by another copy is put back only
+  while all processes rest. Twice between the two looks of one commit would show that commit its own
   history, from which its entry is missing.
 - A block may be gone by the time its entry comes, where the history is as it was when the block was
   uploaded: the chain knows entries only. A person brings it back from what was replaced.
-- An entry above a gap cannot be told from a lost one. A person removes it after a while; until then
-  the index is Corrupt.
+- An entry above a gap cannot be distinguished from a lost one. A person removes it after a while;
+  until then the index is Corrupt.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from blockstore.simulation.store import StoreCopy
 _SHARE = 0.5
 """In how many runs on a table with an index the history is replaced."""
 _STEPS = (60, 100, 200, 350)
-"""So many steps lie between two disasters, on average; a run draws one of these."""
+"""So many steps are between two disasters, on average; a run draws one of these."""
 _PATIENCE = 80
-"""After so many steps the moment that was drawn is not waited for any more."""
+"""After so many steps the moment that was drawn is no longer waited for."""
 _COPY_STEPS = (5, 60)
 _COPIES = 6
 _ENDED = 32
@@ -123,14 +123,14 @@ class Replacements:
         self._after_entry = _is_entry(ask, key)
 
     def at_night(self) -> None:
-        """A night is over; nobody has begun anything yet."""
+        """A night is over; no process has begun anything yet."""
         tasks = self._stage.scheduler.tasks
         asleep = all(task.idle or task.dead or task.ended for task in tasks)
         if self._stage.scheduler.steps >= self._due and not self._stage.finishing:
             self._strike(asleep=asleep)
 
     def bring_back(self, ulids: Iterable[str]) -> None:
-        """A person puts back what is gone of blocks that were whole in a bucket which was
+        """A person puts back what is gone of blocks that were complete in a bucket which was
         replaced."""
         for ulid in ulids:
             directory = self._stage.judge.directories.by_ulid.get(ulid)
@@ -187,7 +187,8 @@ class Replacements:
         if fresh:
             stage.judge.directories.written_anew()
         at = next((at for at, one in enumerate(self._copies) if one is backup), -1)
-        # What went on from there is another history by now, and so is all that did not lead there.
+        # What continued from there is another history by now, and so is all that did not lead
+        # there.
         self._leave(at + 1)
         if at < 0:
             self._copies = [backup]

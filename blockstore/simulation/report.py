@@ -1,8 +1,8 @@
 """How often everything happened in a run, or in many: a simulation that never reaches a refusal
 must be seen.
 
-``REQUIRED`` names what a series must have met, each at least so often; ``missing`` says what it has
-not.
+``REQUIRED`` names what a series must have met, each at least so often; ``missing`` names what it
+has not met.
 """
 
 from __future__ import annotations

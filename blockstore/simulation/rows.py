@@ -1,7 +1,7 @@
 """The rows of the simulation: made for a write, and found again in a block.
 
 A row is (write, row); a set of a write's rows is a bit mask. ``Rows`` maps writes to masks: small
-enough to compare a whole table after every step.
+enough to compare an entire table after every step.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _batch(write: Write, rows: range, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def masks_of(writes: list[int], rows: list[int], where: str) -> Masks:
-    """Rows as masks; none may stand twice."""
+    """Rows as masks; none may occur twice."""
     found: Masks = {}
     for write, row in zip(writes, rows, strict=True):
         bit = 1 << row

@@ -1,8 +1,8 @@
 """One run of one seed: a table, its processes, so many steps of trouble, and then an end in peace.
 
-The end: no fault strikes any more, what is on its way arrives, everybody finishes what was begun;
-time passes and those who tend the table go on, until nothing is left for them to do. Then what must
-be left is compared with what is.
+The end: no fault strikes any longer, what is on its way arrives, all processes finish what was
+begun; time passes and those that tend the table continue, until nothing is left for them to do.
+Then what must be left is compared with what is.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 
 _PATIENCE = 4_000
-"""So many steps may pass until everybody has finished,"""
+"""So many steps may pass until all processes have finished,"""
 _LOOKS = 20
-"""and so many more for each object in the bucket: everybody rests until those who tend the table
-have looked at them all."""
+"""and so many more for each object in the bucket: all rest until those that tend the table have
+looked at them all."""
 _ROUNDS = 60
 """So many rounds of cleaning, three hours apart, must be enough."""
 
@@ -76,7 +76,7 @@ def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
         simulated_ms=stage.scheduler.now_ms - START_MS,
         digest=stage.trace.digest,
         report=stage.report,
-        problem=None if failure is None else _told(failure),
+        problem=None if failure is None else _described(failure),
         tail=() if failure is None else stage.trace.tail(START_MS),
     )
 
@@ -110,7 +110,7 @@ def _stage(seed: int) -> Stage:
 
 
 def _drawn(stage: Stage, roles: Sequence[Role]) -> list[tuple[Role, int]]:
-    """Who plays: those who tend the table always, of the others some, and of each one or more."""
+    """The roles: those that tend the table always, of the others some, and of each one or more."""
     draw = Draw(stage.seed, "roles")
     fit = [role for role in roles if stage.kind in role.kinds]
     chosen = [role for role in fit if role.tends or draw.chance(role.share)]
@@ -158,7 +158,7 @@ def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:
 
 
 def _patience(stage: Stage) -> int:
-    """How many steps without faults must be enough for everybody."""
+    """How many steps without faults must be enough for all processes."""
     return _PATIENCE + _LOOKS * sum(1 for _ in stage.store.list(""))
 
 
@@ -171,7 +171,7 @@ def _peace(stage: Stage, processes: Sequence[Process]) -> None:
 
 
 def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
-    """Let those who tend the table go on until nothing is left to be done."""
+    """Let the processes that tend the table continue until nothing is left to be done."""
     scheduler = stage.scheduler
     if not tenders:
         return
@@ -222,7 +222,7 @@ def _check(stage: Stage) -> None:
         )
 
 
-def _told(failure: BaseException) -> str:
+def _described(failure: BaseException) -> str:
     """A broken promise in its words; anything else with the place where it was raised."""
     if isinstance(failure, Violation):
         return str(failure)

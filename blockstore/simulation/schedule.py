@@ -1,18 +1,19 @@
 """Whose turn it is, and what time it is.
 
 Tasks are ordinary threads that take turns: exactly one runs, and it gives up its turn whenever it
-asks the store for something, sleeps, or waits for another thread. Who goes on is drawn among those
-that could.
+sends a request to the store, sleeps, or waits for another thread. The one that continues is drawn
+among those that could.
 
 Rules:
-- A turn is handed from thread to thread; whoever holds it may touch everything here without a lock.
-- Simulated time moves by what requests take. When nobody could go on, it jumps to where somebody
+- A turn is handed from thread to thread; the thread that has it may touch everything here without a
+  lock.
+- Simulated time moves by what requests take. When no task could continue, it jumps to where one
   can.
-- Every so often a *night* comes: tasks that are between two operations rest, the others go on until
-  they rest too (or for so many steps: some are caught by it), and hours or days pass at once. In
-  ``peace`` nobody is caught by one.
-- What was sent and not delivered yet (``later``) arrives when its time comes, whoever has died
-  since.
+- Every so often a *night* comes: tasks that are between two operations rest, the others continue
+  until they rest too (or for so many steps: some are caught by it), and hours or days pass at once.
+  In ``peace`` no task is caught by one.
+- What was sent and not delivered yet (``later``) arrives when its time comes, even if its sender
+  has died since.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PACES = (
 _FAVORED = 0.7
 _FAVORITE_ENDS = 1 / 60
 _EVENING_STEPS = 160
-"""So many steps after its call a night comes, whoever is not at rest."""
+"""So many steps after its call a night comes, even if some are not at rest."""
 
 
 class Killed(BaseException):
@@ -80,7 +81,7 @@ class Task:
         self.thread: threading.Thread | None = None
 
     def wakes_at(self) -> int | None:
-        """When it could go on; None if only another thread can wake it."""
+        """When it could continue; None if only another thread can wake it."""
         if self.process.dying and not self.dead:
             return 0
         if self.event is not None and not self.event.is_set():
@@ -189,8 +190,8 @@ class Scheduler:
         heapq.heappush(self._late, (self.now_ms + milliseconds, self._sent, deliver, what))
 
     def lose(self, lost: Callable[[str], bool]) -> None:
-        """Drop those on their way of whose names ``lost`` says so; it is asked in the order of
-        their times."""
+        """Drop those on their way for whose names ``lost`` returns True; it is called in the order
+        of their times."""
         self._late = [
             one for one in sorted(self._late, key=lambda one: one[:2]) if not lost(one[3])
         ]
@@ -271,7 +272,7 @@ class Scheduler:
 
     def _pick(self, ready: list[Task]) -> Task:
         """One of them: often the favorite of the hour, so that one process gets far while others
-        stand still."""
+        wait."""
         if self._draw.chance(_FAVORITE_ENDS):
             self._favorite = self._draw.choice(self.tasks)
         if self._favorite in ready and self._draw.chance(_FAVORED):
@@ -280,11 +281,11 @@ class Scheduler:
         return self._draw.choice(ready)
 
     def _is_late(self) -> bool:
-        """Whether the night that was called comes now, whoever is at work."""
+        """Whether the night that was called comes now, even if some are at work."""
         return not self.peace and self._evening is not None and self.steps >= self._evening
 
     def _at_work(self) -> bool:
-        """Whether somebody is in the middle of an operation, and not stalled in it."""
+        """Whether a task is in the middle of an operation, and not stalled in it."""
         return any(
             not task.ended and not task.idle and task.process.stalled_until <= self.now_ms
             for task in self.tasks
@@ -309,7 +310,7 @@ class Scheduler:
             return True
         alive = [task.name for task in self.tasks if not task.ended]
         if alive:
-            raise AssertionError(f"everybody waits for somebody else: {', '.join(alive)}")
+            raise AssertionError(f"every task waits for another: {', '.join(alive)}")
         return False
 
     def _night(self) -> None:

@@ -50,7 +50,7 @@ def run_series(
 ) -> Series:
     """Run the seeds until one breaks a promise;
 
-    ``watch`` hears of each as it ends, and True from it ends the series.
+    ``watch`` is called with each as it ends; if it returns True, the series ends.
     """
     series = Series()
     for outcome in _outcomes(seeds, steps, processes):

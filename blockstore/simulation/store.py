@@ -2,10 +2,10 @@
 through faults.
 
 Rules:
-- A request is applied at once and whole; whoever watches hears of every change, with what was there
+- A request is applied at once and completely; each watcher gets every change, with what was there
   before.
 - The store's clock is the run's own time.
-- ``listed`` can answer as of some minutes ago, key by key: what an eventual store shows.
+- ``listed`` can return the state of some minutes ago, key by key: what an eventual store shows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoreCopy:
 
 
 class Watcher(Protocol):
-    """Whoever must hear of every change."""
+    """The watchers, which get every change."""
 
     def changed(self, change: Changed) -> None: ...
 
@@ -62,7 +62,7 @@ class _StoreClock:
 
 
 class Store(MemoryBucket):
-    """A memory bucket on simulated time that tells of its changes."""
+    """A memory bucket on simulated time that reports its changes."""
 
     def __init__(self, scheduler: Scheduler, *, eventual: bool) -> None:
         super().__init__(_StoreClock(scheduler), "memory://simulation")
@@ -70,7 +70,7 @@ class Store(MemoryBucket):
         self.eventual = eventual
         self.watchers: list[Watcher] = []
         self._recent: deque[tuple[int, str, ObjectInfo | None]] = deque()
-        """Changes of the last minutes: when, which key, and what stood there before."""
+        """Changes of the last minutes: when, which key, and what was there before."""
 
     def put(self, key: str, data: bytes) -> str:
         return self._changing(key, data, lambda: super(Store, self).put(key, data))
@@ -90,9 +90,9 @@ class Store(MemoryBucket):
         return StoreCopy(dict(self._contents.objects))
 
     def put_back(self, copy: StoreCopy, *, fresh: bool) -> None:
-        """Be again what was copied, at once; no watcher hears of it. ``fresh``: every object counts
-        as written now, as where it was copied from elsewhere, and not as where the store itself
-        went back."""
+        """Be again what was copied, at once; no watcher gets it. ``fresh``: every object counts as
+        written now, as where it was copied from elsewhere, and not as where the store itself went
+        back."""
         now_ms = self._scheduler.now_ms
         objects = {
             key: replace(one, modified_ms=now_ms) if fresh else one

@@ -16,7 +16,7 @@ SPECS = ROOT / "specs"
 
 
 def load_runner() -> ModuleType:
-    """The script, loaded without leaving compiled files beside it."""
+    """The script, loaded without leaving compiled files next to it."""
     loader = SourceFileLoader("blockstore_models", str(ROOT / "scripts" / "models"))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None

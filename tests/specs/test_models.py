@@ -1,5 +1,5 @@
-"""The models at their small bounds: the correct ones hold, every broken variant breaks what it
-shall break."""
+"""The models at their small bounds: the correct ones hold, every broken variant breaks what it must
+break."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""The processes of the foundation: each file is one kind, and acts through the doors that its users
-have."""
+"""The processes of a simulated run: each file holds some roles, ``cast.py`` names them all."""

@@ -1,5 +1,5 @@
-"""A user who asks for what cannot be: every mistake is told by the right error, with what to do,
-and changes nothing."""
+"""A user who requests what is impossible: every mistake raises the right error, which says what to
+do, and changes nothing."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def bungle(process: Process, thread: int) -> None:
         except (expected, *DISTURBED) as error:
             met(process, error)
         except (Unavailable, Indeterminate, BlockCondemned) as error:
-            # The store did not answer, or a machine fell asleep over an upload: no answer to the
-            # mistake yet.
+            # The store did not respond, or a machine fell asleep over an upload: the mistake has no
+            # result yet.
             met(process, error)
         except BlockstoreError as error:
             if process.struck:
                 met(process, error)
                 continue
             raise Violation(
-                f"{mistake.__name__} was told {error!r}, expected {expected.__name__}"
+                f"{mistake.__name__} got {error!r}, expected {expected.__name__}"
             ) from error
         else:
             if answer is not None and not process.struck:
                 raise Violation(
-                    f"{mistake.__name__} was answered {answer!r}, expected {expected.__name__}"
+                    f"{mistake.__name__} returned {answer!r}, expected {expected.__name__}"
                 )
         process.rest(till_morning=process.draw.chance(0.2))
 
@@ -72,7 +72,7 @@ def tag_a_future_version(process: Process, table: Table) -> object:
 
 
 def tag_under_a_taken_name(process: Process, table: Table) -> object:
-    """A name stands for one version; None where there is no tag to be taken."""
+    """A tag names one version; None where there is no tag to be taken."""
     state = table.log.poll()
     others = [
         name

@@ -1,4 +1,4 @@
-"""Who plays in a run: the foundation's roles, and the compactor, which is loaded by name."""
+"""The roles of a run: the foundation's roles, and the compactor, which is loaded by name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How actors come to a table, how long they keep it, and how they tell of errors.
+"""How actors open a table, how long they keep it, and how they report errors.
 
-A process has a habit for the day on which the history is replaced: it keeps its handle until it is
-told, and opens the table again, or it follows the table before each operation. A handle is told
-once, and not for nothing (``met``).
+A process has a habit for the day on which the history is replaced: it keeps its handle until it
+gets HistoryReplaced, and opens the table again, or it follows the table before each operation. A
+handle raises it once, and not for nothing (``met``).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from blockstore.table import Table
 A = TypeVar("A")
 
 DISTURBED = (HistoryReplaced, Corrupt)
-"""What anybody may be told where the history is replaced."""
+"""Errors that any process may get where the history is replaced."""
 
 
 class Habit(StrEnum):
     """What a process does with its handle."""
 
-    KEEPS = "keeps it until it is told that its history was replaced"
+    KEEPS = "keeps it until it gets HistoryReplaced"
     FOLLOWS = "follows the table before each operation"
 
 
@@ -53,14 +53,14 @@ def habit_of(process: Process) -> Habit:
 
 def open_table(process: Process, *, discovery: str = "index") -> Table:
     """The table as this process holds it, at the beginning of an operation: one handle for all of
-    its threads, opened until the store answers."""
+    its threads, opened until the store responds."""
     process.begin()
     held: Table | None = process.shared.get(discovery)
     if held is not None and habit_of(process) is Habit.FOLLOWS:
         log = held.log
 
         def follow() -> Log | None:
-            # Told that the boundary fell, a person has started it anew meanwhile.
+            # The boundary fell; a person has started the process again meanwhile.
             return log.follow() if process.shared.get(discovery) is held else None
 
         followed = until_answered(process, follow, disturbed=True)
@@ -74,14 +74,14 @@ def open_table(process: Process, *, discovery: str = "index") -> Table:
         opened, era = until_answered(process, lambda: _open(process, discovery), disturbed=True)
         held = process.shared.setdefault(discovery, opened)
         if held is opened:
-            # Whatever began while it was being opened has the handle of before.
-            process.shared["told"] = era, process.stage.scheduler.steps
+            # Whatever began while it was being opened has the earlier handle.
+            process.shared["reported"] = era, process.stage.scheduler.steps
     assert isinstance(held, Table)
     return held
 
 
 class _CountedLog(Log):
-    """The index as its users have it; what it answers to commits is counted."""
+    """The index as its users have it; the results of its commits are counted."""
 
     def __init__(self, process: Process) -> None:
         super().__init__(process.bucket, process.world)
@@ -111,8 +111,8 @@ def _open(process: Process, discovery: str) -> tuple[Table, int]:
 
 
 def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = False) -> A:
-    """What ``ask`` answers, asked again after every silence; and, if ``disturbed``, after whatever
-    a replaced history makes of the answer."""
+    """What ``ask`` returns, called again after every lost response; and, if ``disturbed``, after
+    any error that a replaced history causes."""
     expected = (Unavailable, *DISTURBED) if disturbed else (Unavailable,)
     while True:
         try:
@@ -124,27 +124,27 @@ def until_answered(process: Process, ask: Callable[[], A], *, disturbed: bool = 
 
 
 def met(process: Process, error: BlockstoreError) -> None:
-    """Take note of an error that a caller was given."""
+    """Record an error that a caller was given."""
     stage = process.stage
     stage.report.count(Section.ERRORS, type(error).__name__)
-    stage.note(process.name, f"is told {type(error).__name__}: {str(error)[:300]}")
+    stage.note(process.name, f"gets {type(error).__name__}: {str(error)[:300]}")
     if isinstance(error, HistoryReplaced):
         _check_told(process, error)
         _drop(process)
     elif (
         isinstance(error, BoundaryLost)
-        and process.shared.get("told", (stage.era, 0))[0] < stage.era
+        and process.shared.get("reported", (stage.era, 0))[0] < stage.era
     ):
         _drop(process)  # its boundary was further than that of the history that is there now
     elif isinstance(error, Corrupt) and not (
         process.struck or process.saw_strays or _has_late_tag(stage)
     ):
-        raise Violation(f"{process.name} was told {error!r}, and the table is whole") from error
+        raise Violation(f"{process.name} got {error!r}, and the table is intact") from error
 
 
 def _has_late_tag(stage: Stage) -> bool:
-    """Whether a tag pins a version that was collected before it came, and could not be taken away
-    yet: that stops cleaning."""
+    """Whether a tag pins a version that was collected before it came, and could not be removed yet:
+    that stops cleaning."""
     history = stage.judge.history
     if history is None:
         return False
@@ -163,12 +163,9 @@ def _check_told(process: Process, error: HistoryReplaced) -> None:
     """Once for each handle and each time that the history is replaced: to all who had begun
     something by then."""
     era = process.stage.era
-    told, step = process.shared["told"]
+    reported, step = process.shared["reported"]
     begun_era, begun_step = process.begun
-    if told == era and begun_era == era and begun_step > step:
-        raise Violation(
-            f"{process.name} was told once more, or for nothing, that its history was replaced: "
-            f"{error}"
-        )
-    if told != era:
-        process.shared["told"] = (era, process.stage.scheduler.steps)
+    if reported == era and begun_era == era and begun_step > step:
+        raise Violation(f"{process.name} got HistoryReplaced once more, or for nothing: {error}")
+    if reported != era:
+        process.shared["reported"] = (era, process.stage.scheduler.steps)

@@ -1,8 +1,8 @@
-"""Those who change what is there: overwrite, delete, revert, restore; and those who tag, mark and
-alter.
+"""Processes that change what is there: overwrite, delete, revert, restore; and those that tag, mark
+and alter.
 
 Each operation opens the books first and carries its name there as its message, so that the oracle
-can tell what an entry was meant to do. A refusal is certain: an entry that turns up later breaks a
+knows what an entry was meant to do. A refusal is certain: an entry that turns up later breaks a
 promise.
 """
 
@@ -119,7 +119,7 @@ def _isolation(process: Process) -> str | None:
 
 
 def _carry_out(process: Process, intent: Intent, act: Callable[[], int | None]) -> None:
-    """Do it once; what the caller is told goes into the books and is compared with the truth."""
+    """Do it once; what the caller gets goes into the books and is compared with the truth."""
     stage = process.stage
     waiting = frozenset(stage.judge.waiting)
     stage.note(process.name, f"begins {intent}")
@@ -168,11 +168,11 @@ def _check_answer(
     intent.fate = Fate.ACKNOWLEDGED
     if version is not None and intent.versions != [version]:
         raise Violation(
-            f"{intent.message} was answered as version {version}, and is {intent.versions}"
+            f"{intent.message} was returned as version {version}, and is {intent.versions}"
         )
     if version is None and intent.versions:
         raise Violation(
-            f"{intent.message} was answered as nothing to do, and is version {intent.versions[0]}"
+            f"{intent.message} was returned as nothing to do, and is version {intent.versions[0]}"
         )
     judge = process.stage.judge
     meaning = _history(process).meaning
@@ -180,7 +180,7 @@ def _check_answer(
         missed = sorted(one for one in waiting & judge.waiting if meaning.matching(one, intent))
         if missed:
             raise Violation(
-                f"{intent.message} ({intent.operation}) was answered, and write {missed[0]} was "
+                f"{intent.message} ({intent.operation}) has returned, and write {missed[0]} was "
                 "not looked at"
             )
     if intent.write is not None and version is not None:
@@ -194,7 +194,7 @@ def _check_crossing(process: Process, intent: Intent, version: int | None) -> No
     became = [intent.versions, *(list(one.intents.get(intent.message, ())) for one in ended)]
     if version is not None and [version] not in became:
         raise Violation(
-            f"{intent.message} was answered as version {version}, and no history has it: {became}"
+            f"{intent.message} was returned as version {version}, and no history has it: {became}"
         )
 
 

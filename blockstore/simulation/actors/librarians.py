@@ -1,5 +1,4 @@
-"""A person who tags, marks and alters, and who clears away what a process that died left standing
-under a name."""
+"""A person who tags, marks and alters, and who removes the tags of processes that died."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def _tag(process: Process, table: Table) -> None:
 
 
 def _contest(process: Process, table: Table) -> None:
-    """Ask for a name that stands for another version: a conflict, whatever the store does
+    """Request a tag that is set on another version: a conflict, whatever the store does
     meanwhile."""
     tags = {
         name: version
@@ -144,8 +143,8 @@ def _mark(process: Process, table: Table) -> None:
 
 
 def _hide_at_once(table: Table, ulid: str) -> None:
-    """As people did with earlier releases, whatever is being merged: whoever cleans must cope with
-    such marks. Those of today, who wait and look again, meet fewer overlaps."""
+    """As people did with earlier releases, whatever is being merged: a cleaner must cope with such
+    marks. Those of this release, which wait and look again, meet fewer overlaps."""
     found = examine(table.bucket, list_directory(table.bucket, ulid))
     if found.directory.objects and DELETION_MARK not in found.directory.objects:
         place_deletion(table.bucket, table.world, ulid, MarkReason.MANUAL, "by hand")

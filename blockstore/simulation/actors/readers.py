@@ -1,5 +1,5 @@
-"""Those who read: by the index, by listing, and of the past; some keep a snapshot for hours and
-read it then."""
+"""Readers: by the index, by listing, and of the past; some keep a snapshot for hours and read it
+then."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def _travel(process: Process, judged: Snapshots, table: Table) -> None:
 def _read_later(
     process: Process, judged: Snapshots, snapshot: TableSnapshot, look: Look, expected: Masks
 ) -> None:
-    """Read the rows of a snapshot, now or after some time: whole, as long as the table promises
-    it."""
+    """Read the rows of a snapshot, now or after some time: completely, as long as the table
+    promises it."""
     stage = process.stage
     properties, era = stage.properties, judged.era
     promised_ms = round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS

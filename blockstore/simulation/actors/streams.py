@@ -1,8 +1,8 @@
-"""A streaming query: a role of its own, whose holder commits batch after batch, and who is fenced
-by the next to start.
+"""A streaming query: a role of its own, whose holder commits batch after batch, and is fenced by
+the next to start.
 
-Two processes run the same query: whoever starts claims the role. A batch is written once, whoever
-wrote it; a fenced process stops, and starts again after a while.
+Two processes run the same query: each claims the role when it starts. A batch is written once, by
+either process; a fenced process stops, and starts again after a while.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def stream(process: Process, thread: int) -> None:
 
 
 def _pending(process: Process) -> Write | None:
-    """The batch that somebody began and nobody has ended."""
+    """The batch that a process began and none has ended."""
     state = until_answered(process, lambda: open_table(process).log.poll(), disturbed=True)
     done = state.batches.get(_APP)
     following = 0 if done is None else done.last + 1

@@ -1,10 +1,10 @@
-"""Those who append: alone, in a group on one handle, twice the same job, published or left to their
-age.
+"""Processes that append: alone, in a group on one handle, twice the same job, published or left to
+their age.
 
 A writer's notes are what its user remembers through a crash: the write that is not settled, and how
-to go on with it. A job is tried again until it is answered; an append whose ULID is known is
-resumed, or given up with its fate open. So is one whose caller was told that the history was
-replaced: its block may lie in the bucket, and be discovered.
+to continue with it. A job is tried again until it has a result; an append whose ULID is known is
+resumed, or given up with its fate open. So is one whose caller got HistoryReplaced: its block may
+be in the bucket, and be discovered.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def write_twice(process: Process, thread: int) -> None:
 
 
 def _pending(process: Process, note: str) -> Ask | None:
-    """What the last life left behind, if its user can go on with it."""
+    """What the last life left behind, if its user can continue with it."""
     ask = process.notes.get(note)
     if ask is None or ask.life == process.life:
         return ask

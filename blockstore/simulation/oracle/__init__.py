@@ -5,5 +5,5 @@
   the fold (3.4);
 - ``meaning.py``: what each entry may do to the rows;
 - ``snapshots.py``: what a reader may see; ``end.py``: what must be left when all is over.
-- ``judge.py`` hears of every change and asks them.
+- ``judge.py`` gets every change and calls them.
 """

@@ -1,12 +1,11 @@
-"""What the oracle knows at one moment, kept beside a copy of the bucket, and brought back with it.
+"""What the oracle knows at one moment, kept next to a copy of the bucket, and brought back with it.
 
 Rules:
 - A bucket that is put back is judged by what was known when it was copied: its history, its
-  directories, its marks.
-- What a caller was answered since then is answered no more. What was acknowledged since may be
-  gone; what was refused since may come: a copy of its entry that is still on its way fits the
-  history that is back.
-- What was refused before stays refused. A table that is made anew knows nothing; only refusals
+  directories, its marks. - What was returned to a caller since then no longer counts. What was
+  acknowledged since may be gone; what was refused since may come: a copy of its entry that is still
+  on its way fits the history that is back.
+- What was refused before stays refused. A table that is created again knows nothing; only refusals
   outlive it.
 - What a source or a block held is a fact of its name: that is kept through everything.
 """
@@ -72,7 +71,7 @@ def brought_back(judge: Judge, ledger: Ledger, books: Books, *, empty: bool = Fa
 
 
 def replaced(judge: Judge, ledger: Ledger) -> Replaced:
-    """The history as it is, for those who still hold it when it is gone."""
+    """The history as it is, for processes that still hold it when it is gone."""
     assert judge.history is not None, "only a table with an index has a history"
     directories, meaning = judge.directories, judge.history.meaning
     return Replaced(

@@ -3,9 +3,9 @@ code.
 
 Promises (format, "prev"):
 - ``prev`` of entry N+1 is the commit id of raw entry N, the SHA-256 of its bytes, and the digest of
-  the whole raw sequence up to it: each digest is the SHA-256 of the one before and of the next
+  the entire raw sequence up to it: each digest is the SHA-256 of the one before and of the next
   entry's own hash, void entries among them.
-- Entries without ``prev`` are history until the first that has one, or asks for the chain, and void
+- Entries without ``prev`` are history until the first that has one, or requests the chain, and void
   after it. That first one names a commit only. An entry that names another one is void.
 """
 

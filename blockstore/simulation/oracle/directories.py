@@ -3,9 +3,9 @@
 Promises:
 - R1: what was uploaded is never edited: a PUT over an object of a block puts the same bytes, or the
   meta.json of another attempt at the same write, which arrived late and names the same rows.
-- R8: nothing of a block goes but its marks, unless a deletion mark lies on it and is
-  ``delete_delay`` old. On a table without an index the meta.json of a young merge may go: its rows
-  lie in other blocks, or a person hid them (3.2).
+- R8: nothing of a block goes but its marks, unless a deletion mark is on it and is ``delete_delay``
+  old. On a table without an index the meta.json of a young merge may go: its rows are in other
+  blocks, or a person hid them (3.2).
 - A complete block holds each of its rows once, and its chunks are what its meta.json says.
 """
 
@@ -46,7 +46,7 @@ class Directory:
 
     @property
     def is_marked(self) -> bool:
-        """Whether a deletion mark lies on it."""
+        """Whether a deletion mark is on it."""
         return DELETION_MARK in self.objects
 
 
@@ -91,7 +91,7 @@ class Directories:
             directory.marked_ms = now_ms if directory.marked_ms else 0
 
     def changed(self, ulid: str, path: str, change: Changed) -> Directory:
-        """Take note of a change; answers the directory, and its completeness as it is now."""
+        """Record a change; returns the directory, and its completeness as it is now."""
         directory = self.by_ulid.setdefault(ulid, Directory(ulid))
         if change.after is None:
             self._deleted(directory, path)
@@ -152,7 +152,7 @@ class Directories:
             self._event("merge taken away")
             return
         if not directory.is_marked:
-            raise Violation(f"{key} was deleted and no deletion mark lies on the block (R8)")
+            raise Violation(f"{key} was deleted and the block has no deletion mark (R8)")
         age_ms = self._ground.scheduler.now_ms - directory.marked_ms
         if age_ms < self._delete_delay_ms:
             raise Violation(
@@ -160,7 +160,7 @@ class Directories:
             )
 
     def _is_taken_away(self, directory: Directory) -> bool:
-        """Whether it is a merge that came late, and nobody misses it."""
+        """Whether it is a merge that came late, and no process misses it."""
         ground, meta = self._ground, directory.meta
         young = ground.scheduler.now_ms - directory.meta_ms < self._delete_delay_ms
         if ground.kind is Kind.INDEXED or meta is None or meta.level == 1 or not young:
@@ -186,9 +186,7 @@ class Directories:
                 load_sources=lambda: store.get(object_key(ulid, sources_path())).data,
             )
         except BlockstoreError as error:
-            raise Violation(
-                f"block {ulid} has a meta.json that nobody can read: {error}"
-            ) from error
+            raise Violation(f"block {ulid} has a meta.json that cannot be read: {error}") from error
 
     def _complete(self, directory: Directory) -> None:
         meta = directory.meta

@@ -3,8 +3,8 @@
 Promises:
 - Every acknowledged write is in the table exactly once, or was replaced by an operation; nothing
   else is there that was refused. A cold reader sees exactly that.
-- No debris: each directory belongs to a version that can be asked for, and carries no deletion
-  mark; no entry lies at or below the boundary. What came too late for the index stays: a person
+- No debris: each directory belongs to a version that can be requested, and carries no deletion
+  mark; no entry is at or below the boundary. What came too late for the index stays: a person
   decides.
 """
 
@@ -63,8 +63,8 @@ def outsider(stage: Stage, *, discovery: str = "index") -> Table:
 
 def quarantined(stage: Stage) -> list[str]:
     """The directories that contradict themselves: a meta.json that arrived after its chunks were
-    removed; and blocks with the schema of a table that was replaced. A person has them removed;
-    nobody else may."""
+    removed; and blocks with the schema of a table that was replaced. Only a person may have them
+    removed."""
     directories = stage.judge.directories.by_ulid.values()
     return [
         one.ulid
@@ -85,7 +85,7 @@ def _why_debris(stage: Stage, directory: Directory) -> str | None:
     history = stage.judge.history
     if history is not None:
         if history.needed(directory.ulid) is None:
-            return "named by no version that can be asked for"
+            return "named by no version that can be read"
         return f"marked {directory.reason}" if directory.is_marked else None
     if not directory.complete:
         return None if _waits_for_one_that_stays(stage, directory) else "never completed"

@@ -1,18 +1,18 @@
 """The index as it really is: every entry that became history, its state, and what may still be
-asked for.
+requested.
 
 Promises (protocol 3.4, 3.5):
 - Entries above the boundary are contiguous; one created at or below it is void, and so is one that
   names another entry than the one below it: it changes nothing but the version (``chain.py``).
-- Nobody creates an entry above a gap, or a checkpoint that is none, but by a request that was on
-  its way when the history was replaced, or that was decided by a look of before.
+- No process creates an entry above a gap, or a false checkpoint, except by a request that was on
+  its way when the history was replaced, or that was decided by an earlier look.
 - An entry that was on its way then may name blocks that are gone: a person brings them back.
 - The boundary never moves back, and never reaches the latest entry; before entry i goes it is at i
   or above.
 - A version stays above the boundary for ``history_retention`` after the next one replaced it.
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
 - Every block of every version above the boundary, and of every version that a tag keeps, stays
-  whole.
+  complete.
 - Entries do to the rows what their operations mean (``meaning.py``), and the blocks hold exactly
   those rows.
 """
@@ -72,12 +72,12 @@ class History:
         self.chain = Chain()
         """What the next entry must name."""
         self.strays: dict[int, tuple[int, bytes]] = {}
-        """Entries of a replaced history that lie above a gap, each with the time at which it
+        """Entries of a replaced history that are above a gap, each with the time at which it
         came."""
         self.mended_step = -1
         """The step in which the last of them went, or became void."""
         self.false_checkpoints: set[int] = set()
-        """Versions under whose names checkpoints of a replaced history lie."""
+        """Versions under whose names there are checkpoints of a replaced history."""
         world = ground.world()
         self._reader = IndexReader(ground.store, world, Boundary(ground.store, world))
         self.kept: dict[str, int] = {}
@@ -122,15 +122,14 @@ class History:
         if value and value >= latest:
             raise Violation(f"the boundary moved to {value}, and the latest entry is {latest}")
         if value and self._ground.store.data(checkpoint_key(value)) is None:
-            raise Violation(f"the boundary moved to {value}, where no checkpoint lies")
+            raise Violation(f"the boundary moved to {value}, where there is no checkpoint")
         if value > self.boundary > -1:
             self._event("boundary advanced")
             age_s = (self._ground.scheduler.now_ms - self._created_ms[value + 1]) / 1000
             if age_s < self._least_retention_s:
                 raise Violation(
                     f"the boundary moved to {value}, which was the newest version {age_s:.0f} s "
-                    "ago, and history_retention has "
-                    f"been {self._least_retention_s:.0f} s or more"
+                    f"ago, and history_retention has been {self._least_retention_s:.0f} s or more"
                 )
         self.boundary = value
         for old in [number for number in self.versions if number < value - _REMEMBERED]:
@@ -167,35 +166,35 @@ class History:
             raise Violation(f"checkpoint {version} is not the fold of its entries")
 
     def keep(self, tag: str, version: int) -> None:
-        """A caller was told that the tag keeps the version: from now on it must."""
+        """A caller got the result that the tag keeps the version: from now on it must."""
         if self.kept.get(tag) == version:
             return
         found = self.versions.get(version)
         if found is None or self.latest.state.tags.get(tag) != version:
             raise Violation(
-                f"tag {tag!r} was answered to keep version {version}, and does not stand for it"
+                f"tag {tag!r} was reported to keep version {version}, and is not set on it"
             )
         if self._ground.store.data(checkpoint_key(version)) is None:
             raise Violation(
-                f"tag {tag!r} was answered to keep version {version}, whose checkpoint is gone"
+                f"tag {tag!r} was reported to keep version {version}, whose checkpoint is gone"
             )
         for block in found.state.blocks:
             directory = self._directories.by_ulid.get(block.ulid)
             if directory is None or not directory.complete or directory.is_marked:
                 raise Violation(
-                    f"tag {tag!r} was answered to keep version {version}, and block {block.ulid} "
-                    "is not whole"
+                    f"tag {tag!r} was reported to keep version {version}, and block {block.ulid} "
+                    "is not complete"
                 )
         self.kept[tag] = version
 
     def directory_lost(self, directory: Directory, path: str) -> None:
-        """An object of a block is gone: nobody may need it."""
+        """An object of a block is gone: no version may need it."""
         why = self.needed(directory.ulid)
         if why is not None:
             raise Violation(f"block {directory.ulid} lost {path}, and {why} names it")
 
     def needed(self, ulid: str) -> str | None:
-        """The version that can be asked for and has this block, in words; None if there is none."""
+        """The version that can be requested and has this block, in words; None if there is none."""
         if ulid in self.latest.state.blocks:
             return f"version {self.latest.state.version}"
         until = self._removed_at.get(ulid, 0)
@@ -261,8 +260,8 @@ class History:
         self._event("entry void")
 
     def is_pinned_whole(self, version: int) -> bool:
-        """Whether what a tag of that version stands for can be read: not where the version was
-        collected before the tag came."""
+        """Whether a tag of that version can be read: not where the version was collected before the
+        tag came."""
         return version > self.boundary or bool(
             list(self._ground.store.list(checkpoint_key(version)))
         )
@@ -321,7 +320,7 @@ class History:
                     f"{entry.id - 1} did not show"
                 )
             if left & won.get(write, 0):
-                raise Violation(f"after entry {entry.id} rows of write {write} stand in two blocks")
+                raise Violation(f"after entry {entry.id} rows of write {write} are in two blocks")
             after = left | won.get(write, 0)
             if after != held:
                 delta[write] = after
@@ -343,7 +342,7 @@ class History:
 def _gather(into: Delta, rows: Delta, entry: Entry) -> None:
     for write, mask in rows.items():
         if into.get(write, 0) & mask:
-            raise Violation(f"rows of write {write} stand in two blocks of entry {entry.id}")
+            raise Violation(f"rows of write {write} are in two blocks of entry {entry.id}")
         into[write] = into.get(write, 0) | mask
 
 

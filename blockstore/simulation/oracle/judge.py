@@ -1,10 +1,10 @@
-"""Hears of every change of the store and of every answer to a caller, and asks whoever knows what
+"""Gets every change of the store and every result of a caller, and calls the parts that know what
 must be true.
 
 Promises of its own:
-- An acknowledged write is durable from its answer on: in the index, or in a complete block that
+- An acknowledged write is durable from its result on: in the index, or in a complete block that
   will be discovered.
-- A write that was answered "published" stands in the index at the version named.
+- A write that was reported as "published" is in the index at the version named.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Replaced:
 
     versions: Mapping[int, Version]
     entered: frozenset[int]
-    """The writes of which the index told."""
+    """The writes that the index named."""
     stored: frozenset[int]
-    """The writes of which a complete block lay there."""
+    """The writes of which there was a complete block."""
     intents: Mapping[str, tuple[int, ...]]
     """The entries that intents had become."""
 
@@ -51,7 +51,8 @@ class Judge:
         self.directories = Directories(ground, lambda: self.waiting)
         self.history = History(ground, self.directories) if ground.kind is Kind.INDEXED else None
         self.waiting: set[int] = set()
-        """Acknowledged writes that no entry has named yet, and that nobody wants to be deleted."""
+        """Acknowledged writes that no entry has named yet, and that no process wants to be
+        deleted."""
         self.replaced: list[Replaced] = []
         """The histories that were replaced, one for each era that is over."""
         self._condemned: set[int] = set()
@@ -74,7 +75,8 @@ class Judge:
             self.history.checkpoint_changed(change)
 
     def acknowledge(self, write: Write, answer: AppendedBlock, since: int) -> None:
-        """The caller of a write, who asked in the era ``since``, was told that it succeeded."""
+        """The caller of a write, which called in the era ``since``, got the result that it
+        succeeded."""
         self._ground.report.count(
             Section.EVENTS, "write acknowledged" if answer.published else "write left to its age"
         )
@@ -91,7 +93,7 @@ class Judge:
         self.waiting -= entered
         if answer.published and not entered:
             raise Violation(
-                f"write {write.number} was answered as published, and no entry holds it"
+                f"write {write.number} was reported as published, and no entry holds it"
             )
         if not entered and not self._is_stored(write.number) and not self._may_be_gone(write):
             raise Violation(
@@ -102,17 +104,17 @@ class Judge:
             self._check_version(write, answer.version)
 
     def acknowledge_rows(self, write: Write, since: int) -> None:
-        """The caller of an overwrite, who asked in the era ``since``, was told that it
+        """The caller of an overwrite, which called in the era ``since``, got the result that it
         succeeded."""
         if self._went_down(write, since, published=True):
             return
         if not self._entered({write.number}):
-            raise Violation(f"write {write.number} was answered, and no entry holds it")
+            raise Violation(f"write {write.number} has returned, and no entry holds it")
         write.fate = Fate.ACKNOWLEDGED
 
     def _went_down(self, write: Write, since: int, *, published: bool) -> bool:
-        """Whether the write was there when a history ended that has been replaced since, and is
-        there no more: then the answer was right when it was made."""
+        """Whether the write was there when a history ended that has been replaced since, and is no
+        longer there: then the result was right when it was returned."""
         ended = self.replaced[since:]
         if not any(
             write.number in one.entered or (not published and write.number in one.stored)
@@ -135,13 +137,11 @@ class Judge:
         )
 
     def refuse(self, write: Write, error: Exception) -> None:
-        """The caller of a write was told, for certain, that it is not there and never will be."""
+        """The caller of a write got the certain result that it is not there and never will be."""
         if write.fate is Fate.ACKNOWLEDGED:
             return
         if self._entered({write.number}):
-            raise Violation(
-                f"write {write.number} was refused ({error}), and it stands in the index"
-            )
+            raise Violation(f"write {write.number} was refused ({error}), and it is in the index")
         write.fate = Fate.REFUSED
 
     def condemn(self, ulid: str) -> None:
@@ -153,8 +153,8 @@ class Judge:
             self.waiting -= self._condemned
 
     def is_foreign(self, directory: Directory) -> bool:
-        """Whether no version names the block, and the table knows no schema with its columns: it
-        can never enter."""
+        """Whether no version names the block, and the table has no schema with its columns: it can
+        never enter."""
         if self.history is None or self.history.needed(directory.ulid) is not None:
             return False
         schemas = self.history.latest.state.definition.schemas.values()
@@ -178,11 +178,11 @@ class Judge:
         entered = self.history.meaning.applied.get(write.number)
         if entered is not None and entered > version:
             raise Violation(
-                f"write {write.number} was answered as version {version}, and entered in {entered}"
+                f"write {write.number} was returned as version {version}, and entered in {entered}"
             )
 
     def _entered(self, writes: set[int]) -> set[int]:
-        """Those of the writes of which the index has told."""
+        """Those of the writes that the index has named."""
         if self.history is None:
             return set()
         meaning = self.history.meaning
@@ -221,6 +221,5 @@ class Judge:
             if not directories.holders.get(source):
                 raise Violation(
                     f"block {ulid} lost {path}, and it alone held write {write}, which was "
-                    "acknowledged and that no entry "
-                    "has named"
+                    "acknowledged and that no entry has named"
                 )

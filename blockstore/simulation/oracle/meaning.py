@@ -1,16 +1,16 @@
-"""What each operation may do to the rows of the table, told without looking at a block.
+"""What each operation may do to the rows of the table, computed without looking at a block.
 
 Promises:
-- A write enters once, whole, by append or discover; a refused one never does. A job's write carries
-  its job.
+- A write enters once, completely, by append or discover; a refused one never does. A job's write
+  carries its job.
 - compact, rewrite, alter, tags, epochs and watermarks change no row.
-- delete and overwrite take away exactly the rows that match and that stood in the version which
-  they read; what was appended since stays. overwrite brings exactly its own rows. Where the caller
-  names the version that it has read, that is the one, and an overwrite brings nothing back: no row
-  that matches has gone since.
-- revert takes away exactly the rows of its sources; restore brings back exactly those of its
-  version, and what was appended since it read the table stays.
-- expire takes away the blocks that a person marked, or whose time is over.
+- delete and overwrite remove exactly the rows that match and that were in the version which they
+  read; what was appended since stays. overwrite brings exactly its own rows. Where the caller names
+  the version that it has read, that is the one, and an overwrite brings nothing back: no row that
+  matches has gone since.
+- revert removes exactly the rows of its sources; restore brings back exactly those of its version,
+  and what was appended since it read the table stays.
+- expire removes the blocks that a person marked, or whose time is over.
 """
 
 from __future__ import annotations
@@ -82,10 +82,9 @@ class Meaning:
             )
             write = wrong[0]
             raise Violation(
-                f"entry {entry.id} ({entry.operation} {entry.message}) changes {len(wrong)} "
-                "writes otherwise than it means: "
-                f"of write {write} it shows rows {found.get(write, rows.get(write, 0)):04b}, "
-                "expected "
+                f"entry {entry.id} ({entry.operation} {entry.message}) changes {len(wrong)} writes "
+                f"otherwise than it means: of write {write} it shows rows "
+                f"{found.get(write, rows.get(write, 0)):04b}, expected "
                 f"{expected.get(write, rows.get(write, 0)):04b}, before {rows.get(write, 0):04b}"
             )
 
@@ -171,7 +170,7 @@ class Meaning:
         for source in entry.account:
             if source not in intent.sources:
                 raise Violation(
-                    f"entry {entry.id} accounts for {source}, which it was not asked to revert"
+                    f"entry {entry.id} accounts for {source}, which it was not to revert"
                 )
             self.accounted[self._directories.write_of[source]] = entry.id
         return {
@@ -204,7 +203,7 @@ class Meaning:
                 block.meta.max_time
             ):
                 raise Violation(
-                    f"entry {entry.id} expires block {ulid}, which is not old, and which nobody "
+                    f"entry {entry.id} expires block {ulid}, which is not old, and which no person "
                     "marked"
                 )
             for write, mask in self._directories.content(ulid).rows(block.excepted).items():
@@ -236,7 +235,8 @@ class Meaning:
         intent = self._ground.ledger.intents.get(entry.message)
         if intent is None or intent.operation != entry.operation:
             raise Violation(
-                f"entry {entry.id} ({entry.operation} {entry.message!r}) was asked for by nobody"
+                f"entry {entry.id} ({entry.operation} {entry.message!r}) was requested by no "
+                "process"
             )
         if intent.fate is Fate.REFUSED:
             raise Violation(

@@ -2,20 +2,20 @@
 
 Promises:
 - A snapshot by the index shows the rows of its version, and that is no older than the newest one
-  when it was asked for.
-- A snapshot by listing shows those rows, and beside them whole writes that no entry of its version
-  names, each once: none that was refused, and every acknowledged one that is old enough to be ready
-  (R2: a copy of meta.json's PUT that comes late makes the block wait once more).
+  when it was requested.
+- A snapshot by listing shows those rows, and next to them complete writes that no entry of its
+  version names, each once: none that was refused, and every acknowledged one that is old enough to
+  be ready (R2: a copy of meta.json's PUT that comes late makes the block wait once more).
 - What was read is what the snapshot says; a snapshot can be read until ``delete_delay`` after it
   was taken (R11, R10).
 
 Where the history is replaced:
 - A snapshot is a version of one history: of that which is there, of one that was there while it was
   taken, or of the one that the handle held before. Never of one that was replaced before the
-  handle's last answer.
-- A handle that follows the table answers of a history that was there during the call. One that only
-  polls may go on with the version that it holds, as long as there is no next entry.
-- What a listing shows beside the versions of another history, or of two, is not judged; nor is
+  handle's last result.
+- A handle that follows the table shows a history that was there during the call. One that only
+  polls may continue with the version that it holds, as long as there is no next entry.
+- What a listing shows next to the versions of another history, or of two, is not judged; nor is
   whether it can be read.
 """
 
@@ -71,7 +71,7 @@ class Snapshots:
         self._ripe_ms = 1000 * stage.properties.sync_delay_s + STALE_MS + _SLACK_MS
 
     def look(self, begun: int | None = None) -> Look:
-        """Before a reader, who began in the era ``begun``, asks for a snapshot."""
+        """Before a reader, which began in the era ``begun``, requests a snapshot."""
         now = self._stage.scheduler.now_ms
         history, writes = self._judge.history, self._stage.ledger.writes
         ripe = frozenset(
@@ -94,7 +94,7 @@ class Snapshots:
             era = self._era_of(snapshot, look, latest=latest)
             version = snapshot.version
             assert version is not None
-            # An idle handle of an earlier table may stand at the same version with the same blocks,
+            # An idle handle of an earlier table may be at the same version with the same blocks,
             # and knows another schema.
             if by_listing and not self._since == era == look.era == self._stage.era:
                 self._stage.report.count(Section.CHECKS, "snapshots by listing of two histories")
@@ -125,9 +125,9 @@ class Snapshots:
         }
         fitting = [era for era, problem in problems.items() if problem is None]
         if not fitting:
-            told = "; ".join(f"era {era}: {problem}" for era, problem in problems.items())
+            shown = "; ".join(f"era {era}: {problem}" for era, problem in problems.items())
             raise Violation(
-                f"a reader that began in era {look.begun} was answered what no history has: {told}"
+                f"a reader that began in era {look.begun} got what no history has: {shown}"
             )
         if latest:
             # Two histories may have a version that is the same, and the past is read from what is
@@ -155,8 +155,7 @@ class Snapshots:
         if alone and era < look.begun and version < look.version:
             return (
                 f"a reader was shown version {version} of a history that was replaced, and entry "
-                f"{version + 1} of another was "
-                "there before"
+                f"{version + 1} of another was there before"
             )
         return None
 

@@ -1,4 +1,4 @@
-"""Who changed a block, for the message of a conflict."""
+"""Which entry changed a block, for the message of a conflict."""
 
 from __future__ import annotations
 

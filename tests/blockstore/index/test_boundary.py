@@ -1,4 +1,4 @@
-"""The boundary: strict, only rising, asked at the store."""
+"""The boundary: strict, only rising, read at the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
 
 REBUILD = "stop all processes that work on the table.*'blockstore index rebuild memory://'"
-"""What is said wherever the boundary cannot be read: nobody shall write a value by hand."""
+"""The advice wherever the boundary cannot be read: no value is written by hand."""
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_a_boundary_beyond_a_u64_and_a_bucket_for_reading_are_invalid(seven: Met
 
 
 class CannotSay(Wrapper):
-    """A store of which only a measurement tells whether it refuses stale writes."""
+    """A store of which only a measurement shows whether it refuses stale writes."""
 
     def refuses_stale_writes(self) -> bool | None:
         return None
@@ -337,7 +337,7 @@ def test_checks_and_advances_of_many_threads_never_see_it_fall(bucket: Metered) 
 
 
 def test_a_boundary_as_it_is_written_today_is_read_by_earlier_releases() -> None:
-    """1 to 20 digits of a u64: what they asked for."""
+    """1 to 20 digits of a u64: what they requested."""
     for value in (0, 1, 64, 2**32 - 1, 10**17 - 1):
         data = encode_boundary(value)
         assert re.fullmatch(rb"[0-9]{18,20}", data)

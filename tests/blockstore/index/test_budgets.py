@@ -1,4 +1,4 @@
-"""What each step may cost in requests: counted, so that a change that asks the store more often is
+"""What each step may cost in requests: counted, so that a change that sends more requests is
 seen."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTRY_KEYS = {entry_key(number): number for number in range(400)}
 
 
 class Watching(Wrapper):
-    """Which entries were asked for, and what else."""
+    """Which entries were requested, and what else."""
 
     def __init__(self, inner: MemoryBucket) -> None:
         super().__init__(inner)
@@ -56,7 +56,7 @@ class Watching(Wrapper):
 
 
 class Slow(Wrapper):
-    """A store that takes 10 ms for an answer, by the clock that is handed in."""
+    """A store that takes 10 ms for a response, by the clock that is handed in."""
 
     def __init__(self, inner: MemoryBucket, world: World) -> None:
         super().__init__(inner)
@@ -109,8 +109,8 @@ def test_a_cold_open_of_any_table_costs_six_requests_and_the_entries_after_the_c
 def test_the_first_snapshot_of_an_open_table_costs_one_poll_more(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """Two small requests: whoever takes a snapshot sees every write that was acknowledged before it
-    asked."""
+    """Two small requests: a snapshot shows every write that was acknowledged before it was
+    requested."""
     grow(log, 70)
     watching = Watching(bucket)
     table = bs.Table.open_bucket(watching, world)
@@ -170,9 +170,9 @@ def test_lost_races_add_the_entries_lost_to_a_look_at_the_boundary_and_a_put_and
     metered.reset()
     assert writer.commit(append(11)).version == 3 + lost_to
     assert metered.counts["list"] == 0
-    # The last GET of a catching up finds nothing; what was fetched beside it goes the same way.
+    # The last GET of a catching up finds nothing; what was fetched next to it goes the same way.
     assert metered.counts["put_if_absent"] <= 3
-    # So many looks at the entry below: before the first PUT, beside each look at the boundary, and
+    # So many looks at the entry below: before the first PUT, next to each look at the boundary, and
     # after the last PUT; and one at each entry that was read on the way, but for the last, side by
     # side.
     looks = 3 if lost_to == 1 else 5 + lost_to - 1

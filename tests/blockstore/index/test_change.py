@@ -1,4 +1,4 @@
-"""What the operations of the index ask for, judged by the rules: discover, the watermarks, expire,
+"""What the operations of the index request, judged by the rules: discover, the watermarks, expire,
 tag, untag."""
 
 from __future__ import annotations
@@ -96,15 +96,15 @@ def test_whoever_lost_the_role_is_fenced(make: Callable[[], Change]) -> None:
     taken = follow(STATE, ClaimEpoch(commit=ulid(901), claims="compactor"))
     with pytest.raises(Fenced, match=r"'compactor' is held by epoch 2 .*holds epoch 1"):
         decide(taken, make())
-    with pytest.raises(Fenced, match="held by nobody"):
+    with pytest.raises(Fenced, match="held by no process"):
         decide(created(), make())
 
 
 @pytest.mark.parametrize("role", ["compactor/3", "writer", None])
 def test_only_the_compactor_itself_discovers_and_raises(role: str | None) -> None:
-    with pytest.raises(Invalid, match="discover was asked for by role"):
+    with pytest.raises(Invalid, match="discover was requested by role"):
         Discover(commit=ulid(1), epoch=MINE, blocks=(), role=role)
-    with pytest.raises(Invalid, match="horizon was asked for by role"):
+    with pytest.raises(Invalid, match="horizon was requested by role"):
         RaiseWatermarks(commit=ulid(1), epoch=MINE, horizon=ulid(1), role=role)
     with pytest.raises(Invalid, match="claim the role first"):
         Discover(commit=ulid(1), epoch=None, blocks=())  # type: ignore[arg-type]
@@ -157,7 +157,7 @@ def test_a_watermark_only_rises_and_what_has_risen_is_done() -> None:
 
 def test_a_floor_needs_an_earlier_entry_that_raised_the_horizon_to_it() -> None:
     for state in (STATE, raised(STATE, horizon=59)):
-        with pytest.raises(Invalid, match=f"floor {ulid(60)} lies above the horizon"):
+        with pytest.raises(Invalid, match=f"floor {ulid(60)} is above the horizon"):
             decide(state, watermarks(horizon=60, floor=60))
     assert raised(raised(STATE, horizon=60), floor=60).floor == ulid(60)
 
@@ -241,7 +241,7 @@ def test_a_tag_is_set_once_and_taken_away_once() -> None:
     tagged = follow(STATE, tag)
     assert tagged.tags == {"q3": 2}
     assert decide(tagged, Tag(commit=ulid(3), name="q3", version=2)) == Done()
-    with pytest.raises(Conflict, match="'q3' stands for version 2"):
+    with pytest.raises(Conflict, match="'q3' names version 2"):
         decide(tagged, Tag(commit=ulid(3), name="q3", version=1))
     assert decide(tagged, Untag(commit=ulid(3), name="q3", version=1)) == Done(), (
         "it stands for another"

@@ -1,4 +1,4 @@
-"""A checkpoint equals the fold, whoever wrote it, or is Corrupt."""
+"""A checkpoint equals the fold, by any writer, or is Corrupt."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_one_of_an_earlier_release_has_no_digest_and_only_its_names_and_counts(
 ) -> None:
     name = name_of(4, bucket_of_v1)
     assert decode_checkpoint(bucket_of_v1, version=4, names=(name,)).version == 4
-    with pytest.raises(Corrupt, match="not those that the index names"):
+    with pytest.raises(Corrupt, match="differ from those that the index names"):
         decode_checkpoint(bucket_of_v1, version=4, names=(replace(name, sha256="0" * 64),))
 
 

@@ -43,7 +43,7 @@ def test_an_index_without_its_newest_entry_takes_commits(
 def test_follow_of_an_index_without_its_newest_entry_stays_with_the_handle(
     bucket: MemoryBucket, world: World
 ) -> None:
-    """Whoever copies it would else begin anew at every look, and never come to an end."""
+    """Whoever copies it would else begin again at every look, and never come to an end."""
     log = create(bucket, world, DEFINITION)
     log.commit(append(1))
     ensure_checkpoint(bucket, log.poll())

@@ -1,4 +1,4 @@
-"""A commit, fault by fault (protocol 3.3): what it answers, what it costs, and that nothing is
+"""A commit, fault by fault (protocol 3.3): what it returns, what it costs, and that nothing is
 applied twice."""
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def faulty(bucket: MemoryBucket, log: Log) -> FaultyBucket:
 
 @pytest.fixture
 def writer(faulty: FaultyBucket, world: World) -> Log:
-    """A handle whose bucket misbehaves, its state read and the store's clock asked."""
+    """A handle whose bucket misbehaves, its state read and the store's clock read."""
     writer = Log(faulty, world, patience_s=5)
     writer.commit(append(1))
     return writer
@@ -373,7 +373,9 @@ def test_a_fate_that_was_collected_is_decided_by_block_or_stays_unknown(
     else:
         assert writer.commit(append(5)).version == 10, "the handle goes on"
         for _ in range(2):
-            with pytest.raises(Indeterminate, match="index entry 3, whose fate was collected"):
+            with pytest.raises(
+                Indeterminate, match="entry was collected before its result was known"
+            ):
                 writer.commit(change)
     state = Log(bucket, world).state
     assert (ulid(2) in state.blocks) == (operation is Operation.APPEND)
@@ -452,7 +454,7 @@ def test_an_entry_says_who_wrote_it_and_what_checkpoint_it_knew(
 
 
 def claim() -> Planned:
-    """A change that only its commit id can tell from another's."""
+    """A change that only its commit id distinguishes from another's."""
     return Planned(
         operation=Operation.EPOCH, commit=ulid(77), plan=Draft(epochs={"compactor": (1, ulid(77))})
     )

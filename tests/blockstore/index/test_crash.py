@@ -2,7 +2,7 @@
 between.
 
 Every call of a writer's run is a crash point: the process dies before it, or after it took effect,
-or lives on without its answer. At the same point another writer commits, or commits and collects
+or lives on without its response. At the same point another writer commits, or commits and collects
 all but the newest entries. Then a fresh process does again what was not acknowledged. Whatever
 happened: every acknowledged block is accounted exactly once, nothing is doubled, entries are
 contiguous, every checkpoint equals the fold.
@@ -27,7 +27,7 @@ from blockstore.index.commit_ids import Commits
 from blockstore.index.fold import fold
 from blockstore.index.log import Log, create
 from blockstore.index.read import IndexReader
-from blockstore.index.same_history import Looks, Standing
+from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key, parse_checkpoint
 from blockstore.world import World
@@ -109,7 +109,7 @@ class Run:
         return faulty
 
     def work(self, faulty: FaultyBucket) -> None:
-        """Do all changes; an answer that is not certain is asked for again, by the same process."""
+        """Do all changes; a result that is not certain is requested again, by the same process."""
         log = Log(faulty, self.world, patience_s=1)
         for change in changes():
             for _ in range(4):
@@ -245,7 +245,7 @@ def caught(prepared: dict[str, bytes]) -> str | None:
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The look at the entry below sees what most of these faults do: each must be caught without it
     as well."""
-    monkeypatch.setattr(Looks, "look", lambda self, state: Standing.STANDS)
+    monkeypatch.setattr(Looks, "look", lambda self, state: Look.SAME)
 
 
 @pytest.mark.usefixtures("blind")

@@ -68,7 +68,7 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_an_id_other_than_the_name_is_corrupt() -> None:
-    with pytest.raises(Corrupt, match=r"index entry 42 .*its id is 41.*restore"):
+    with pytest.raises(Corrupt, match=r"index entry 42 .*has the id 41.*restore"):
         decode(id=41)
 
 

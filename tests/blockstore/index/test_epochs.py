@@ -40,7 +40,7 @@ def test_roles_do_not_fence_one_another(log: Log, world: World) -> None:
 
 def test_no_role_is_never_fenced(log: Log) -> None:
     check_held(log.state, None)
-    with pytest.raises(Fenced, match="held by nobody"):
+    with pytest.raises(Fenced, match="held by no process"):
         check_held(log.state, Held(role=COMPACTOR, epoch=(1, "0" * 26)))
 
 

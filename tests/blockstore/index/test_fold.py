@@ -140,13 +140,25 @@ BAD = {
     "a gap": {"id": 9},
     "removes what is not live": {"remove": (ulid(77),)},
     "adds a live block": {"add": (AddedBlock(meta=ONE),), "first_row_id": 30},
-    "adds an accounted source": {"add": (AddedBlock(meta=block(40, sources=(ONE.ulid,), revision=1), sources=(ONE.ulid,)),), "first_row_id": 30},
-    "adds one source twice": {
-        "add": tuple(AddedBlock(meta=block(n, sources=(ulid(60),), revision=1), sources=(ulid(60),)) for n in (41, 42)),
+    "adds an accounted source": {
+        "add": (AddedBlock(meta=block(40, sources=(ONE.ulid,), revision=1), sources=(ONE.ulid,)),),
         "first_row_id": 30,
     },
-    "adds a block twice": {"add": (AddedBlock(meta=block(41)), AddedBlock(meta=block(41))), "first_row_id": 30},
-    "names parents that it keeps": {"add": (AddedBlock(meta=merge(20, [ONE, TWO])),), "first_row_id": 30},
+    "adds one source twice": {
+        "add": tuple(
+            AddedBlock(meta=block(n, sources=(ulid(60),), revision=1), sources=(ulid(60),))
+            for n in (41, 42)
+        ),
+        "first_row_id": 30,
+    },
+    "adds a block twice": {
+        "add": (AddedBlock(meta=block(41)), AddedBlock(meta=block(41))),
+        "first_row_id": 30,
+    },
+    "names parents that it keeps": {
+        "add": (AddedBlock(meta=merge(20, [ONE, TWO])),),
+        "first_row_id": 30,
+    },
     "sources that were not loaded": {
         "add": (AddedBlock(meta=block(41), sources=SourcesFile(count=2_000, sha256="ab" * 32)),),
         "first_row_id": 30,
@@ -158,7 +170,7 @@ BAD = {
     "excepts what is not live": {"excepts": {ulid(77): (ulid(77),)}},
     "excepts a strange source": {"excepts": {ONE.ulid: (TWO.ulid,)}},
     "accounts twice": {"account": (ONE.ulid,)},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fields", BAD.values(), ids=BAD.keys())

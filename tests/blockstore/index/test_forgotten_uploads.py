@@ -65,7 +65,7 @@ def test_a_checkpoint_does_not_grow_with_the_uploads_that_were_ever_made(table: 
             )
         if day >= WINDOW:
             state = follow(state, floor_at(state, now - WINDOW * DAY), time_ms=now + DAY - 1)
-        # The window of commit ids is bounded by itself, and not what is asked for here.
+        # The window of commit ids is bounded by itself, and not what is requested here.
         sizes.append(len(encode_checkpoint(replace(state, commits=table.commits))))
     held = len(state.batches)
     assert 60 * (WINDOW - 1) <= held <= 60 * (WINDOW + 1)
@@ -93,14 +93,14 @@ def test_a_floor_forgets_what_lies_at_or_below_it_and_nothing_else(table: State)
 
 
 def test_an_upload_that_a_floor_has_passed_is_taken_by_no_entry(table: State) -> None:
-    """Whether it was committed or not: nobody can tell, and a second block of it would double its
+    """Whether it was committed or not: it is not known, and a second block of it would double its
     rows."""
     done, never = upload(NOW, 0), upload(NOW, 1)
     state = follow(table, taken(done, NOW + 10))
     state = follow(state, floor_at(state, NOW + 5))
     for job in (done, never):
         late = Append(commit=ulid(900), blocks=(block(910),), job=job)
-        with pytest.raises(Invalid, match="nobody can tell any more whether it was committed"):
+        with pytest.raises(Invalid, match="no longer known whether it was committed"):
             decide(state, late)
         forced = replace(entry_of(state, Append(commit=ulid(901), blocks=())), job=job)
         with pytest.raises(Corrupt, match=r"commits upload .* at or below the floor"):

@@ -1,8 +1,8 @@
 """Garbage at every object of the index: a typed error that names it, and nothing changed. Never a
 crash, never a guess.
 
-A hint is no authority, so garbage there costs a request and nothing else. Everything else stops
-whoever reads it: stepping back to what can be read would fork the history.
+A hint is not authority, so garbage there costs a request and nothing else. Everything else stops
+the reader: stepping back to what can be read would fork the history.
 """
 
 from __future__ import annotations
@@ -160,12 +160,12 @@ def test_every_field_of_an_entry_with_every_kind_of_garbage() -> None:
             for new in VALUES:
                 bucket.put(entry_key(entry), replaced(value, path, new))
                 said = use(bucket, world)
-                # What is a whole entry again is another entry: bytes alone cannot tell.
+                # What is a complete entry again is another entry: bytes alone cannot show it.
                 assert isinstance(said, int) or named(said, entry), (path, new, said)
 
 
 def named(said: str, entry: int) -> bool:
-    """Whether an error tells where to look: the entry, or what follows from a state that it was
+    """Whether an error says where to look: the entry, or what follows from a state that it was
     folded into."""
     return (
         f"entry {entry}" in said

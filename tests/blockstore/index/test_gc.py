@@ -207,7 +207,7 @@ def test_tags_pin_their_checkpoints_and_untagged_ones_go(
 def test_a_tag_set_between_the_advance_and_the_deletion_is_seen(
     bucket: MemoryBucket, world: World, aged: Log
 ) -> None:
-    """The second read: the first state that the pass read knows nothing of the tag."""
+    """The second read: the first state that the pass read does not have the tag."""
     ensure_checkpoint(bucket, aged.at(5))
     faulty = FaultyBucket(bucket)
 
@@ -272,7 +272,7 @@ def test_a_checkpoint_in_other_bytes_of_the_same_state_is_as_good(
 def test_a_later_checkpoint_that_is_wrong_does_not_vouch_for_itself(
     bucket: MemoryBucket, world: World, aged: Log
 ) -> None:
-    """The fold starts at the boundary, not at whatever checkpoint lies in between."""
+    """The fold starts at the boundary, not at whatever checkpoint is in between."""
     bucket.put(checkpoint_key(6), encode_checkpoint(follow(aged.at(5), append(300))))
     state = aged.at(5)
     assert collect(aged, world).boundary == 9
@@ -470,7 +470,7 @@ def test_a_decision_that_has_grown_old_deletes_no_checkpoint(
 def test_a_collector_that_another_overtakes_anywhere_does_no_harm(
     bucket: MemoryBucket, world: World, clock: ManualClock, aged: Log, k: int
 ) -> None:
-    """A second collector runs a whole pass, an hour further on, before call k of the first."""
+    """A second collector runs a complete pass, an hour further on, before call k of the first."""
     aged.commit(Planned(operation=Operation.TAG, commit=ulid(900), plan=Draft(tags={"q3": 5})))
     ensure_checkpoint(bucket, aged.at(5))
     states = {version: aged.at(version) for version in range(15, 17)}

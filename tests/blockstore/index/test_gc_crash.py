@@ -2,8 +2,8 @@
 order of two.
 
 Every call of a pass is a crash point: the collector dies before it, or after it took effect, or
-lives on without its answer. At the same point a neighbor acts: a stalled writer wakes up, others
-write, a version is tagged, a second collector runs a whole pass of a later hour. Then a fresh
+lives on without its response. At the same point a neighbor acts: a stalled writer wakes up, others
+write, a version is tagged, a second collector runs a complete pass of a later hour. Then a fresh
 collector runs. Whatever happened: the boundary never fell, every version above it and every tag
 reads as it was, every acknowledged block is accounted exactly once, nothing that may go stays.
 """
@@ -214,7 +214,7 @@ def checkpoints(bucket: Bucket) -> list[int]:
 
 
 def wakes(run: Run) -> None:
-    """A writer that knows version 4 only goes on."""
+    """A writer that knows version 4 only continues."""
     run.write(run.stalled, 30)
 
 
@@ -370,22 +370,18 @@ def no_second_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_boundary_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 of a commit accepts whatever was created."""
-    monkeypatch.setattr(
-        same_history.Looks, "look", lambda self, state: same_history.Standing.STANDS
-    )
+    monkeypatch.setattr(same_history.Looks, "look", lambda self, state: same_history.Look.SAME)
     monkeypatch.setattr(Boundary, "check", lambda self, entry: True)
 
 
 def check_before_create(monkeypatch: pytest.MonkeyPatch) -> None:
     """Step 5 accepts by what was read before."""
-    monkeypatch.setattr(
-        same_history.Looks, "look", lambda self, state: same_history.Standing.STANDS
-    )
+    monkeypatch.setattr(same_history.Looks, "look", lambda self, state: same_history.Look.SAME)
     monkeypatch.setattr(Boundary, "check", lambda self, entry: entry > self.seen)
 
 
 def no_compare_and_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The boundary is overwritten by whoever comes."""
+    """The boundary is overwritten by every process."""
     monkeypatch.setattr(
         MemoryBucket, "put_if_match", lambda self, key, data, etag: self.put(key, data)
     )

@@ -60,7 +60,7 @@ def test_as_of_is_the_last_version_at_or_before_the_time(log: Log, states: list)
         assert log.as_of(NOW + int(seconds * 1000)).version == version
     with pytest.raises(
         NotFound,
-        match=r"no version as of 2023-11-14T22:13:19\.999\+00:00: its first entry is younger",
+        match=r"no version as of 2023-11-14T22:13:19\.999\+00:00: its first entry is newer",
     ):
         log.as_of(NOW - 1)
     with pytest.raises(NotFound, match="no version as of -1000000000000000000 ms"):
@@ -109,7 +109,7 @@ def test_a_moment_whose_version_a_tag_pins_is_read_at_the_boundary_too(
     assert log.as_of(NOW + 65_000) == states[66]
     assert log.as_of(NOW + 65_999) == states[66]
     assert log.as_of(NOW + 66_000).version == 67
-    # Whether another version stood between an older one and the moment is not known any more.
+    # Whether there was another version between an older one and the moment is no longer known.
     for moment in (NOW + 39_000, NOW + 64_999):
         with pytest.raises(VersionExpired, match="oldest version left is 67"):
             log.as_of(moment)

@@ -61,7 +61,7 @@ def test_the_loser_of_two_creates_gets_a_conflict(
             create(fresh, world, DEFINITION)
 
     racing.before.append(overtake)
-    with pytest.raises(Conflict, match="exists already, at version 1"):
+    with pytest.raises(Conflict, match="already exists, at version 1"):
         create(racing, world, DEFINITION)
     assert Log(fresh, world).state.version == 1
 
@@ -162,7 +162,7 @@ def test_no_checkpoint_is_written_of_an_entry_whose_check_was_not_answered(
 
 
 class Gate:
-    """Holds the first commit at its PUT until told, so that others line up behind it."""
+    """Holds the first commit at its PUT until released, so that others line up behind it."""
 
     def __init__(self, faulty: FaultyBucket, entry: int = 2) -> None:
         self.reached = threading.Event()
@@ -177,7 +177,7 @@ class Gate:
 
 
 def together(log: Log, gate: Gate, first: Change, others: list[Change]) -> list[object]:
-    """Commit ``first``, and the others while it is on its way; their answers in order."""
+    """Commit ``first``, and the others while it is on its way; their results in order."""
     answers: list[object] = [None] * (1 + len(others))
 
     def run(place: int, change: Change) -> None:

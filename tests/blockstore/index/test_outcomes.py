@@ -1,4 +1,4 @@
-"""What a commit answers where its own entry does not say it. Pure."""
+"""What a commit returns where its own entry does not say it. Pure."""
 
 from __future__ import annotations
 

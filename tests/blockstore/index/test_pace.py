@@ -1,4 +1,4 @@
-"""The pause between attempts: measured by what attempts take, whatever hangs in between."""
+"""The pause between attempts: measured by what attempts take, even if one hangs in between."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def test_a_pause_takes_a_quarter_at_most_of_the_time_that_is_left(
 def test_who_was_far_behind_looks_again_before_it_creates(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """Others go on while it reads what they have written: a PUT by what it knew then would lose."""
+    """Others continue while it reads what they have written: a PUT by what it knew then would
+    lose."""
 
     class Overtaken(Wrapper):
         """While the boundary is read, which is after the look, another entry comes; six before the

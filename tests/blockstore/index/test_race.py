@@ -1,8 +1,8 @@
 """Many writers of one index at once: every commit once, none refused, and none that starves.
 
-Once in simulated time, where nothing but what requests take decides who wins, and the figures are
-the same every time; once with the threads of this machine. ``BLOCKSTORE_RACE_COMMITS=200`` for the
-long run.
+Once in simulated time, where nothing but what requests take decides which writer wins, and the
+figures are the same every time; once with the threads of this machine.
+``BLOCKSTORE_RACE_COMMITS=200`` for the long run.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def test_none_of_32_writers_starves(store: Store, seed: int) -> None:
         sum(turn.seconds for turn in turns if turn.writer == writer) for writer in range(WRITERS)
     )
     assert whole[-1] <= 5 * whole[WRITERS // 2], whole
-    # Where a winner forgets its rivals it goes on winning, and one commit in a hundred waits for
+    # Where a winner forgets its rivals it continues winning, and one commit in a hundred waits for
     # half of the race.
     longest = sorted(turn.seconds for turn in turns)[int(0.99 * len(turns))]
     assert longest <= ROUNDS * took / COMMITS, (longest, took)
@@ -161,7 +161,7 @@ def test_none_of_32_writers_starves(store: Store, seed: int) -> None:
 
 
 def test_32_threads_commit_everything_once_and_none_is_refused() -> None:
-    """Each a process of its own as far as the index can tell."""
+    """Each a process of its own as far as the index knows."""
     real = World.real()
     bucket = MemoryBucket(real.clock)
     create(bucket, real, DEFINITION)

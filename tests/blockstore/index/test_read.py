@@ -163,7 +163,7 @@ def test_a_hole_is_corrupt_and_not_stepped_over(
     grow(log, 5)
     bucket.delete([entry_key(3)])
     with pytest.raises(
-        Corrupt, match=r"index entry 3 .*is missing above the boundary 0, and entry 4 is there"
+        Corrupt, match=r"index entry 3 .*is missing above the boundary 0, and entry 4 exists"
     ):
         Log(bucket, world).poll()
 
@@ -293,7 +293,7 @@ def test_an_entry_under_another_name_stops_the_reader(
 ) -> None:
     grow(log, 2)
     bucket.put(entry_key(4), bucket.get(entry_key(3)).data)
-    with pytest.raises(Corrupt, match=r"index entry 4 .*its id is 3"):
+    with pytest.raises(Corrupt, match=r"index entry 4 .*has the id 3"):
         Log(bucket, world).poll()
 
 

@@ -1,4 +1,4 @@
-"""A handle that outlives its table's history: it never acknowledges what nobody will see, and
+"""A handle that outlives its table's history: it never acknowledges what no reader will see, and
 leaves an index that all can read."""
 
 from __future__ import annotations
@@ -436,7 +436,7 @@ def test_a_checkpoint_that_a_stalled_writer_leaves_in_another_history_is_passed_
 def test_a_checkpoint_above_the_newest_entry_is_passed_over_hint_or_not(
     bucket: MemoryBucket, world: World, log: Log, *, hinted: bool
 ) -> None:
-    """The history that is there now has not come so far yet: there is no entry that would tell
+    """The history that is there now has not come so far yet: there is no entry that would show
     otherwise."""
     writer, copy = grown(bucket, world, log)
     put_back(bucket, copy)
@@ -462,7 +462,7 @@ def test_a_tag_of_a_handle_that_outlived_its_history_leaves_no_checkpoint(
 def test_what_a_poll_has_read_long_ago_is_no_look_before_a_commit(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """The poll's request was answered before the disaster; the commit that begins after it looks by
+    """The poll's response came before the disaster; the commit that begins after it looks by
     itself."""
     writer, copy = grown(bucket, world, log)
     reader = Log(bucket, world)
@@ -586,7 +586,7 @@ def test_a_poll_does_not_take_what_a_stalled_writer_left_for_the_end_of_what_it_
 def test_a_cold_read_does_not_take_one_entry_for_another_that_its_listing_showed(
     bucket: MemoryBucket, world: World, log: Log, *, tells_etags: bool
 ) -> None:
-    """Between its GETs the table is put back, and a loser's PUT of before arrives where the
+    """Between its GETs the table is put back, and an earlier PUT of a loser arrives where the
     winner's entry was."""
     log.commit(append(1))
     copy = copy_of(bucket)
@@ -609,7 +609,7 @@ def test_a_cold_read_does_not_take_one_entry_for_another_that_its_listing_showed
 
 
 class NoListedEtags(Wrapper):
-    """A store whose listings tell no ETags, as a folder's."""
+    """A store whose listings have no ETags, as a folder's."""
 
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
@@ -621,7 +621,7 @@ class NoListedEtags(Wrapper):
 def test_what_was_done_in_another_history_is_not_called_done(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """The answer would come from the handle's memory, without any request."""
+    """The result would come from the handle's memory, without any request."""
     job = Job(app="nightly", batch=1)
     log.commit(append(1))
     copy = copy_of(bucket)

@@ -1,4 +1,4 @@
-"""Rows of live blocks: the same blocks however often and in whatever order they are asked for."""
+"""Rows of live blocks: the same blocks however often and in whatever order they are requested."""
 
 from __future__ import annotations
 

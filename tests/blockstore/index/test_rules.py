@@ -192,7 +192,7 @@ def test_a_source_to_account_for_must_be_unknown() -> None:
 def test_a_tag_stands_for_one_version_until_it_is_taken_away() -> None:
     tagged = follow(STATE, planned(Operation.TAG, tags={"a": 1}))
     move = Planned(operation=Operation.TAG, commit=ulid(2), plan=Draft(tags={"a": 2}))
-    with pytest.raises(Conflict, match="'a' stands for version 1"):
+    with pytest.raises(Conflict, match="'a' names version 1"):
         decide(tagged, move)
     free = follow(
         tagged, Planned(operation=Operation.UNTAG, commit=ulid(3), plan=Draft(tags={"a": None}))
@@ -221,5 +221,5 @@ def test_a_block_names_its_schema_by_the_definitions_id() -> None:
 
 
 def test_a_table_is_created_once() -> None:
-    with pytest.raises(Conflict, match="exists already, at version 1"):
+    with pytest.raises(Conflict, match="already exists, at version 1"):
         decide(created(), Create(commit=ulid(9), definition=DEFINITION))

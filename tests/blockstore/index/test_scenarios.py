@@ -1,7 +1,7 @@
 """The scenarios that an index must survive, each on the real code, from the real collector to the
 fresh process.
 
-Deeper enumerations stand beside their subjects: commits in ``test_crash.py``, collection in
+Deeper enumerations are next to their subjects: commits in ``test_crash.py``, collection in
 ``test_gc_crash.py``, tags in ``test_tags.py``. Here each scenario has one name and one story.
 """
 
@@ -61,7 +61,7 @@ def grown(log: Log) -> Log:
 
 
 def collected(log: Log, world: World, number: int = 800) -> int:
-    """Everything so far grows old, one more block comes, the collector runs; answers the
+    """Everything so far grows old, one more block comes, the collector runs; returns the
     boundary."""
     world.clock.sleep(OLD_S)
     log.commit(append(number))
@@ -188,8 +188,8 @@ def test_a_lost_answer_is_applied_exactly_once(
 def test_a_put_that_is_delivered_after_gc_is_no_part_of_the_history(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
-    """Sent, never answered; others take the id, the collector passes it and deletes it; then the
-    first copy arrives."""
+    """Sent, without a response; others take the id, the collector passes it and deletes it; then
+    the first copy arrives."""
     faulty = FaultyBucket(bucket)
     writer = Log(faulty, world, patience_s=1)
     writer.poll()
@@ -271,14 +271,14 @@ def test_a_name_that_is_called_taken_and_missing_for_ever_is_indeterminate_after
 
     odd = Odd(bucket)
     started = world.clock.monotonic_s()
-    with pytest.raises(Indeterminate, match="is called taken and then missing"):
+    with pytest.raises(Indeterminate, match="was reported as taken and then missing"):
         Log(odd, world, patience_s=20).commit(append(200))
     assert 20 <= world.clock.monotonic_s() - started < 40
     assert odd.puts < 50, "it pauses"
     once(bucket, world, *GROWN)
 
 
-def test_a_boundary_read_that_fails_after_the_create_is_indeterminate_and_resolved_by_the_same_handle(
+def test_a_boundary_read_that_fails_after_the_create_is_resolved_by_the_same_handle(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
     faulty = FaultyBucket(bucket)
@@ -489,8 +489,8 @@ def test_a_tag_that_races_gc_keeps_its_version_or_says_that_it_expired(
 def test_a_stalled_commit_of_an_index_block_is_condemned_by_the_horizon(
     bucket: MemoryBucket, world: World, grown: Log
 ) -> None:
-    """Planned, uploaded, stalled; the horizon passes the block; whoever removes debris need not
-    fear the commit."""
+    """Planned, uploaded, stalled; the horizon passes the block; a removal of debris need not fear
+    the commit."""
     held = claim(grown, world, "compactor")
     parents = [block(100), block(101)]
     made = merge(200, parents)
@@ -579,7 +579,7 @@ def test_fencing_at_every_step_lets_a_change_in_before_the_claim_or_not_at_all(
 
 
 def settle(log: Log, change: Change) -> bool:
-    """Whether the change was committed; asked again until it is certain."""
+    """Whether the change was committed; requested again until it is certain."""
     for _ in range(5):
         try:
             log.commit(change)

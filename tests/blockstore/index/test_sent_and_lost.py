@@ -47,7 +47,7 @@ def left_unchecked(bucket: MemoryBucket, world: World, number: int, *, others: i
 def test_what_was_sent_before_the_boundary_went_is_not_sent_again(
     bucket: MemoryBucket, world: World, log: Log, others: int
 ) -> None:
-    """A copy that is as new as the writer's state is put back: the entry below stands, and the
+    """A copy that is as new as the writer's state is put back: the entry below is there, and the
     block that was sent is gone."""
     log.commit(append(1))
     copy = copy_of(bucket)

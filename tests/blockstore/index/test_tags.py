@@ -130,7 +130,7 @@ def test_a_message_that_is_too_long_is_invalid(world: World, grown: Log) -> None
 
 def test_a_tag_never_moves_and_a_name_is_free_after_untag(world: World, grown: Log) -> None:
     tag(grown, world, "q3", 5)
-    with pytest.raises(Conflict, match=r"'q3' stands for version 5, not for 6: untag it first"):
+    with pytest.raises(Conflict, match=r"'q3' names version 5, not 6: untag it first"):
         tag(grown, world, "q3", 6)
     untag(grown, world, "q3")
     assert tag(grown, world, "q3", 6) == 6
@@ -219,7 +219,7 @@ def test_a_version_that_another_tag_pins_can_be_tagged_if_its_blocks_are_whole(
 
 @pytest.mark.parametrize(
     ("looked", "why"),
-    [(lambda blocks: "block X: it is marked for deletion", "marked"), (None, "nobody looked")],
+    [(lambda blocks: "block X: it is marked for deletion", "marked"), (None, "were not checked")],
 )
 def test_a_version_that_another_tag_pins_is_not_tagged_if_a_block_may_go(
     bucket: MemoryBucket,
@@ -295,7 +295,7 @@ def test_a_tag_whose_boundary_cannot_be_read_is_indeterminate_and_found_out_by_t
                 raise Unavailable("no answer")
 
     faulty.before.append(lose)
-    with pytest.raises(Indeterminate, match=r"'q3' stands for version 5, .* tag it again") as info:
+    with pytest.raises(Indeterminate, match=r"'q3' was set on version 5, .* tag it again") as info:
         tag(late, world, "q3", 5)
     assert info.value.entry == 12
     faulty.before.clear()
@@ -321,7 +321,7 @@ def test_a_tag_that_cannot_be_taken_away_says_so(
     faulty.before.append(overtake)
     late = Log(faulty, world, patience_s=1)
     with pytest.raises(
-        Indeterminate, match=r"'q3' stands for version 5, which was collected, .* untag it"
+        Indeterminate, match=r"'q3' is set on version 5, which was collected, .* untag it"
     ):
         tag(late, world, "q3", 5)
     assert Log(bucket, world).state.tags == {"q3": 5}
@@ -420,9 +420,7 @@ def every_order(switches: int) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("_decoded_once")
-def test_a_tag_and_a_collector_in_every_order_of_two_switches_keep_the_version_or_say_that_it_expired() -> (
-    None
-):
+def test_a_tag_and_a_collector_in_every_order_keep_the_version_or_say_that_it_expired() -> None:
     counts = every_order(2)
     assert counts["kept"] > 50
     assert counts["expired"] > 50
@@ -475,7 +473,7 @@ def test_every_crash_of_a_tag_keeps_the_version_or_leaves_a_tag_that_says_so() -
 
 
 def finish(run: Run, answer: object) -> None:
-    """What the next process does where no answer was heard: it sets the tag again."""
+    """What the next process does where no response came: it sets the tag again."""
     log = Log(run.bucket, run.world)
     try:
         again: object = tag(log, run.world, "late", 5, look=WHOLE)

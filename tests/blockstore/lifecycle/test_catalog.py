@@ -73,7 +73,7 @@ def mark(bucket: MemoryBucket, name: str, reason: MarkReason) -> None:
 
 
 def costs(bucket: Paged, catalog: Catalog) -> tuple[Synced, dict[str, int]]:
-    """One sync, and the requests that it made beside the look at the store's clock."""
+    """One sync, and the requests that it made next to the look at the store's clock."""
     bucket.reset()
     synced = catalog.sync()
     return synced, {
@@ -265,7 +265,7 @@ class TestTrust:
     def test_what_vanished_during_a_look_is_looked_for_again(
         self, memory: MemoryBucket, world: World
     ) -> None:
-        """A listing that lags shows a mark that cannot be read yet: that is no lasting answer."""
+        """A listing that lags shows a mark that cannot be read yet: that is not final."""
         store(memory, block(1))
         mark(memory, ulid(1), MarkReason.MANUAL)
 

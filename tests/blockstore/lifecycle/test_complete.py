@@ -1,4 +1,4 @@
-"""Whether blocks are there whole and unmarked."""
+"""Whether blocks are complete and unmarked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Unavailable
-from blockstore.lifecycle.complete import Whole, missing
+from blockstore.lifecycle.complete import CheckComplete, missing
 from blockstore.names import deletion_mark_key, meta_key, no_compact_mark_key, object_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
@@ -33,7 +33,7 @@ def test_whole_blocks_are_not_missing_and_cost_a_listing_each(
     bucket.put(object_key(BLOCKS[0].ulid, "debris"), b"")
     metered = Metered(bucket)
     assert missing(metered, world, BLOCKS) == {}
-    assert Whole(bucket, world)(BLOCKS) is None
+    assert CheckComplete(bucket, world)(BLOCKS) is None
     assert metered.counts == {"list": 3}
 
 
@@ -49,7 +49,7 @@ def test_what_is_wrong_with_a_block_is_said(bucket: MemoryBucket, world: World) 
         short: "chunks/000001.parquet has 5 bytes, expected 1,000",
         gone.ulid: "meta.json is missing",
     }
-    assert Whole(bucket, world)(BLOCKS) == f"block {marked}: it is marked for deletion"
+    assert CheckComplete(bucket, world)(BLOCKS) == f"block {marked}: it is marked for deletion"
     bucket.delete([object_key(short, "chunks/000001.parquet")])
     assert missing(bucket, world, BLOCKS[2:]) == {short: "chunks/000001.parquet is missing"}
 

@@ -1,9 +1,9 @@
-"""The exact cover over whole families of blocks, against an oracle that tries every subset.
+"""The exact cover over entire families of blocks, against an oracle that tries every subset.
 
 A family is what years of work leave behind: merges of merges, merges made twice, merges that
 overlap in part because two compactors ran, rewrites and repeated uploads (revisions), members that
 are gone, and an index that accounts for some of the writes and hides others (exceptions). The
-oracle knows nothing of the algorithm: it takes the best of all sets of disjoint blocks, and then,
+oracle does not use the algorithm: it takes the best of all sets of disjoint blocks, and then,
 source by source, the best block that holds what is missing.
 """
 

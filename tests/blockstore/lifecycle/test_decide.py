@@ -268,9 +268,7 @@ def test_an_age_block_goes_once_its_sources_are_accounted_and_it_has_aged() -> N
     assert marks(merged(age=0.001), named=named) == {}
 
 
-def test_what_became_complete_under_a_partial_mark_waits_from_a_mark_of_its_own_once_it_is_accounted() -> (
-    None
-):
+def test_a_block_completed_under_a_partial_mark_waits_from_its_own_mark_once_accounted() -> None:
     """Readers that list may have shown it until then, and what they were shown can be read for
     ``delete_delay``."""
     complete = Dir(number=1, mark=MarkReason.PARTIAL, mark_age=9, meta_age=4)

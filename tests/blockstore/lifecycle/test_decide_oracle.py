@@ -1,10 +1,10 @@
 """Whatever blocks a table has, cleaning takes no row away and shows none: against a brute-force
 reading of the rules.
 
-The oracle knows no plan and no order. It holds the blocks that are left, and says which sources a
+The oracle has no plan and no order. It holds the blocks that are left, and says which sources a
 reader of that moment sees, by a cover of its own. After every single removal of a plan, in the
-order of the plan, readers must see what they saw before; and what a plan marks must be safe to take
-away all at once.
+order of the plan, readers must see what they saw before; and what a plan marks must be safe to
+remove all at once.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_whoever_removes_by_an_older_look_no_two_lose_a_source(
 
     Marks that are due were placed long before the older look, so both see the same ones; what an
     older look lacks are blocks that were uploaded since. Whatever they do after each other, each
-    source that was seen is held by someone.
+    source that was seen is held by a block.
     """
     newer = {one.ulid for one in dirs if one.mark is None and data.draw(st.booleans())}
     older = decide_removals(sight([one for one in dirs if one.ulid not in newer])).decisions

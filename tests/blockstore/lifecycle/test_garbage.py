@@ -1,8 +1,8 @@
 """Garbage at every object of a block: an error that names it, or quarantine. Never a crash, never a
 path outside.
 
-Whatever lies in one directory, the look at the table ends, the other blocks are read as before,
-nothing is deleted, and no key is asked for that is not an object of the table.
+Whatever is in one directory, the look at the table ends, the other blocks are read as before,
+nothing is deleted, and no key is requested that is not an object of the table.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ VALUES: list[Any] = [
 
 
 class Fenced(Wrapper):
-    """Fails a test that asks for anything but objects of blocks, and any that deletes."""
+    """Fails a test that requests anything but objects of blocks, and any that deletes."""
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         return self.inner.get(_checked(key), if_none_match=if_none_match)
@@ -146,7 +146,7 @@ def world() -> World:
 
 
 def victim(bucket: Bucket, world: World) -> str:
-    """A table of two blocks, aged; answers the one that is to be damaged."""
+    """A table of two blocks, aged; returns the one that is to be damaged."""
     append(bucket, world, *GOOD)
     ulid = append(bucket, world, 8, 9)
     world.clock.sleep(WAIT_S)
@@ -166,7 +166,7 @@ def look(bucket: Bucket, world: World, ulid: str) -> None:
     assert len(states) == len(synced.found)
     snapshot = table.snapshot()
     if others := set(snapshot.left_out) - {ulid}:
-        # The damage made another schema, as valid: nobody can tell which of two is right, and the
+        # The damage made another schema, as valid: it is not known which of two is right, and the
         # younger is left out.
         metas = [decode(bucket.get(meta_key(one)).data, ulid=one) for one in (ulid, *others)]
         assert metas[0].schema != metas[1].schema
@@ -348,13 +348,24 @@ def test_a_list_of_sources_that_lies(
     [
         ({"version": 2}, Damage.NEWER),
         ({"compaction": {"level": 1, "sources": []}}, Damage.UNREADABLE),
-        ({"compaction": {"level": 1, "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"]}}, Damage.UNREADABLE),
-        ({"compaction": {"level": 1, "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]}}, Damage.UNREADABLE),
+        (
+            {"compaction": {"level": 1, "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAV"]}},
+            Damage.UNREADABLE,
+        ),
+        (
+            {
+                "compaction": {
+                    "level": 1,
+                    "sources": ["01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAV"],
+                }
+            },
+            Damage.UNREADABLE,
+        ),
         ({"ulid": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, Damage.UNREADABLE),
         ({"minTime": 5, "maxTime": 5}, Damage.UNREADABLE),
     ],
     ids=["newer", "no source", "another source", "two sources", "another name", "no time"],
-)  # fmt: skip
+)
 def test_what_the_rules_call_malformed(
     change: dict[str, Any], kind: Damage, bucket: MemoryBucket, world: World
 ) -> None:
@@ -392,8 +403,8 @@ def test_a_schema_that_is_none_or_nobodys(bucket: MemoryBucket, world: World) ->
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_a_chunk_of_the_right_size_and_wrong_bytes(data: st.DataObject) -> None:
-    """The look cannot tell; whoever reads it is told which block is bad, or reads as many rows as
-    were written."""
+    """The look cannot show it; a reader gets an error that names the block, or reads as many rows
+    as were written."""
     world = World.manual(seed=1)
     bucket = MemoryBucket(world.clock)
     ulid = victim(bucket, world)
@@ -459,7 +470,7 @@ def test_names_that_are_no_blocks_are_passed_over(bucket: MemoryBucket, world: W
 
 
 class TestLinks:
-    """A folder in which somebody has put links: none is followed, in or out of the table."""
+    """A folder that contains links: none is followed, in or out of the table."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:

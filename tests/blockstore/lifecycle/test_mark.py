@@ -53,7 +53,7 @@ PLACES: dict[str, tuple[Place, str]] = {
 
 
 class Unconditional(Wrapper):
-    """A store that knows no condition on a PUT, and says so."""
+    """A store that does not support conditions on a PUT, and says so."""
 
     def put_if_absent(self, key: str, data: bytes) -> str:
         raise Invalid("the store lacks the operation (501 NotImplemented)")
@@ -144,7 +144,7 @@ def test_what_is_no_ulid_is_refused(bucket: MemoryBucket, world: World, name: st
         lambda: withdraw_deletion(bucket, world, name),
         lambda: withdraw_no_compact(bucket, world, name),
     ):
-        with pytest.raises(Invalid, match="no ULID"):
+        with pytest.raises(Invalid, match="not a ULID"):
             act()
 
 

@@ -39,5 +39,5 @@ def test_less_than_one_a_second_still_goes_on() -> None:
 
 @pytest.mark.parametrize("per_s", [0, -1, float("nan")])
 def test_a_rate_is_more_than_nothing(per_s: float) -> None:
-    with pytest.raises(Invalid, match="more than 0"):
+    with pytest.raises(Invalid, match="greater than 0"):
         Rate(ManualClock(), per_s)

@@ -1,4 +1,4 @@
-"""R7 between blocks: who goes before whom, and that nobody waits in a circle."""
+"""R7 between blocks: which block goes before which, and that none waits in a circle."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_hidden_block_goes_after_every_block_that_shares_a_source() -> None:
 
 
 def test_a_hidden_block_goes_after_a_larger_one_whose_rows_it_keeps_hidden() -> None:
-    """By the first rule the larger one would wait for it, and both for ever."""
+    """By the first rule the larger one would wait for it, and both forever."""
     assert order(
         of(20, 1, mark=MANUAL, revision=1), of(9, 1, 2), of(8, 2, 3, mark=None, revision=1)
     ) == [
@@ -70,8 +70,8 @@ def test_two_that_are_hidden_likewise_go_smaller_first() -> None:
 
 
 def test_hidden_likewise_is_not_enough_where_other_rows_would_vanish() -> None:
-    """Without the first hidden block the cover would take the second whole, and hide what a third
-    one shows."""
+    """Without the first hidden block the cover would take the second completely, and hide what a
+    third one shows."""
     first, second = of(20, 1, 2, mark=MANUAL, revision=1), of(21, 2, 3, 4, mark=MANUAL)
     third = of(22, 4, 5, mark=None)
     assert order(first, second, third) == []

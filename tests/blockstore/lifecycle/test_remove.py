@@ -123,7 +123,7 @@ def test_a_step_is_sent_once_the_one_before_is_answered(bucket: MemoryBucket, wo
 def test_where_listings_lag_the_mark_is_renewed_and_outlives_what_a_listing_may_still_show(
     bucket: MemoryBucket, world: World
 ) -> None:
-    """R7: key by key a listing may show the meta.json of a block, and no mark on it any more."""
+    """R7: key by key a listing may show the meta.json of a block, and no longer a mark on it."""
     marked_ms = bucket.head(deletion_mark_key(ulid(1))).modified_ms
     world.clock.sleep(3_600)
     faulty = FaultyBucket(bucket)
@@ -213,7 +213,7 @@ def test_a_mark_that_was_withdrawn_or_placed_anew_is_obeyed_at_once(
 
     faulty.after.append(a_person)
     found = remove(faulty, world, decision(1), decision(2), decision(3))
-    assert found.dropped == {ulid(1): "its mark was withdrawn", ulid(2): "it was marked anew"}
+    assert found.dropped == {ulid(1): "its mark was withdrawn", ulid(2): "it was marked again"}
     assert {number for number, _ in deleted(faulty)} == {3}
 
 

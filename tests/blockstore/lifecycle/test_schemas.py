@@ -157,7 +157,7 @@ class TestContradictions:
         assert fitting_cover([fits, newer], {}, new)[0].chosen == tuple(chosen(fits, newer))
 
     def test_a_later_block_that_contradicts_pushes_no_block_out_of_the_cover(self) -> None:
-        """It says that it holds the older blocks' rows, but nobody can read them out of it."""
+        """It says that it holds the older blocks' rows, but they cannot be read out of it."""
         first, second, third = (written(number, self.OLD) for number in (1, 2, 3))
         strange = written(9, define(("a", TEXT)), {1, 2, 8})
         found, agreed = fitting_cover([strange, third, second, first], {})

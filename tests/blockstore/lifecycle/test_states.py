@@ -90,7 +90,7 @@ def test_r4_a_partial_mark_on_a_block_that_became_complete_waits_to_be_withdrawn
 
 
 def test_a_partial_mark_on_a_condemned_block_stays_although_it_is_complete() -> None:
-    """Below the horizon nobody can publish it any more."""
+    """Below the horizon it can no longer be published."""
     found = complete(
         mark=MarkReason.PARTIAL, mark_modified_ms=START_MS, standing=Standing.CONDEMNED
     )
@@ -140,8 +140,8 @@ def test_what_others_account_for_is_superseded() -> None:
 
 
 class Place(NamedTuple):
-    """A block's whole world in coarse steps; ages are 0 (now), 1 (past sync_delay), 2 (past every
-    delay)."""
+    """All that a block can meet, in coarse steps; ages are 0 (now), 1 (past sync_delay), 2 (past
+    every delay)."""
 
     born: int
     newest: int

@@ -4,8 +4,8 @@ its last copy.
 A run is drawn from a seed: merges, uploads that came again, time that passes; and two cleaners,
 each of which looks, then carries out one decision at a time whenever it is its turn, however late,
 until R8's ``delete_delay``/2 is over. After every step each source must be held by a complete
-block. Half of the runs begin where two looks of the same hour disagree about who holds whose rows;
-there the planted faults are caught within a few runs.
+block. Half of the runs begin where two looks of the same hour disagree about which block holds
+which rows; there the planted faults are caught within a few runs.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class World:
             yield self.draw.choices([self.upload, self.wait, self.look, self.act], [2, 4, 4, 12])[0]
 
     def dispute(self) -> Iterator[Callable[[], str]]:
-        """1 and 2 are merged; who looks now lets the merge stand for 2. Then 1 comes again in a
-        block that the cover prefers: who looks now lets 2 stand for its part of the merge. Both
-        mark, and the marks become due."""
+        """1 and 2 are merged; a look now lets the merge count for 2. Then 1 comes again in a block
+        that the cover prefers: a look now lets 2 count for its part of the merge. Both mark, and
+        the marks become due."""
         first, second = self.draw.sample(self.cleaners, 2)
         self.blocks[21] = Block(frozenset({1, 2}), 0, self.now)
         self.now += 0.03
@@ -213,7 +213,7 @@ def test_a_removal_without_a_fresh_listing_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_counting_marked_blocks_as_cover_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A removal that is content if any ready block holds the rows, whatever mark lies on it."""
+    """A removal that is content if any ready block holds the rows, whatever mark is on it."""
 
     def by_any(self: ByCover, one: Found) -> Fate:
         sources = set(one.meta.sources if one.meta else ())
@@ -258,7 +258,7 @@ def test_an_old_decision_is_dropped_by_its_age_and_by_its_mark_and_without_both_
 
 
 def clean(world: World, cleaner: Cleaner) -> None:
-    """A whole pass, undisturbed."""
+    """A complete pass, undisturbed."""
     world.look(cleaner)
     while cleaner.todo:
         world.act(cleaner)

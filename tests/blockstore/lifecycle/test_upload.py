@@ -50,7 +50,7 @@ def world() -> World:
 
 
 def uploaded(bucket: MemoryBucket, number: int = 1, chunks: int = 2) -> BlockMeta:
-    """A block whose chunks lie in the bucket; they are opaque bytes, for nothing here reads
+    """A block whose chunks are in the bucket; they are opaque bytes, for nothing here reads
     them."""
     files = []
     for chunk in range(chunks):
@@ -163,7 +163,7 @@ def test_a_damaged_chunk_is_never_copied(bucket: MemoryBucket, world: World) -> 
 
 
 class Lagging(Wrapper):
-    """A store whose listings show nothing for hours; what is asked for by name is there."""
+    """A store whose listings show nothing for hours; what is requested by name is there."""
 
     def list(
         self, prefix: str = "", *, start_after: str = "", recursive: bool = True
@@ -179,7 +179,7 @@ def test_a_listing_that_lags_refuses_no_block(bucket: MemoryBucket, world: World
 def test_rows_whose_first_upload_may_yet_be_seen_are_never_refused(
     bucket: MemoryBucket, world: World
 ) -> None:
-    """Marked partial, uploaded again, and the copy removed by a cleaner: told "refused" the caller
+    """Marked partial, uploaded again, and the copy removed by a cleaner: a caller that was refused
     would write the rows a second time, and the first upload comes back once its mark is withdrawn.
     """
     meta = uploaded(bucket)
@@ -410,8 +410,8 @@ def test_without_the_look_after_meta_the_fault_is_seen(monkeypatch: pytest.Monke
 
 
 def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: only the listing is looked at, so a marked but whole block is acknowledged
-    and goes."""
+    """The planted fault: only the listing is looked at, so a marked but complete block is
+    acknowledged and goes."""
     monkeypatch.setattr(upload, "is_there", lambda bucket, key: False)
     lost = [point for point in STALLED if not acknowledged_and_kept(*point)]
     print("rows are lost at", lost)
@@ -424,8 +424,8 @@ def test_without_the_look_for_the_mark_the_fault_is_seen(monkeypatch: pytest.Mon
 def test_giving_up_after_a_refusal_names_the_ulid_under_which_the_write_began(
     bucket: MemoryBucket, world: World, error: BlockstoreError
 ) -> None:
-    """The refused block is complete: if its mark is withdrawn its rows are seen, whatever their
-    writer was told."""
+    """The refused block is complete: if its mark is withdrawn its rows are seen, whatever result
+    their writer got."""
     meta = uploaded(bucket)
     mark(bucket, meta.ulid)
     faulty = FaultyBucket(bucket)

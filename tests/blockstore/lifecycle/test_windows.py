@@ -81,7 +81,7 @@ def test_small_tables_and_those_of_one_moment_are_listed_in_one_go() -> None:
 
 
 class Slow(Metered):
-    """Every page takes a tenth of a second; notes the windows that were asked for."""
+    """Every page takes a tenth of a second; notes the windows that were requested."""
 
     def __init__(self, bucket: MemoryBucket, world: World) -> None:
         super().__init__(bucket)

@@ -103,13 +103,13 @@ class Lake:
         return self.open().append(table_of(rows), publish=publish, job=job, labels=labels or None)
 
     def source(self, *rows: Row, **labels: str) -> str:
-        """Append rows and answer the write's ULID."""
+        """Append rows and return the write's ULID."""
         ulid = self.append(*rows, **labels).ulid
         assert ulid is not None
         return ulid
 
     def merge(self, work_dir: Path, ulids: Iterable[str] | None = None) -> str | None:
-        """Merge live blocks (default: all) of one stream, as the compactor does; answers the merged
+        """Merge live blocks (default: all) of one stream, as the compactor does; returns the merged
         block."""
         self.world.clock.sleep(1)
         log = self.open().log

@@ -1,4 +1,4 @@
-"""What an append answers where publishing is hindered."""
+"""What an append returns where publishing fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bucket(world: World) -> MemoryBucket:
 def test_a_durable_block_that_may_not_be_published_is_no_refusal(
     bucket: MemoryBucket, world: World
 ) -> None:
-    """Its rows will be discovered: told "refused", the caller would write them twice."""
+    """Its rows will be discovered: a caller that was refused would write them twice."""
     faulty = FaultyBucket(bucket)
 
     def deny(call: Call) -> None:
@@ -122,7 +122,7 @@ def test_a_damaged_index_tells_a_job_to_run_again(bucket: MemoryBucket, world: W
 def test_a_write_that_was_seen_and_replaced_while_its_writer_stalled_is_done(
     bucket: MemoryBucket, world: World, publish: bool
 ) -> None:
-    """Discovered by its age, overwritten, removed: told "refused", its caller would bring the rows
+    """Discovered by its age, overwritten, removed: a caller that was refused would bring the rows
     back."""
     faulty = FaultyBucket(bucket)
 

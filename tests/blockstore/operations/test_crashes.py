@@ -1,11 +1,11 @@
-"""Every crash point of an append and of an alter, and every lost answer.
+"""Every crash point of an append and of an alter, and every lost response.
 
 The scenario: two writers, three earlier blocks, blocks of two chunks. The process under test dies
-before call k, or after call k was applied; or only the answer to call k is lost and the process
-goes on. Then:
+before call k, or after call k was applied; or only the result of call k is lost and the process
+continues. Then:
 - every row that was acknowledged is read exactly once, and nothing is read that was not written;
 - a retry by a fresh process (the same job, or ``resume``) leaves each row exactly once;
-- another writer goes on as if nothing had happened.
+- another writer continues as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def calls_of(act: Callable[[Table], object]) -> int:
 
 
 def run(made: Scene, faulty: FaultyBucket, act: Callable[[Table], object]) -> object:
-    """What the act answered; None if the process died; the error if it was shown one."""
+    """What the act returned; None if the process died; the error if it was shown one."""
     try:
         return act(made.open(faulty))
     except Killed:

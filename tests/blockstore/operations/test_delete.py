@@ -49,7 +49,7 @@ def read_chunks(faulty: FaultyBucket) -> set[str]:
 
 @contextmanager
 def few_sources_inline() -> Iterator[None]:
-    """Three sources stand in meta.json, more in a file."""
+    """Three sources are in meta.json, more in a file."""
     with ExitStack() as patched:
         for module in ("format.sources", "format.meta", "index.added"):
             patched.enter_context(mock.patch(f"blockstore.{module}.INLINE", 3))
@@ -115,7 +115,7 @@ class TestWhichRows:
         assert [number for _, number, _ in lake.plain()] == [2]
 
     def test_by_a_label_of_the_tables_own_which_no_row_has_any_more(self) -> None:
-        """So that a delete whose answer was lost may be run again."""
+        """So that a delete whose response was lost may be run again."""
         table = bs.create(
             "memory://own-label", schema=SCHEMA, labels={"site": "x"}, world=World.manual(seed=7)
         )
@@ -210,7 +210,7 @@ class TestWhatIsRead:
         assert contents(lake) == before
 
     def test_a_damaged_chunk_never_gets_a_fresh_hash(self, tmp_path: Path) -> None:
-        """One whose bytes differ and still parse: only the hash tells."""
+        """One whose bytes differ and still parse: only the hash shows it."""
         lake = Lake()
         lake.append(("a", 1, 0.5), ("b", 2, 0.5))
         (ulid,) = lake.live()
@@ -453,7 +453,7 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("act", "says"),
         [
-            (lambda table: table.delete(None), "no condition"),
+            (lambda table: table.delete(None), "needs a condition"),
             (lambda table: table.delete("nowhere = 1"), "nowhere"),
             (lambda table: table.delete("number = 'x'"), "number"),
             (lambda table: table.delete("number ="), "cannot read the condition"),

@@ -37,7 +37,7 @@ def known() -> tuple[InTurn, Table]:
 
 def test_an_append_to_a_known_table_is_six_requests_in_turn() -> None:
     """The looks at the entry below cost none: one is made while the block is completed, the other
-    beside the boundary."""
+    next to the boundary."""
     slow, table = known()
     assert table.append(ROWS).version == 3
     assert len(slow.chain) == 6, "\n".join(", ".join(wave) for wave in slow.chain)

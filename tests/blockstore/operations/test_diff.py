@@ -1,4 +1,4 @@
-"""``diff``: what lies between two versions, whatever happened to the table in between; and never a
+"""``diff``: what is between two versions, whatever happened to the table in between; and never a
 wrong number of rows."""
 
 from __future__ import annotations

@@ -43,9 +43,15 @@ def write(lake: Lake, begun: Begun, *parts: list[Row]) -> WrittenChunks:
     for number, rows in enumerate(parts):
         mine = pickle.loads(pickle.dumps(begun))
         with BlockWriter(
-            lake.bucket, lake.world, mine.source, mine.definition, labels=mine.own_labels, producer="test",
-            token=str(number), extra_columns=("_source",),
-        ) as writer:  # fmt: skip
+            lake.bucket,
+            lake.world,
+            mine.source,
+            mine.definition,
+            labels=mine.own_labels,
+            producer="test",
+            token=str(number),
+            extra_columns=("_source",),
+        ) as writer:
             for batch in rows_of(mine, table_of(rows)):
                 writer.write(batch)
             written.append(writer.finish())
@@ -225,7 +231,7 @@ class TestWhatCameInBetween:
         for number in range(versions - 1):
             lake.append(("n", number, None))
         before = lake.plain()
-        with pytest.raises(bs.Conflict, match="made anew"):
+        with pytest.raises(bs.Conflict, match="created again"):
             finish(lake, begun, written)
         assert lake.plain() == before
 
@@ -250,9 +256,7 @@ def test_a_job_happens_once() -> None:
     assert lake.plain() == seen(NEW)
 
 
-def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_its_repetition_makes_it_whole() -> (
-    None
-):
+def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_can_be_repeated() -> None:
     job = bs.Job("nightly", 1)
 
     def prepared() -> tuple[Lake, Begun, WrittenChunks]:

@@ -1,5 +1,5 @@
 """A job that was done before the table was put back from a copy is not called done again: its rows
-are not there any more."""
+are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``expire``: whole live blocks leave, and nothing brings them back."""
+"""``expire``: entire live blocks leave, and nothing brings them back."""
 
 from __future__ import annotations
 

@@ -31,10 +31,27 @@ class Struct:
 
 @pytest.mark.parametrize(
     "data",
-    [TABLE, TABLE.to_reader(), TABLE.to_batches()[0], Capsule(TABLE), Struct(TABLE.to_batches()[0]), TABLE.to_batches(),
-     (batch for batch in TABLE.to_batches(max_chunksize=1)), [TABLE]],
-    ids=["table", "reader", "batch", "capsule", "struct array", "list", "generator", "list of tables"],
-)  # fmt: skip
+    [
+        TABLE,
+        TABLE.to_reader(),
+        TABLE.to_batches()[0],
+        Capsule(TABLE),
+        Struct(TABLE.to_batches()[0]),
+        TABLE.to_batches(),
+        (batch for batch in TABLE.to_batches(max_chunksize=1)),
+        [TABLE],
+    ],
+    ids=[
+        "table",
+        "reader",
+        "batch",
+        "capsule",
+        "struct array",
+        "list",
+        "generator",
+        "list of tables",
+    ],
+)
 def test_what_speaks_arrow_becomes_batches(data: Any) -> None:
     assert pa.Table.from_batches(batches_of(data)).to_pydict() == {"n": [1, 2, 3]}
 

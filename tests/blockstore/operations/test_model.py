@@ -101,7 +101,7 @@ class Model:
     versions: dict[int, Rows] = field(default_factory=dict)
 
     def keep(self, stays: Callable[[Row, str], bool]) -> int:
-        """Drop rows; answers how many were in view."""
+        """Drop rows; returns how many were in view."""
         before = self.seen.total()
         self.seen = Counter(
             {(row, source): n for (row, source), n in self.seen.items() if stays(row, source)}
@@ -128,7 +128,7 @@ class Machine:
         self.work_dir = work_dir
 
     def begin(self) -> None:
-        """Two levels of merges, one stream of its own, and a write that nobody published."""
+        """Two levels of merges, one stream of its own, and a write that was not published."""
         for label in (None, None, "x"):
             for _ in range(2):
                 self._append(publish=True, label=label)
@@ -266,7 +266,7 @@ class Machine:
             )
 
     def by_listing(self) -> None:
-        """Once time has passed a listing shows the same, and what nobody published: nothing comes
+        """Once time has passed a listing shows the same, and what was not published: nothing comes
         back."""
         self.lake.world.clock.sleep(7 * 24 * 3600)
         waiting = Counter(

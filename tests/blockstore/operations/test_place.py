@@ -41,9 +41,7 @@ def test_what_a_file_system_keeps_for_itself_is_no_folder_of_a_lake(lake: Bucket
     assert folders(lake) == ["lost"]
 
 
-def test_what_cannot_be_looked_at_or_understood_may_be_a_table_and_a_store_that_does_not_answer_says_nothing() -> (
-    None
-):
+def test_what_cannot_be_read_may_be_a_table_and_a_silent_store_raises() -> None:
     bucket = open_bucket("memory://locked", World.real())
     assert may_be_table(FaultyBucket(bucket, refuse={1: AccessDenied("locked: permission denied")}))
     bucket.put(BOUNDARY, b"no number")

@@ -438,8 +438,8 @@ class TestCondemned:
 
 
 def test_writers_of_different_rows_and_a_compactor_side_by_side(tmp_path: Path) -> None:
-    """Threads on one bucket, each with a handle and a key of its own: whatever meets what, nobody
-    is refused, and every key ends as if its writer had been alone."""
+    """Threads on one bucket, each with a handle and a key of its own: whatever meets what, none is
+    refused, and every key ends as if its writer had been alone."""
     lake = Lake()
     wrote: dict[str, Counter[Row]] = {}
 

@@ -227,7 +227,7 @@ def test_a_version_that_was_collected_conflicts(lake: Lake) -> None:
     lake.append(C)
     collect(lake.open().log, lake.world)
     with pytest.raises(
-        bs.Conflict, match="has read version 3, and what came since cannot be told any more"
+        bs.Conflict, match="has read version 3, and what changed since is no longer known"
     ):
         lake.open().overwrite(table_of([NEW]), read_version=READ)
 

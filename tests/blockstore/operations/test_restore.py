@@ -176,7 +176,7 @@ class TestHowTheVersionIsNamed:
             (lambda table: table.restore(version="2"), bs.Invalid, "version is '2'"),
             (lambda table: table.restore(version=99), bs.NotFound, "no version 99"),
             (lambda table: table.restore(tag="nobody"), bs.NotFound, "no tag 'nobody'"),
-            (lambda table: table.restore(as_of="1999-01-01"), bs.NotFound, "younger"),
+            (lambda table: table.restore(as_of="1999-01-01"), bs.NotFound, "newer"),
             (lambda table: table.restore(as_of="soon"), bs.Invalid, "ISO 8601"),
         ],
     )
@@ -286,8 +286,8 @@ class TestSafety:
         assert tags(lake) == {"restore_point": 2}
 
     def test_a_version_that_only_a_young_tag_keeps_is_read_and_not_restored_yet(self) -> None:
-        """Who decided to delete before the tag was there may still be deleting, for half a
-        ``delete_delay``."""
+        """A process that decided to delete before the tag was there may still be deleting, for half
+        a ``delete_delay``."""
         lake = Lake()
         lake.append(A)
         lake.open().delete("true")

@@ -1,4 +1,4 @@
-"""``revert``: whole writes are hidden wherever merges carried them, by metadata alone."""
+"""``revert``: entire writes are hidden wherever merges carried them, by metadata alone."""
 
 from __future__ import annotations
 

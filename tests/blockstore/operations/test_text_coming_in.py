@@ -1,4 +1,4 @@
-"""Text that is no UTF-8 is refused by every way into a table, with its column and row, and nothing
+"""Text that is not UTF-8 is refused by every way into a table, with its column and row, and nothing
 of it is there."""
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Every crash point of every transaction, and every lost answer.
+"""Every crash point of every transaction, and every lost response.
 
 A process that dies at a read leaves what its last write left, so deaths are enumerated at the
-writes, and lost answers at every call. The scene: a merge of two levels with a write reverted in
-it, blocks of several chunks, two streams, and a durable write that nobody published. The process
-under test dies before call k, or after call k was applied; or only the answer to call k is lost and
-the process goes on. Then:
-- the table shows the rows from before or those from after, never a part, and an answer means after;
+writes, and lost responses at every call. The scene: a merge of two levels with a write reverted in
+it, blocks of several chunks, two streams, and a durable write that was not published. The process
+under test dies before call k, or after call k was applied; or only the result of call k is lost and
+the process continues. Then:
+- the table shows the rows from before or those from after, never a part, and a result means after;
 - the same call by a fresh process ends in what one undisturbed call would have done, also where
   everything was merged before;
-- others go on as if nothing had happened, and when time passes a listing brings nothing back.
+- others continue as if nothing had happened, and when time passes a listing brings nothing back.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def plain_blocks(at: Scene) -> list[str]:
 
 
 def run(at: Scene, bucket: FaultyBucket, act: Act) -> object:
-    """What the act answered; None if the process died, or was shown an error."""
+    """What the act returned; None if the process died, or was shown an error."""
     try:
         return act(at, at.lake.open(bucket))
     except Killed:
@@ -164,7 +164,7 @@ def test_all_or_nothing_at_every_point_and_once_after_a_retry(
             at = copied(base, 1)
             argument = {call.number} if fault == "lose_answer" else call.number
             answer = run(at, FaultyBucket(at.lake.bucket, **{fault: argument}), act)  # type: ignore[arg-type]
-            # A write that was published on the way is no part of the transaction: it may be seen,
+            # A write that was published on the way is not part of the transaction: it may be seen,
             # or not yet.
             found = at.lake.plain()
             assert found in (before, after) or found == before + unpublished(base), point

@@ -328,7 +328,7 @@ class TestOpening:
 
 
 class TestColumnsOfASnapshot:
-    """The same blocks have the same columns, whoever opened the table, and when."""
+    """The same blocks have the same columns, no matter which process opened the table, and when."""
 
     def test_they_do_not_depend_on_what_a_handle_saw_when_it_was_opened(
         self, table: bs.Table, url: str, world: World
@@ -468,7 +468,7 @@ def _bytes(memory: MemoryBucket, world: World) -> Iterator[MemoryBucket]:
 def test_an_append_that_dies_at_any_request_is_whole_or_nothing(world: World) -> None:
     """Two writers; one dies.
 
-    What it was told is visible once, what it was not told is whole or absent.
+    What was acknowledged is visible once, what was not is complete or absent.
     """
     origin = MemoryBucket(world.clock)
 

@@ -1,4 +1,5 @@
-"""A writer whose ``finish`` did not end well: called again it goes on, and its rows count once."""
+"""A writer whose ``finish`` did not end well: called again it continues, and its rows count
+once."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class TestFinishAgain:
     def test_after_every_call_whose_answer_was_lost_for_good_the_rows_count_once(
         self, job: bs.Job | None
     ) -> None:
-        """The store answers nothing from call k on, until the writer is asked again."""
+        """The store does not respond from call k on, until the writer is called again."""
         counting = FaultyBucket(Lake().bucket)
         with Lake().open(counting).writer(job=job) as writer:
             writer.write(table_of([A, B]))
@@ -98,7 +99,7 @@ class TestFinishAgain:
             writer.finish()
 
     def test_a_block_that_was_refused_in_between_is_not_called_lost(self) -> None:
-        """A copy of its rows may lie in the bucket by then: who writes them again would have them
+        """A copy of its rows may be in the bucket by then: writing them again would store them
         twice."""
         lake = Lake()
         down = True

@@ -43,7 +43,7 @@ def boundary_read_before_the_create(patch: Patch) -> None:
 
 
 def moved_payload(patch: Patch) -> None:
-    """An operation whose payload is not answered forgets where it sent it, and begins anew at the
+    """An operation whose payload gets no response forgets where it sent it, and begins again at the
     next free id."""
     send = Committer._send
 
@@ -95,7 +95,7 @@ def removal_without_a_fresh_look(patch: Patch) -> None:
 
 
 def removal_before_the_horizon(patch: Patch) -> None:
-    """Debris is condemned by its age alone; nobody who comes late is told."""
+    """Debris is condemned by its age alone; no process that comes late gets an error."""
     judge = ByIndex.__init__
 
     def by_age(self: ByIndex, sight: Sight, state: State, horizon: str | None = None) -> None:
@@ -138,7 +138,7 @@ def upload_without_the_look_afterwards(patch: Patch) -> None:
 
 
 def collector_in_a_hurry(patch: Patch) -> None:
-    """Versions are collected after half of the time for which they shall be readable."""
+    """Versions are collected after half of the time for which they must be readable."""
     wanted = gc.wanted_boundary
     patch.setattr(
         gc,
@@ -151,11 +151,11 @@ def collector_in_a_hurry(patch: Patch) -> None:
 
 def entries_of_every_history_count(patch: Patch) -> None:
     """An entry counts whatever it names as the one below it."""
-    patch.setattr(fold, "follows", lambda last, entry: True)
+    patch.setattr(Entry, "follows", lambda self, last: True)
 
 
 def no_look_after_the_create(patch: Patch) -> None:
-    """After the PUT only the boundary is asked, and not whether the history is still the same."""
+    """After the PUT only the boundary is read, and not whether the history is still the same."""
 
     def boundary_alone(self: Committer, entry: int, before: State) -> tuple[bool, bool]:
         above = self._boundary.check(entry)

@@ -1,4 +1,4 @@
-"""What the disasters of a run rest on: a copy of the store, the books beside it, and the chain of
+"""What the disasters of a run rest on: a copy of the store, the books next to it, and the chain of
 raw entries."""
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def test_what_was_answered_after_the_copy_is_open_again_and_what_was_answered_be
     early, between, refused = (ledger.write(stage.scheduler.now_ms) for _ in range(3))
     early.fate, refused.fate = Fate.ACKNOWLEDGED, Fate.REFUSED
     stage.judge.waiting.add(early.number)
-    books = remembered(stage)
+    books = remembered(stage.judge, stage.ledger)
     late = ledger.write(stage.scheduler.now_ms)
     between.fate = late.fate = Fate.ACKNOWLEDGED
     stage.judge.waiting.clear()
-    brought_back(stage, books)
+    brought_back(stage.judge, stage.ledger, books)
     assert [one.fate for one in (early, between, refused, late)] == [
         Fate.ACKNOWLEDGED,
         Fate.OPEN,
@@ -121,10 +121,10 @@ def test_what_was_answered_after_the_copy_is_open_again_and_what_was_answered_be
 
 
 def test_a_table_that_is_made_anew_knows_only_what_was_refused(stage: Stage) -> None:
-    nothing = remembered(stage)
+    nothing = remembered(stage.judge, stage.ledger)
     kept, refused = (stage.ledger.write(stage.scheduler.now_ms) for _ in range(2))
     kept.fate, refused.fate = Fate.ACKNOWLEDGED, Fate.REFUSED
-    brought_back(stage, nothing, empty=True)
+    brought_back(stage.judge, stage.ledger, nothing, empty=True)
     assert (kept.fate, refused.fate) == (Fate.OPEN, Fate.REFUSED)
 
 

@@ -1,4 +1,4 @@
-"""The end of a simulated run: every thread ends with it, and what it does meanwhile is no
+"""The end of a simulated run: every thread ends with it, and what it does meanwhile is not a
 finding."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Living:
 
 
 def untidy(scheduler: Scheduler, ends: list[str]) -> Task:
-    """One that goes on for ever, and fails while it tidies up."""
+    """One that continues forever, and fails while it tidies up."""
 
     def body(task: Task) -> None:
         try:

@@ -24,7 +24,7 @@ from tests.support.tiers import is_fast
 STEPS = 2_000
 SEEDS = 8 if is_fast() else 128
 LEAST = 0 if is_fast() else 100
-"""How often each fault, answer and error happens in all runs together, or the series proves too
+"""How often each fault, response and error happens in all runs together, or the series proves too
 little."""
 RARELY = 0 if is_fast() else 25
 """The same for each refusal of the index, which needs two to meet."""
@@ -71,8 +71,7 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
     broken = series.broken
     assert broken is None, (
         f"seed {broken.seed}, step {broken.steps}: {broken.problem}; replay: blockstore simulate "
-        f"--seed {broken.seed} "
-        f"--steps {STEPS}"
+        f"--seed {broken.seed} --steps {STEPS}"
     )
     assert series.report.missing(LEAST) == []
     refused = series.report.of(Section.REFUSALS)

@@ -97,7 +97,7 @@ def test_a_mark_placed_again_meanwhile_is_not_withdrawn(bucket: MemoryBucket, wo
             bucket.put(deletion_mark_key(ulid(1)), b"a person's")
 
     faulty.after.append(a_person)
-    assert carry(faulty, world, withdraw(1)).dropped == {ulid(1): "it was marked anew"}
+    assert carry(faulty, world, withdraw(1)).dropped == {ulid(1): "it was marked again"}
     assert bucket.get(deletion_mark_key(ulid(1))).data == b"a person's"
     assert carry(bucket, world, withdraw(1)).done != ()
 

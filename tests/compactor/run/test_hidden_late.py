@@ -264,7 +264,7 @@ def test_a_hiding_that_finds_a_merge_that_counts_reports_it(tmp_path: Path) -> N
             arrive()
             made.age()
 
-    with pytest.raises(Conflict, match=r"it is read already.* --deletion"):
+    with pytest.raises(Conflict, match=r"it is already read.* --deletion"):
         hide(made, victim, stand_still)
     assert rows_of(made, "a") == 4
 

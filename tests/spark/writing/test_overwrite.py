@@ -227,7 +227,7 @@ def test_a_table_created_again_while_the_job_ran_keeps_its_rows(url: str, table:
             path.unlink() if path.is_file() else path.rmdir()
     other = bs.create(url, schema=SCHEMA, sort_by=["key"])
     other.append(pa.Table.from_batches([batch(("n", 7))]))
-    with pytest.raises(bs.Conflict, match="made anew"):
+    with pytest.raises(bs.Conflict, match="created again"):
         commit(mine, [written], World.real())
     assert delays(url) == [7]
 

@@ -96,7 +96,8 @@ def test_a_wrong_definition_is_told_and_makes_nothing(
 def test_a_table_is_not_made_twice(blockstore: Command, lake: str) -> None:
     blockstore("create", f"{lake}/t", "--schema", "a:int")
     assert (
-        "there is a table at" in blockstore("create", f"{lake}/t", "--schema", "a:int", code=1).err
+        "there is already a table at"
+        in blockstore("create", f"{lake}/t", "--schema", "a:int", code=1).err
     )
 
 

@@ -275,7 +275,7 @@ def test_a_lake_taken_for_a_table_names_what_lies_in_it(
     blockstore: Command, flights: str, lake: str
 ) -> None:
     says = blockstore("history", lake, code=1).err
-    assert "right below it lie flights: name a table among them" in " ".join(says.split())
+    assert "directly below it are flights: name a table among them" in " ".join(says.split())
 
 
 class TestALakeIsQueried:
@@ -348,7 +348,7 @@ def test_what_a_lost_table_left_is_not_taken_for_tables(blockstore: Command, fli
             shutil.rmtree(folder)
     for entry in Path(flights, "index").rglob("*.json"):
         entry.unlink()
-    assert "right below" not in blockstore("query", flights, "select 1", code=1).err
+    assert "directly below" not in blockstore("query", flights, "select 1", code=1).err
 
 
 def test_a_damaged_entry_stops_every_verb(blockstore: Command, flights: str) -> None:

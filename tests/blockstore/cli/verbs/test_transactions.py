@@ -170,8 +170,8 @@ class TestRevertAndRestore:
     @pytest.mark.parametrize(
         ("words", "code", "says"),
         [
-            (["revert"], 1, "given no write"),
-            (["revert", "x"], 1, "no ULID"),
+            (["revert"], 1, "needs at least one write"),
+            (["revert", "x"], 1, "not a ULID"),
             (["revert", "01HF7YAT00TTTTTTTTTTTTTTTT"], 1, "has no write"),
             (["restore"], 1, "exactly one"),
             (["restore", "--version", "9"], 1, "no version 9"),

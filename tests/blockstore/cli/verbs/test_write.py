@@ -341,13 +341,13 @@ class TestRefusedAfterItsUpload:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         def refuse(*_: object) -> None:
-            raise Conflict("others were faster")
+            raise Conflict("another process was faster")
 
         monkeypatch.setattr(Log, "commit", refuse)
         words = ("write", sorted_table, f"{tmp_path}/good.csv", "--app", "a", "--batch", "1")
         told = blockstore(*words, code=1).err
         (folder,) = {path.parts[-2] for path in Path(sorted_table).glob("*/meta.json")}
-        assert told.startswith("error: others were faster; ")
+        assert told.startswith("error: another process was faster; ")
         assert f"are stored as block {folder}" in told
         assert "run the same job again" in told
 
