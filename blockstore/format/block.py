@@ -176,8 +176,8 @@ def _check_sources(meta: BlockMeta) -> None:
             )
         if any(left >= right for left, right in pairwise(sources)):
             raise Invalid(f"block {meta.ulid}: sources is not sorted, or names one twice")
-    elif meta.level < 2 and meta.revision == 0 and sources[0] != meta.ulid:
+    elif meta.level < 2 and meta.revision == 0 and sources != (meta.ulid,):
         raise Invalid(
-            f"block {meta.ulid}: the only source is {sources[0]}, expected the block itself at "
+            f"block {meta.ulid}: the only source is {min(sources)}, expected the block itself at "
             "revision 0"
         )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,12 +50,13 @@ def open_parquet(
     repeating = _repeating(sample, schema) if large else []
     own = sample.schema.with_metadata(schema.metadata)
     coded = own.types != schema.types
+    dictionary: Any = repeating or False
     writer = pq.ParquetWriter(
         sink,
         own if coded else schema,
         compression="zstd",
         compression_level=_LEVEL,
-        use_dictionary=repeating or False,
+        use_dictionary=dictionary,
         column_encoding=_encodings(schema, repeating) if large else None,
         write_statistics=True,
         write_page_index=True,

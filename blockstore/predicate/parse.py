@@ -242,4 +242,5 @@ def _syntax_tree(text: str) -> exp.Expression:
             f"the condition {text[:200]!r} is empty, expected SQL such as origin = 'JFK', or no "
             "condition"
         )
-    return trees[0]
+    tree: Any = trees[0]
+    return tree

@@ -137,8 +137,9 @@ def _may_compare(op: Op, key: Any, bounds: Bounds, nan: bool) -> bool:
 def _may_prefix(node: Prefix, bounds: Bounds) -> bool:
     low, high = bounds.low, bounds.high
     if node.negated:
-        inside = low is not None and high is not None
-        return not (inside and low.startswith(node.prefix) and high.startswith(node.prefix))
+        if low is None or high is None:
+            return True
+        return not (low.startswith(node.prefix) and high.startswith(node.prefix))
     if high is not None and high < node.prefix:
         return False
     return low is None or low < node.prefix or low.startswith(node.prefix)

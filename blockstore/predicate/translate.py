@@ -69,7 +69,7 @@ class Translator:
         if isinstance(tree, exp.Not):
             return self.node(tree.this, not negated)
         if isinstance(tree, exp.And | exp.Or):
-            parts = [self.node(part, negated) for part in tree.flatten()]
+            parts = [self.node(cast(exp.Expression, part), negated) for part in tree.flatten()]
             return (conjunction if isinstance(tree, exp.And) != negated else disjunction)(*parts)
         try:
             return self._leaf(tree, negated)

@@ -84,7 +84,7 @@ def about(**fields: object) -> Iterator[None]:
 
 def set_up(settings: LogSettings, stream: TextIO | None = None) -> logging.Handler:
     """Log to a stream, standard error by default; return the handler that was installed."""
-    stream = stream or sys.stderr
+    stream = sys.stderr if stream is None else stream
     text = settings.style == "text" or (settings.style == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.addFilter(_add_fields)

@@ -172,16 +172,18 @@ class JobStore:
 
     def _create(self, key: str, data: bytes) -> bool:
         """Create if absent; retried if the response is lost, since the content is the same."""
-        for _ in range(3):
+        left = 3
+        while True:
             try:
                 self.bucket.put_if_absent(key, data)
             except AlreadyExists:
                 return self._mine(key, data)
-            except (Unanswered, Contended) as error:
-                unknown: Exception = error
+            except (Unanswered, Contended):
+                left -= 1
+                if not left:
+                    raise
             else:
                 return True
-        raise unknown
 
     def _mine(self, key: str, data: bytes) -> bool:
         """Whether the stored object is this one: from an earlier try whose response was lost."""

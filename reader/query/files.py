@@ -69,7 +69,7 @@ class Placed:
         for size, chunk in suspects:
             path = self.paths[chunk.key]
             try:
-                if size == chunk.file.bytes and left < size:
+                if size == chunk.file.bytes and left < chunk.file.bytes:
                     continue
                 left -= chunk.file.bytes
                 found = _digest(path)

@@ -66,7 +66,7 @@ class BatchWriter(DataSourceStreamArrowWriter):
         """The state for the tasks. Raises the error that the plan met."""
         if isinstance(self._plan, BlockstoreError):
             raise self._plan
-        return self.__dict__
+        return dict(self.__dict__)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchResult:
         assert isinstance(self._plan, WritePlan), "a writer without a plan does not travel"

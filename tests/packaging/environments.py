@@ -28,7 +28,8 @@ def build(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python of its own in ``folder``, with a folder to work in that has nothing of the project."""
+    """A Python of its own in ``folder``, with a folder to work in that has nothing of the
+    project."""
 
     folder: Path
 

@@ -2,7 +2,8 @@
 
 It leaves out Spark, browsers, real stores, the processes of ``tests/end_to_end`` and
 ``tests/packaging``, and tests that are marked ``alone`` or ``slow``; models and the simulation run
-at their smallest. ``scripts/test`` runs everything: the fast tier is for the time between two edits.
+at their smallest. ``scripts/test`` runs everything: the fast tier is for the time between two
+edits.
 """
 
 from __future__ import annotations

@@ -176,8 +176,8 @@ def remember(folder: Bucket, wanted: Definition | None) -> Definition:
                 "they are for (--like URL), or give the columns (--schema)"
             )
         return known
-    if known == wanted:
-        return known
+    if wanted == known:
+        return wanted
     if known is not None and not _is_later(known, wanted):
         raise Conflict(
             f"the blocks in {folder.url} have another definition than this one: use one folder for "

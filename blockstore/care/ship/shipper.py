@@ -349,16 +349,18 @@ class Shipper:
                     return durable
         except BlockCondemned:
             meta, there = self._successor(meta), {}
-        for _ in range(_UPLOADS):
+        left = _UPLOADS
+        while True:
             self._send(meta, origin, there, advance)
             try:
                 return finish_upload(
                     self._bucket, self._world, in_time(self._bucket, self._world, meta, begun_ms)
                 )
-            except BlockCondemned as error:
-                condemned, begun_ms = error, self._world.clock.now_ms()
+            except BlockCondemned:
+                left, begun_ms = left - 1, self._world.clock.now_ms()
                 meta, there = self._successor(meta), {}
-        raise condemned
+                if not left:
+                    raise
 
     def _check_same(self, meta: BlockMeta) -> None:
         """Raise Conflict if the table has another block under this name."""
