@@ -85,7 +85,8 @@ def about(**fields: object) -> Iterator[None]:
 def set_up(settings: LogSettings, stream: TextIO | None = None) -> logging.Handler:
     """Log to a stream, standard error by default; return the handler that was installed."""
     stream = sys.stderr if stream is None else stream
-    text = settings.style == "text" or (settings.style == "auto" and stream.isatty())
+    at_terminal = stream is not None and stream.isatty()
+    text = settings.style == "text" or (settings.style == "auto" and at_terminal)
     handler = logging.StreamHandler(stream)
     handler.addFilter(_add_fields)
     handler.setFormatter(TextLines() if text else JsonLines())
