@@ -60,7 +60,7 @@ def cli(*words: str) -> str:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lake")
     printed = demo(str(folder / "lake"))
-    assert "4 answers, all equal to those before compaction" in printed
+    assert "4 results, all equal to those before compaction" in printed
     return folder / "lake"
 
 
@@ -141,7 +141,7 @@ def test_the_merged_block_is_sorted_and_knows_where_every_row_came_from(lake: Pa
 def test_the_same_demo_runs_on_a_real_s3_server(s3_url: str) -> None:
     assert os.environ["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1")
     printed = demo(f"{s3_url}/lake")
-    assert "4 answers, all equal to those before compaction" in printed
+    assert "4 results, all equal to those before compaction" in printed
     assert json.loads(
         cli("query", f"{s3_url}/lake/flights", "select count(*) as n from flights", "-o", "json")
     ) == [{"n": 336776}]
