@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockstore.format import meta
 from blockstore.index import rows as module
 from blockstore.index.rows import LiveBlock, MemoryBulk, Rows
 from tests.support.index_data import block
@@ -44,11 +43,3 @@ def test_no_more_blocks_are_kept_than_there_is_room_for() -> None:
     assert len(rows._made) <= 5
     again = rows.take([11])
     assert again[0] is rows.take([11])[0]
-
-
-def test_plain_blocks_of_a_checkpoint_are_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slowly(*_: object, **__: object) -> object:
-        raise AssertionError("a plain append was decoded field by field")
-
-    monkeypatch.setattr(meta, "Document", slowly)
-    assert stored().take(range(len(BLOCKS))) == BLOCKS
