@@ -167,4 +167,4 @@ class TestADiskOf20MiB:
         said = self.complaint(
             "write", url, "-", "--format", "parquet", given=big.read_bytes(), TMPDIR=str(small_disk)
         )
-        assert f"could not be kept in {small_disk}" in said
+        assert f"could not be copied to {small_disk}" in said
