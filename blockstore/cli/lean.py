@@ -1,5 +1,8 @@
-"""What keeps the start and the end of the program ``blockstore`` short; nobody who imports the
-package gets any of it."""
+"""Shortcuts for the start and the end of the program ``blockstore``.
+
+A program that imports the package gets none of them: the command alone calls these functions. The
+bench ``start`` measures what they bring.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ VERBS = {
 }
 
 READS = frozenset({"query", "token"})
-"""The verbs that change nothing: whoever misses their answer runs them again.
+"""The verbs that change nothing: they can be run again if their output was lost.
 
 A token that was not shown is worth nothing.
 """
@@ -38,7 +38,7 @@ MODULES = {
     "serve": "blockstore.reader.serve_verbs",
     "token": "blockstore.reader.serve_verbs",
 }
-"""Where the function of a verb lies, which has its name."""
+"""The module of each verb; its function has the verb's name."""
 
 _PLAIN = {"query": "blockstore.reader.plain_query"}
 """The modules whose ``at_once`` runs a command line that needs no parser."""
