@@ -74,7 +74,7 @@ def test_all_problems_are_reported_at_once_with_the_nearest_key(tmp_path: Path) 
         ("[compactor]\nskip = 7", "expected a list"),
         ("[compactor]\nwork_dir = 7", "expected a path"),
         ("memory = '1GiB'", "unknown table"),
-        ("[compactor", "is not TOML"),
+        ("[compactor", "is not valid TOML"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, part: str) -> None:

@@ -13,7 +13,7 @@ JOB = "01JD0000000000000000000000"
 @pytest.mark.parametrize(
     ("value", "line", "rule"),
     [
-        ('"never\n', 3, "a quote that opens a value closes it"),
+        ('"never\n', 3, "a quote that opens a value is closed"),
         ('"closed" too early\n', 3, "a closing quote ends its value"),
     ],
 )
