@@ -313,7 +313,7 @@ def test_a_query_that_needs_too_much_memory_says_so(snapshot: TableSnapshot) -> 
     ("sql", "error", "says"),
     [
         ("SELEC 1", Invalid, "line 1, column 1"),
-        ("SELECT min(at) FROM t", Invalid, "line 1, column 14: .*in double quotes"),
+        ("SELECT min(at) FROM t", Invalid, "line 1, column 14; .*in double quotes"),
         ("SELECT nope\nFROM t", Invalid, "nope.*line 1, column 8"),
         ("SELECT n,\n  nofunction(n) FROM t", Invalid, "nofunction.*line 2, column 3"),
         ("SELECT * FROM tt", NotFound, "no table tt: did you mean t?"),
