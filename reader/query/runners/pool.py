@@ -81,6 +81,7 @@ class WorkerPool:
         self._all: set[_Worker] = set()
         self._closed = threading.Event()
         self._warming = False
+        self._warmer: threading.Thread | None = None
         self.ready = False
         """Whether a worker has run a query."""
         self.killed = 0
@@ -111,9 +112,11 @@ class WorkerPool:
         return running
 
     def close(self) -> None:
-        """End all workers; running queries fail."""
+        """End all workers; running queries fail. A worker that is just being started in advance is
+        ended as well."""
         with self._lock:
             self._closed.set()
+            warmer = self._warmer
             free, running = self._free, self._all.difference(self._free)
             self._all, self._free = set(), []
         for worker in running:
@@ -125,6 +128,8 @@ class WorkerPool:
             worker.end()
         if self._watch is not None:
             self._watch.close()
+        if warmer is not None:
+            warmer.join(_TO_DIE_S)
 
     def warm(self) -> None:
         """Start a worker and run one query in it, in the background: the first query takes twice as
@@ -133,7 +138,8 @@ class WorkerPool:
             if self._warming:
                 return
             self._warming = True
-        threading.Thread(target=self._warm, name="warming", daemon=True).start()
+            self._warmer = threading.Thread(target=self._warm, name="warming", daemon=True)
+            self._warmer.start()
 
     def _warm(self) -> None:
         # With its first array pyarrow imports pandas, if installed, which may take seconds.

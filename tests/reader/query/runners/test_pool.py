@@ -20,6 +20,7 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.errors import BlockstoreError, Corrupt, NoMemory, ObjectMissing, Unavailable
 from blockstore.reader.errors import BadSql, Canceled, TimedOut, TooMuch
 from blockstore.reader.query import Budget, Capacity, Engine, Limits
+from blockstore.reader.query.runners import pool
 from blockstore.reader.query.runners.instance import Instance
 from blockstore.reader.query.runners.memory import held_bytes
 from blockstore.reader.query.runners.pool import _Worker
@@ -334,3 +335,24 @@ def test_processes_that_die_at_once_are_tried_by_one_thread_alone(
             assert tried.acquire(timeout=30)
         assert not engine.ready
         assert sum(thread.name == "warming" for thread in threading.enumerate()) == 1
+
+
+def test_a_worker_that_is_being_started_in_advance_ends_with_the_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It holds a folder on the disk for temporary files, which its owner may want to unmount."""
+    begun, made = threading.Event(), []
+
+    class Slow(_Worker):
+        def __init__(self, start: Start) -> None:
+            begun.set()
+            time.sleep(0.3)
+            super().__init__(start)
+            made.append(self)
+
+    monkeypatch.setattr(pool, "_Worker", Slow)
+    workers = pool.WorkerPool([], Limits(memory_bytes=64 << 20, threads=1, spill_bytes=1 << 20))
+    workers.warm()
+    assert begun.wait(10)
+    workers.close()
+    assert [worker.alive for worker in made] == [False]
