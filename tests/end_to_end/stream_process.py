@@ -51,19 +51,19 @@ class HaltingWriter(DataSourceStreamArrowWriter):
         return answer
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        from blockstore.operations import append
+        from blockstore.operations.append import ByEntry
 
-        publish = append.publish
+        publish = ByEntry.publish
 
         def halting(*args: object, **kwargs: object) -> object:
             self._halt_at("meta", batchId)
             return publish(*args, **kwargs)  # type: ignore[arg-type]
 
-        append.publish = halting  # type: ignore[assignment]
+        ByEntry.publish = halting  # type: ignore[assignment, method-assign]
         try:
             self._inner.commit(messages, batchId)
         finally:
-            append.publish = publish
+            ByEntry.publish = publish  # type: ignore[method-assign]
         self._halt_at("entry", batchId)
 
     def _halt_at(self, point: str, batch: int) -> None:
