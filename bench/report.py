@@ -3,18 +3,22 @@ the peers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.case import Scale
 from bench.cases import CASES
 from bench.earlier import EARLIER
+from bench.latency_page import TIMELINES, draw_timelines, section
 from bench.plot import svg
 from bench.result import Result, Status
 from bench.table import DASH, TIMES, markdown, number
 from bench.targets import NOT_MEASURED, TARGETS, Target
 
 __all__ = ["load_results", "render", "write"]
+
+BEFORE = "before"
+"""The folder, beside the results, of those of an earlier state."""
 
 HEAD = """\
 # Benchmarks
@@ -35,18 +39,36 @@ def load_results(directory: Path) -> dict[str, Result]:
     }
 
 
-def write(results: Mapping[str, Result], page: Path) -> None:
-    """Write the page, and its plots into a folder of the same name beside it."""
+def write(results: Mapping[str, Result], page: Path, directory: Path | None = None) -> None:
+    """Write the page, and its plots into a folder of the same name beside it; what is there beside
+    the results in ``directory`` (an earlier state, timelines) too."""
     plots = page.with_suffix("")
     plots.mkdir(parents=True, exist_ok=True)
     for name, result in results.items():
         (plots / f"{name}.svg").write_text(svg(CASES[name], result))
-    page.write_text(render(results))
+    before: dict[str, Result] = {}
+    drawn: list[str] = []
+    if directory is not None:
+        before = load_results(directory / BEFORE)
+        drawn += draw_timelines(directory / TIMELINES, plots, "timeline")
+        drawn += draw_timelines(directory / BEFORE / TIMELINES, plots, "timeline-before")
+    page.write_text(render(results, before, drawn))
 
 
-def render(results: Mapping[str, Result]) -> str:
-    """The whole page."""
-    parts = [HEAD, _machines(results), "## Targets\n", _targets(results), _missing(results)]
+def render(
+    results: Mapping[str, Result],
+    before: Mapping[str, Result] | None = None,
+    drawn: Sequence[str] = (),
+) -> str:
+    """The whole page; ``drawn`` are the timelines."""
+    parts = [
+        HEAD,
+        _machines(results),
+        section(results, before or {}, drawn),
+        "## Targets\n",
+        _targets(results),
+        _missing(results),
+    ]
     for name, result in results.items():
         parts += [
             f"## {name}\n",
@@ -73,7 +95,11 @@ def _machines(results: Mapping[str, Result]) -> str:
 
 def _targets(results: Mapping[str, Result]) -> str:
     rows = ["| work | ours | ratio | target | verdict |", "| --- | ---: | ---: | ---: | --- |"]
-    rows += [_row(target, results[target.case]) for target in TARGETS if target.case in results]
+    rows += [
+        _row(target, results[target.case])
+        for target in TARGETS
+        if target.case in results and not CASES[target.case].store
+    ]
     return "\n".join(rows)
 
 
