@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
@@ -46,15 +47,17 @@ class FloorHandle(Handle):
         self._pool = ThreadPoolExecutor(PARALLEL)
         self._lists: list[dict[str, Any]] = []
         self._written = 0
-        self._process = id(self)
+        self._process = os.getpid()
 
     def append(self, table: pa.Table) -> None:
         body = BytesIO()
         pq.write_table(table, body, compression="zstd", compression_level=1)
         self._written += 1
-        key = f"blocks/{self._process:x}-{self._written:08d}.parquet"
+        key = f"blocks/{self._process:08d}-{self._written:08d}.parquet"
         obstore.put(self._store, key, body.getvalue(), use_multipart=False)
         block = {"path": key, "rows": table.num_rows}
+        if not self._lists:
+            self._open()
         while True:
             content = json.dumps([*self._lists, block]).encode()
             try:
