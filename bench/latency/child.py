@@ -1,6 +1,7 @@
 """One contestant in a process of its own: ``python -m bench.latency.child PEER DIRECTORY``.
 
-It imports the contestant's libraries, says so, and then does what it is asked, one JSON object a
+It imports the contestant's libraries (and pandas, which pyarrow imports with its first array where
+it is installed: that is no operation's own time), says so, and then does what it is asked, one JSON object a
 line in, one out: a verb with its arguments, and the seconds that it took. A handle is opened by the
 first verb that needs one, within its time: a cold query opens its table.
 """
@@ -15,6 +16,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
+
+import pyarrow as pa
 
 from bench import inputs, peers
 from bench.peers.api import Handle, Peer, Unsupported
@@ -138,6 +141,7 @@ def main(arguments: Sequence[str]) -> None:
     # What libraries print goes to the log: the answers have standard output for themselves.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    pa.array([0])
     turns = Turns(peers.load(name), Path(directory))
     _say(answers, {"ready": True})
     for line in sys.stdin:
