@@ -1,9 +1,9 @@
 """One contestant in a process of its own: ``python -m bench.latency.child PEER DIRECTORY``.
 
-It imports the contestant's libraries (and pandas, which pyarrow imports with its first array where
-it is installed: that is no operation's own time), says so, and then does what it is asked, one JSON object a
-line in, one out: a verb with its arguments, and the seconds that it took. A handle is opened by the
-first verb that needs one, within its time: a cold query opens its table.
+It imports the contestant's libraries and says so; pandas too, which pyarrow imports with its first
+array where it is installed. Then it does what it is asked, one JSON object a line in, one out: a
+verb with its arguments, and the seconds that it took. A handle is opened by the first verb that
+needs one, within its time: a cold query opens its table.
 """
 
 from __future__ import annotations
