@@ -260,6 +260,7 @@ TARGETS = (
 )
 
 NOT_MEASURED = (
+    ("Spark append and read at latency", "its JVM has no S3 connector here"),
     ("update 10,000 of 5 M rows", "keyed tables come later"),
     ("DuckLake", "its DuckDB extension is fetched at run time, and no bench may need the network"),
 )

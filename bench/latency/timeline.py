@@ -20,15 +20,15 @@ _LONG = re.compile(r"[0-9A-Za-z]{20,}")
 
 
 def svg(title: str, record: Record, ms: float) -> str:
-    """Bars from each request's begin to its end; the scale ends with the operation."""
+    """Bars from each request's begin to its end, on a scale that begins with the operation: what is
+    left of the first bar, and between bars, is the client's own time."""
     exchanges = record.exchanges
     shown, hidden = exchanges[:ROWS], exchanges[ROWS:]
-    first = min((exchange.begin for exchange in exchanges), default=0.0)
-    whole = max([ms, *((each.end - first) * 1_000 for each in exchanges)]) or 1.0
+    whole = max([ms, *(each.end * 1_000 for each in exchanges)]) or 1.0
     height = TOP + (len(shown) + bool(hidden)) * (BAR + GAP) + 24
     head = (
         f"{title}: {ms:,.0f} ms, {record.requests} requests, {record.depth} deep, "
-        f"{record.down / 2**20:,.2f} MiB received"
+        f"{_size(record.down)} received"
     )
     lines = [
         (
@@ -41,7 +41,7 @@ def svg(title: str, record: Record, ms: float) -> str:
         *_grid(whole, height),
     ]
     for row, exchange in enumerate(shown):
-        lines += _bar(exchange, TOP + row * (BAR + GAP), first, whole)
+        lines += _bar(exchange, TOP + row * (BAR + GAP), whole)
     if hidden:
         top = TOP + len(shown) * (BAR + GAP) + BAR
         lines.append(f'<text x="{LABEL - 6}" y="{top}" text-anchor="end">{len(hidden)} more</text>')
@@ -49,7 +49,9 @@ def svg(title: str, record: Record, ms: float) -> str:
 
 
 def _grid(whole: float, height: int) -> list[str]:
-    step = next(each for each in (5, 10, 25, 50, 100, 250, 500, 1_000, 5_000) if whole / each <= 12)
+    step = next(
+        each for each in (5, 10, 25, 50, 100, 250, 500, 1_000, 10_000, 60_000) if whole / each <= 10
+    )
     lines = []
     for mark in range(0, int(whole) + 1, step):
         x = _x(mark, whole)
@@ -60,8 +62,8 @@ def _grid(whole: float, height: int) -> list[str]:
     return lines
 
 
-def _bar(exchange: Exchange, top: int, first: float, whole: float) -> list[str]:
-    begin, end = (_x((at - first) * 1_000, whole) for at in (exchange.begin, exchange.end))
+def _bar(exchange: Exchange, top: int, whole: float) -> list[str]:
+    begin, end = (_x(at * 1_000, whole) for at in (exchange.begin, exchange.end))
     color = COLORS[kind(exchange.method, exchange.target)]
     label = escape(f"{exchange.method} {_short(exchange.target)} {exchange.status}")
     return [
@@ -70,7 +72,7 @@ def _bar(exchange: Exchange, top: int, first: float, whole: float) -> list[str]:
             f'<rect x="{begin}" y="{top}" width="{max(1.0, round(end - begin, 1))}" '
             f'height="{BAR}" fill="{color}"/>'
         ),
-        f'<text x="{end + 3}" y="{top + BAR - 1}">{_size(exchange)}</text>',
+        f'<text x="{end + 3}" y="{top + BAR - 1}">{_size(exchange.up + exchange.down)}</text>',
     ]
 
 
@@ -90,8 +92,7 @@ def _short(target: str) -> str:
     ]
 
 
-def _size(exchange: Exchange) -> str:
-    size = exchange.up + exchange.down
+def _size(size: int) -> str:
     if size >= 1 << 20:
         return f"{size / 2**20:.1f} MiB"
     return f"{size / 1024:.0f} KiB" if size >= 1_024 else f"{size} B"

@@ -21,7 +21,7 @@ from bench.machine import Machine
 from bench.report import render
 from bench.result import Contestant, Result, Status
 
-HERE = "floor-s3,ours-s3,ours-sql-s3,polars-s3,pyarrow-s3"
+HERE = "floor-s3,ours-s3,polars-s3"
 SVG = "{http://www.w3.org/2000/svg}"
 LOCK = Path(__file__).resolve().parents[2] / "bench" / "httpfs.lock"
 
@@ -33,7 +33,7 @@ def test_the_benches_run_on_a_real_server_and_keep_their_timelines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Slow: it starts the server and a dozen processes."""
-    names = ["s3-append", "s3-append16", "s3-group64", "s3-open", "s3-poll", "s3-point", "s3-merge"]
+    names = ["s3-append", "s3-append16", "s3-group64", "s3-poll", "s3-point", "s3-merge"]
     with pytest.raises(SystemExit) as ended:
         app([*names, "--tiny", "--peers", HERE, "--results", str(tmp_path)])
     assert ended.value.code in (0, None), capsys.readouterr().out
