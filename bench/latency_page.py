@@ -34,10 +34,14 @@ those of the requests by S3's list prices. The table of each bench has the figur
 
 
 def section(
-    results: Mapping[str, Result], before: Mapping[str, Result], drawn: Sequence[str]
+    results: Mapping[str, Result],
+    before: Mapping[str, Result],
+    drawn: Sequence[str],
+    about_before: str,
 ) -> str:
     """The section, or nothing if no such bench was run. ``before`` has the figures of an earlier
-    state; they stand in for those that were not measured again."""
+    state; they stand in for those that were not measured again. ``about_before`` says how they were
+    taken."""
     targets = [target for target in TARGETS if CASES[target.case].store]
     rows = [
         row
@@ -53,9 +57,10 @@ def section(
     rule = "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
     pictures = [f"![{name}](benchmarks/{name}.svg)" for name in drawn]
     dates = sorted({result.date[:10] for result in before.values()})
-    about = f"*Before* is the state of {dates[-1]}.\n" if dates else ""
+    about = f"*Before* is the state of {dates[-1]}. {about_before}" if dates else ""
     heading = f"## At {MAIN} ms a request\n"
-    return "\n".join([heading, ABOUT + about, header, rule, *rows, "", *pictures])
+    text = f"{ABOUT}{about}".rstrip() + "\n"
+    return "\n".join([heading, text, header, rule, *rows, "", *pictures])
 
 
 def draw_timelines(folder: Path, into: Path, name: str) -> list[str]:

@@ -49,23 +49,27 @@ def write(results: Mapping[str, Result], page: Path, directory: Path | None = No
         (plots / f"{name}.svg").write_text(svg(CASES[name], result))
     before: dict[str, Result] = {}
     drawn: list[str] = []
+    about = ""
     if directory is not None:
         before = load_results(directory / BEFORE)
+        if (note := directory / BEFORE / "about.txt").exists():
+            about = note.read_text()
         drawn += draw_timelines(directory / TIMELINES, plots, "timeline")
         drawn += draw_timelines(directory / BEFORE / TIMELINES, plots, "timeline-before")
-    page.write_text(render(results, before, drawn))
+    page.write_text(render(results, before, drawn, about))
 
 
 def render(
     results: Mapping[str, Result],
     before: Mapping[str, Result] | None = None,
     drawn: Sequence[str] = (),
+    about_before: str = "",
 ) -> str:
-    """The whole page; ``drawn`` are the timelines."""
+    """The whole page; ``drawn`` are the timelines, ``before`` the results of an earlier state."""
     parts = [
         HEAD,
         _machines(results),
-        section(results, before or {}, drawn),
+        section(results, before or {}, drawn, about_before),
         "## Targets\n",
         _targets(results),
         _missing(results),
