@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.latency.process import prefer
 from bench.peers.s3.place import BUCKET
 
 __all__ = ["server"]
@@ -33,6 +34,9 @@ def server(root: Path) -> Iterator[dict[str, str]]:
     exports = [line.removeprefix("export ").partition("=") for line in started.stdout.splitlines()]
     settings = {name: shlex.split(value)[0] for name, _, value in exports}
     os.environ.update(settings)
+    for pid in (root / "pid").read_text().split():
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            prefer(int(thread.name))
     try:
         boto3.client("s3").create_bucket(Bucket=BUCKET)
         yield settings
