@@ -104,6 +104,8 @@ def run(
         for case in cases:
             result = runner.run(case, rounds)
             path = result.save(destination)
+            if (root / TIMELINES).exists():
+                shutil.copytree(root / TIMELINES, destination / TIMELINES, dirs_exist_ok=True)
             console.print(terminal(case, result))
             console.print(f"[dim]{path}[/]", highlight=False)
             ours_failed |= any(
@@ -114,8 +116,6 @@ def run(
             write(load_results(RESULTS), DOCS, RESULTS)
     finally:
         runner.close()
-        if (root / TIMELINES).exists():
-            shutil.copytree(root / TIMELINES, destination / TIMELINES, dirs_exist_ok=True)
         if keep or ours_failed:
             console.print(f"the run's tables and logs are in {root}")
         else:

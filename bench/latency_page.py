@@ -11,7 +11,7 @@ from bench.cases.at_latency import MAIN
 from bench.latency.record import Record
 from bench.latency.timeline import svg
 from bench.result import Result
-from bench.table import DASH, TIMES, number
+from bench.table import DASH, TIMES, markdown, number
 from bench.targets import TARGETS, Target
 
 __all__ = ["TIMELINES", "draw_timelines", "section"]
@@ -57,10 +57,15 @@ def section(
     rule = "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
     pictures = [f"![{name}](benchmarks/{name}.svg)" for name in drawn]
     dates = sorted({result.date[:10] for result in before.values()})
-    about = f"*Before* is the state of {dates[-1]}. {about_before}" if dates else ""
+    about = f"\n*Before* is the state of {dates[-1]}.\n{about_before}" if dates else ""
     heading = f"## At {MAIN} ms a request\n"
     text = f"{ABOUT}{about}".rstrip() + "\n"
-    return "\n".join([heading, text, header, rule, *rows, "", *pictures])
+    old = [
+        f"\n### {name}, before\n\n{markdown(CASES[name], result)}"
+        for name, result in before.items()
+        if name not in results
+    ]
+    return "\n".join([heading, text, header, rule, *rows, "", *pictures, *old])
 
 
 def draw_timelines(folder: Path, into: Path, name: str) -> list[str]:

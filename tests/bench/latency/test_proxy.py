@@ -14,9 +14,9 @@ from bench.latency.proxy import GIGABIT, Proxy
 from tests.bench.latency.upstream import Objects, running
 
 pytestmark = pytest.mark.alone
-NEAR_MS = 6.0
+NEAR_MS = 10.0
 """The best of several is not later than that; other work on the machine may delay any of them."""
-TRIES = 15
+TRIES = 25
 
 
 @pytest.fixture(scope="module")
