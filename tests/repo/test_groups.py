@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 GROUPED = """
 import os
 import pathlib
@@ -23,8 +25,9 @@ def test_one(number):
 """
 
 
+@pytest.mark.slow
 def test_tests_of_a_group_run_in_one_worker(tmp_path: Path) -> None:
-    """Where a plugin does not know its pytest, they are dealt out as if nobody had asked: nothing
+    """Where a plugin does not know its pytest, they are dealt out as if no group had been named: nothing
     fails, and all takes longer."""
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     done = subprocess.run(
