@@ -27,8 +27,8 @@ def test_one(number):
 
 @pytest.mark.slow
 def test_tests_of_a_group_run_in_one_worker(tmp_path: Path) -> None:
-    """Where a plugin does not know its pytest, they are dealt out as if no group had been named: nothing
-    fails, and all takes longer."""
+    """Where a plugin does not know its pytest, it ignores the groups: nothing fails, and everything
+    takes longer."""
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "test_grouped.py"],
