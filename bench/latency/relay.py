@@ -6,7 +6,7 @@ Rules:
   first byte and nothing else, so it is paid once for a request, not for each piece.
 - The server, not the relay, gives the go-ahead of ``Expect: 100-continue``; it is delayed too.
 - A response to a request whose body the client never sent ends the connection: what follows could
-  not be told from that body.
+  not be distinguished from that body.
 """
 
 from __future__ import annotations
