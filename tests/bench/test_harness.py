@@ -256,7 +256,7 @@ def test_names_and_groups_select_and_unknown_ones_are_refused_with_the_known() -
         "ours-sql-s3",
         "ours-gateway-s3",
     }
-    assert peers.names("lance-btree, floor") == {"lance-btree", "floor"}
+    assert peers.names("lance-btree, floor") == {"lance-btree", "floor", "floor-s3"}
     assert peers.names("") == set(peers.ADAPTERS)
     with pytest.raises(ValueError, match="no peer is called 'iceburg'"):
         peers.names("iceburg")
