@@ -155,6 +155,14 @@ class Time:
             return [call(item) for item in work]
         return self._side_by_side([partial(call, item) for item in work], pooled=True)
 
+    def runs_beside(self) -> bool:
+        """As a pool does: False for a call in the pool."""
+        return not getattr(self._local, "inside", False)
+
+    def start(self, call: Callable[[], None]) -> None:
+        """As a pool does."""
+        self._start(call, pooled=True)
+
     def together(self, calls: Iterable[Callable[[], A]]) -> list[A]:
         """Run each call in a thread of its own, as threads of a caller; returns the results, or
         raises the first error, after all have ended."""
