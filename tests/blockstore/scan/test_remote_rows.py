@@ -210,6 +210,7 @@ def test_a_damaged_range_is_read_once_more_or_the_block_is_named(
         else:
             assert found.equals(expected)
     altered.left = 10**9
+    snapshot = Table.open_bucket(altered, world).snapshot()
     assert isinstance(rows_or_error(snapshot, where), Corrupt)
 
 
