@@ -117,5 +117,6 @@ def test_a_damaged_chunk_is_named_with_its_block(scan: Scan) -> None:
     path = scan.bucket.path_of(chunk.key)
     assert path is not None
     Path(path).unlink()
+    world = World.real()
     with pytest.raises(bs.NotFound, match=chunk.block):
-        list(read_part(open_bucket(scan.bucket.url, World.real()), scan.plan, World.real(), part=0, parts=2))
+        list(read_part(open_bucket(scan.bucket.url, world), scan.plan, world, part=0, parts=2))
