@@ -22,7 +22,7 @@ from blockstore.format.chunk_reader import part_of_groups, present, read_part
 from blockstore.format.page_file import NoPages
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.failures import named, readable
-from blockstore.scan.fetch.course import Course
+from blockstore.scan.fetch.course import Computing, Course
 from blockstore.scan.fetch.fetcher import Fetcher, Opened
 from blockstore.scan.fetch.flow import Unit, flow
 from blockstore.scan.fetch.held import Held
@@ -79,7 +79,7 @@ def remote_rows(
         )
         for place, chunk in enumerate(plan.chunks)
     )
-    return flow(fetcher.pool, (chunk.opening for chunk in chunks))
+    return flow(fetcher.pool, (chunk.opening for chunk in chunks), cores=pa.cpu_count())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +145,17 @@ class _Chunk:
         if isinstance(part, Pages):
             held = yield from self._filled(opened, part, keep=True)
             try:
-                return self.place, list(self._scanned(part.batches(held)))
+                return (yield from self._decoded(part, held))
             except NoPages:
                 part = part.complete()
         held = yield from self._filled(opened, part, keep=self.keep)
-        rows = self._scanned(part.batches(held))
-        return self.place, rows if part.weight() > _STREAMED_BYTES else list(rows)
+        if part.weight() > _STREAMED_BYTES:
+            return self.place, self._scanned(part.batches(held))
+        return (yield from self._decoded(part, held))
+
+    def _decoded(self, part: Part, held: Held) -> Course[Rows]:
+        (rows,) = yield Computing(lambda: list(self._scanned(part.batches(held))))
+        return self.place, rows
 
     def _filled(self, opened: Opened, part: Part, *, keep: bool) -> Course[Held]:
         with named(self.chunk):

@@ -8,7 +8,8 @@ one course, ``flow.py`` many, in order and side by side::
     def course():
         tail, digests = yield [get_tail, get_digests]      # one round
         pieces = yield [get(piece) for piece in pieces_of(tail)]
-        return decode(tail, pieces)
+        (rows,) = yield Computing(lambda: decode(tail, pieces))
+        return rows
 
 If a call fails, the first error is raised at the ``yield``, once no call of the round runs any
 more.
@@ -17,13 +18,22 @@ more.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from blockstore.world import Pool
 
 A = TypeVar("A")
 
-Calls = Sequence[Callable[[], Any]]
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """A call that needs a core, yielded in place of calls: only a few run at the same time."""
+
+    call: Callable[[], Any]
+
+
+Calls = Sequence[Callable[[], Any]] | Computing
 Course = Generator[Calls, Sequence[Any], A]
 
 
@@ -33,7 +43,10 @@ def in_turn(pool: Pool, course: Course[A]) -> A:
         calls = next(course)
         while True:
             try:
-                results = pool.map(_call, calls)
+                if isinstance(calls, Computing):
+                    results = [calls.call()]
+                else:
+                    results = pool.map(_call, calls)
             except Exception as error:  # noqa: BLE001 - raised in the course
                 calls = course.throw(error)
             else:

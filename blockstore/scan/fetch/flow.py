@@ -12,6 +12,8 @@ Rules:
   stay within ``budget``, except that one unit always runs.
 - A result, or an error, is given in its turn: an error after the rows that come before it.
 - No thread waits for another one, except the consumer: so the threads of the pool cannot all wait.
+- Calls that need a core (``Computing``) are made by a few threads only: more would take turns on
+  the cores, each with memory of its own.
 - In a thread that must not hand out work (``Pool.runs_beside``), everything runs in turn.
 - When the consumer stops early, what has begun ends, and nothing new begins.
 """
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from blockstore.scan.fetch.course import Course, in_turn
+from blockstore.scan.fetch.course import Computing, Course, in_turn
 from blockstore.world import Pool
 
 A = TypeVar("A")
@@ -55,6 +57,7 @@ def flow(
     *,
     budget: int = BUDGET_BYTES,
     ahead: int = AHEAD,
+    cores: int = 2,
 ) -> Iterator[B]:
     """Yield the results of all units, in order.
 
@@ -63,6 +66,7 @@ def flow(
         openings: One for each chunk, in order.
         budget: The weight of the units that may be under way, in bytes.
         ahead: The number of chunks that may be opened before their units can begin.
+        cores: How many calls that need a core run at the same time.
 
     Raises:
         What a call or a course raises, in its turn.
@@ -72,7 +76,7 @@ def flow(
             for unit in in_turn(pool, opening()):
                 yield in_turn(pool, unit.course())
         return
-    under_way = _Flow(pool, iter(openings), budget, ahead)
+    under_way = _Flow(pool, iter(openings), budget, ahead, cores)
     try:
         yield from under_way.results()
     finally:
@@ -142,6 +146,9 @@ class _Run(Generic[A]):
             except BaseException as error:  # noqa: BLE001 - raised to the consumer, in its turn
                 self._error = error
                 break
+            if isinstance(calls, Computing):
+                self._flow.compute(partial(self._computed, calls))
+                return
             made = _Round(calls)
             for place in range(1, len(calls)):
                 self._flow.pool.start(partial(self._beside, made, place))
@@ -149,6 +156,12 @@ class _Run(Generic[A]):
                 return
             step = made.next_step(self._course)
         self._flow.ended(self)
+
+    def _computed(self, calls: Computing) -> None:
+        made = _Round([calls.call])
+        made.make(0)
+        self._flow.has_computed()
+        self._go_on(made.next_step(self._course))
 
     def _beside(self, made: _Round, place: int) -> None:
         if not self._flow.stopped and made.make(place):
@@ -158,7 +171,9 @@ class _Run(Generic[A]):
 class _Flow(Generic[B]):
     """What is under way. Any thread that ends a course begins what may run next."""
 
-    def __init__(self, pool: Pool, openings: Iterator[Opening[B]], budget: int, ahead: int) -> None:
+    def __init__(
+        self, pool: Pool, openings: Iterator[Opening[B]], budget: int, ahead: int, cores: int
+    ) -> None:
         self.pool = pool
         self.stopped = False
         self._openings = openings
@@ -169,6 +184,8 @@ class _Flow(Generic[B]):
         self._units: deque[_Run[B]] = deque()
         self._all_opened = False
         self._used = 0
+        self._free_cores = cores
+        self._computing: deque[Callable[[], None]] = deque()
         self._lock = threading.RLock()
         self._changed = threading.Event()
 
@@ -185,6 +202,23 @@ class _Flow(Generic[B]):
     def stop(self) -> None:
         """Begin nothing more."""
         self.stopped = True
+
+    def compute(self, call: Callable[[], None]) -> None:
+        """Make the call in a thread of the pool, once a core is free."""
+        with self._lock:
+            self._computing.append(call)
+            self._take_cores()
+
+    def has_computed(self) -> None:
+        """Note that such a call has ended."""
+        with self._lock:
+            self._free_cores += 1
+            self._take_cores()
+
+    def _take_cores(self) -> None:
+        while self._computing and self._free_cores > 0:
+            self._free_cores -= 1
+            self.pool.start(self._computing.popleft())
 
     def ended(self, run: _Run[Any]) -> None:
         """Note that a course has ended."""

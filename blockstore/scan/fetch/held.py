@@ -15,6 +15,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
+
+_NONE = memoryview(b"")
+
 
 class Held:
     """Some bytes of a file."""
@@ -22,7 +26,9 @@ class Held:
     def __init__(self, size: int, parts: Iterable[tuple[int, bytes]]) -> None:
         """``size`` is that of the file; each part has the place of its first byte."""
         self._size = size
-        self._parts = sorted(((start, data) for start, data in parts if data), key=_start)
+        self._parts = sorted(
+            ((start, memoryview(data)) for start, data in parts if data), key=_start
+        )
 
     def size(self) -> int:
         """Return the size of the file, of which only some bytes are here."""
@@ -33,25 +39,24 @@ class Held:
 
         Raises LookupError if one of them is not here.
         """
+        return bytes(self.view_at(length, start))
+
+    def view_at(self, length: int, start: int) -> bytes | memoryview:
+        """Return the same without a copy, if one part has all of them."""
         end = min(start + length, self._size)
-        found: list[bytes | memoryview] = []
+        found: list[memoryview] = []
         at = start
         place = bisect_right(self._parts, start, key=_start) - 1
         while at < end:
-            first, data = self._parts[place] if 0 <= place < len(self._parts) else (end, b"")
+            first, data = self._parts[place] if 0 <= place < len(self._parts) else (end, _NONE)
             if not first <= at < first + len(data):
                 raise LookupError(
                     f"the bytes from {start:,} to {end:,} were not fetched, or not all of them"
                 )
-            if at == first and first + len(data) <= end:
-                found.append(data)
-            else:
-                found.append(memoryview(data)[at - first : end - first])
-            at = min(end, first + len(data))
+            found.append(data[at - first : end - first])
+            at += len(found[-1])
             place += 1
-        if len(found) == 1 and isinstance(found[0], bytes):
-            return found[0]
-        return b"".join(found)
+        return found[0] if len(found) == 1 else b"".join(found)
 
 
 class HeldFile(io.RawIOBase):
@@ -81,9 +86,16 @@ class HeldFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
+        return bytes(self._next(size))
+
+    def read_buffer(self, size: int | None = -1, /) -> pa.Buffer:
+        """Return the next bytes without a copy (Arrow calls this)."""
+        return pa.py_buffer(self._next(size))
+
+    def _next(self, size: int | None) -> bytes | memoryview:
         left = max(0, self._held.size() - self._position)
         length = left if size is None or size < 0 else min(size, left)
-        data = self._held.read_at(length, self._position)
+        data = self._held.view_at(length, self._position)
         self._position += len(data)
         return data
 
@@ -94,5 +106,5 @@ class HeldFile(io.RawIOBase):
         return len(data)
 
 
-def _start(part: tuple[int, bytes]) -> int:
+def _start(part: tuple[int, memoryview]) -> int:
     return part[0]

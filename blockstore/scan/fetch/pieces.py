@@ -24,8 +24,8 @@ MOST_SEGMENTS = 128
 LANES = 16
 """About as many requests are in flight."""
 
-_LEAST_SEGMENTS = 16
-"""A piece is not made smaller than 1 MiB to fill the lanes."""
+_LEAST_SEGMENTS = 64
+"""A piece is not made smaller than 4 MiB to fill the lanes: requests cost CPU time too."""
 
 
 def segment_runs(ranges: Iterable[Range]) -> list[range]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from blockstore.scan.fetch.course import Course, in_turn
+from blockstore.scan.fetch.course import Computing, Course, in_turn
 from blockstore.scan.fetch.flow import Opening, Unit, flow
 from blockstore.world import Pool, Serial, Threads
 from tests.support.depth import Time
@@ -169,3 +169,37 @@ def test_two_flows_share_a_pool_of_one_thread() -> None:
     chunks = [opening(lambda value: value, name) for name in range(30)]
     pairs = zip(flow(pool, chunks), flow(pool, chunks), strict=True)
     assert list(pairs) == [(one, one) for one in EXPECTED]
+
+
+@pytest.mark.parametrize("pool", [Serial(), Threads(8)])
+def test_no_more_calls_compute_than_there_are_cores(pool: Pool) -> None:
+    lock = threading.Lock()
+    computing = most = 0
+
+    def compute(value: int) -> int:
+        nonlocal computing, most
+        with lock:
+            computing += 1
+            most = max(most, computing)
+        if value == 70:
+            raise ValueError("no 70")
+        with lock:
+            computing -= 1
+        return -value
+
+    def unit(value: int) -> Course[int]:
+        try:
+            (found,) = yield Computing(partial(compute, value))
+        except ValueError:
+            nonlocal computing
+            computing -= 1
+            return 0
+        return found
+
+    def opened(value: int) -> Course[Sequence[Unit[int]]]:
+        yield ()
+        return [Unit(weight=1, course=partial(unit, value))]
+
+    found = list(flow(pool, [partial(opened, value) for value in range(100)], cores=2))
+    assert found == [0 if value == 70 else -value for value in range(100)]
+    assert most <= 3

@@ -42,6 +42,6 @@ def test_pieces_cover_the_segments_and_fetch_only_small_gaps_more(wanted: set[in
 
 def test_a_long_run_is_cut_so_that_many_requests_are_in_flight() -> None:
     assert len(pieces(range(4_096))) == 32
-    assert len(pieces(range(512))) == 16
-    assert len(pieces(range(16))) == 1
+    assert len(pieces(range(1_536))) == 16
+    assert len(pieces(range(64))) == 1
     assert pieces([]) == []
