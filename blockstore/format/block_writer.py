@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -144,7 +144,7 @@ class BlockWriter:
             return self._written(None)
         data, ref = found
         key = object_key(self.ulid, segments_path(ref.sha256))
-        calls = (self._send, lambda: self._bucket.put(key, data))
+        calls: list[Callable[[], object]] = [self._send, lambda: self._bucket.put(key, data)]
         self._world.pool.map(lambda call: call(), calls)
         return self._written(ref)
 

@@ -34,6 +34,9 @@ WHOLE_BYTES = 1 << 20
 
 DIGEST_BYTES = 32
 
+Digests = bytes
+Piece = bytes | memoryview
+
 _VERSION = 1
 _END = b"\n"
 
@@ -50,7 +53,7 @@ class FileSegments:
     path: str
     bytes: int
     """The size of the file."""
-    digests: bytes
+    digests: Digests
     """32 bytes for each segment: of the bytes [i * 64 KiB, (i + 1) * 64 KiB)."""
 
     def differing(self, other: FileSegments) -> tuple[int, ...]:
@@ -61,7 +64,7 @@ class FileSegments:
             if _digest(self.digests, number) != _digest(other.digests, number)
         )
 
-    def check(self, first: int, data: bytes | memoryview) -> None:
+    def check(self, first: int, data: Piece) -> None:
         """Raise Corrupt, naming the file and the bytes, unless ``data`` is what was written.
 
         Args:
@@ -87,7 +90,7 @@ class FileSegments:
                 )
 
 
-def _digest(digests: bytes, number: int) -> bytes:
+def _digest(digests: Digests, number: int) -> Digests:
     return digests[number * DIGEST_BYTES : (number + 1) * DIGEST_BYTES]
 
 
@@ -104,7 +107,7 @@ class FileHashes:
         self._filled = 0
         """The bytes of the segment that is not complete."""
 
-    def update(self, data: bytes | memoryview) -> None:
+    def update(self, data: Piece) -> None:
         """Take the next bytes."""
         self._whole.update(data)
         view = memoryview(data)
