@@ -200,7 +200,7 @@ def test_a_large_remote_chunk_is_verified_in_pieces_and_leaves_no_copy(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     bucket = Metered(MemoryBucket(World.manual().clock))
-    key, file, rows = write(bucket, 900_000)
+    key, file, rows = write(bucket, 1_200_000)
     assert file.bytes > 8 << 20
     bucket.reset()
     assert read_chunk(bucket, key, file, verify=True).equals(rows)
