@@ -119,6 +119,11 @@ class Log:
         """Whether this handle has met another history, and is over."""
         return self._replaced is not None
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether requests of this table's store are worth a thread each."""
+        return self.reader.requests.is_slow
+
     def is_same(self, state: State) -> bool:
         """Whether the entry that a state ends with is still there: one small request. False where
         the table was made again or put back since, and where that entry was collected; a cold read
@@ -144,7 +149,7 @@ class Log:
         state = self._state
         return (
             partial(self.reader.looks.ahead, state, threading.get_ident())
-            if state is not None and self.reader.requests.is_slow
+            if state is not None and self.is_slow
             else None
         )
 

@@ -42,7 +42,7 @@ from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
 from blockstore.lifecycle import second_look
 from blockstore.lifecycle.undo_merge import away, take_away
-from blockstore.lifecycle.upload import finish_upload
+from blockstore.lifecycle.upload import finish_for_entry, finish_upload
 from blockstore.table import Table
 
 IN_A_ROW = 3
@@ -304,7 +304,10 @@ class Executor:
                 "hidden meanwhile, and the next pass plans again"
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
-        return finish_upload(self.table.bucket, self.table.world, stamped)
+        bucket, world = self.table.bucket, self.table.world
+        if visible_by is VisibleBy.AGE:
+            return finish_upload(bucket, world, stamped)
+        return finish_for_entry(bucket, world, stamped, slow=self.table.log.is_slow)
 
 
 def release_frames(error: BaseException) -> None:
