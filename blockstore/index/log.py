@@ -130,9 +130,15 @@ class Log:
         is safe for both."""
         return self.reader.looks.look(state) is Look.SAME
 
-    def look_no_more(self) -> None:
-        """What this thread has looked at ahead is for no later operation of it."""
-        self.reader.looks.end()
+    @contextmanager
+    def own_looks(self) -> Iterator[None]:
+        """One operation of this thread that ends with a commit: looks from now on may be made ahead
+        of it (``look_ahead``), and serve no later operation, however this one ends."""
+        self.reader.looks.begin()
+        try:
+            yield
+        finally:
+            self.reader.looks.end()
 
     def confirm(self) -> None:
         """Raise HistoryReplaced unless the table is still the one whose state this handle has: for
@@ -145,13 +151,11 @@ class Log:
 
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for a caller that has others to make at
-        the same time; None where it is cheaper made in turn."""
-        state = self._state
-        return (
-            partial(self.reader.looks.ahead, state, threading.get_ident())
-            if state is not None and self.is_slow
-            else None
-        )
+        the same time; None where it is cheaper made in turn, and where another thread makes it."""
+        state, looks = self._state, self.reader.looks
+        if state is None or not self.is_slow or not looks.is_owed():
+            return None
+        return partial(looks.ahead, state)
 
     def follow(self) -> Log:
         """This handle, polled; or another one, read cold, where the table's history was replaced

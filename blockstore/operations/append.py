@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -196,12 +196,8 @@ class ByEntry(Publisher):
             bucket, world, meta, slow=self._log.is_slow, meanwhile=self._log.look_ahead()
         )
 
-    @contextmanager
-    def own_looks(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self._log.look_no_more()
+    def own_looks(self) -> AbstractContextManager[None]:
+        return self._log.own_looks()
 
     def publish(
         self,

@@ -169,15 +169,14 @@ class Writer:
             self.abort()
 
     def _finish(self) -> AppendedBlock:
-        if self._durable is None:
-            if self._meta is None:
-                self._meta = self._written()
-            if self._meta is None:
-                return NOTHING
-            with self._publisher.own_looks():
+        with self._visible_by.own_looks():
+            if self._durable is None:
+                if self._meta is None:
+                    self._meta = self._written()
+                if self._meta is None:
+                    return NOTHING
                 self._durable = self._made_durable(self._meta)
-                return self._published(self._durable)
-        return self._published(self._durable)
+            return self._published(self._durable)
 
     def _published(self, block: BlockMeta) -> AppendedBlock:
         return self._visible_by.publish(self._bucket, self._world, block, self._options.message)

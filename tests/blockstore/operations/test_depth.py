@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
@@ -41,19 +42,13 @@ def test_an_append_to_a_known_table() -> None:
     assert f"GET {entry_key(2)}" in meta, "the look before the PUT costs no time"
 
 
-def look_ahead(table: Table) -> None:
-    look = table.log.look_ahead()
-    assert look is not None
-    look()
-
-
 @pytest.mark.parametrize(
-    ("began_s", "looks"),
-    [(0.1, 0), (6, 1), (None, 1)],
-    ids=["while it was under way", "long before", "after"],
+    ("began_s", "waits_s", "looks"),
+    [(0.1, 0, 0), (6, 0, 0), (0.1, 6, 1), (None, 0, 1)],
+    ids=["shortly before", "long before", "and waited long after", "after"],
 )
 def test_what_this_handle_has_created_needs_no_look_by_a_commit_that_had_begun_by_then(
-    began_s: float | None, looks: int
+    began_s: float | None, waits_s: float, looks: int
 ) -> None:
     """As the threads of one process do that share a handle: while one's entry is created the next
     ones upload."""
@@ -62,11 +57,14 @@ def test_what_this_handle_has_created_needs_no_look_by_a_commit_that_had_begun_b
     seen: list[list[str]] = []
 
     def another() -> None:
-        if began_s is not None:
-            look_ahead(table)
-            time.sleep(began_s)
-        begun.set()
-        time.wait(appended)
+        with table.log.own_looks() if began_s is not None else nullcontext():
+            time.sleep(began_s or 0)
+            begun.set()
+            time.wait(appended)
+            time.sleep(waits_s)
+            commit()
+
+    def commit() -> None:
         source = next(iter(table.log.state.blocks)).ulid
         with bucket.watch() as requests:
             hide = Hide(commit=table.world.ids.ulid(), source=source)
