@@ -6,7 +6,7 @@ Rules:
   group by row group, and a chunk ends before ``chunk_size``.
 - Statistics and SHA-256 are computed during the write; no byte is read twice.
 - At most ``buffer_bytes`` and one row group are held, however large the batches are (a batch is cut
-  before it is cast).
+  before it is cast), and some megabytes of small chunks, which are sent side by side.
 - A row is refused before it is written: ``write`` checks types, nulls and names. After an error
   nothing that was written is visible; chunks in the bucket are debris that no meta.json names.
 - This module never deletes: after ``abort``, a later cleaning removes the debris.
@@ -33,6 +33,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.encoding import open_parquet, rows_per_group
 from blockstore.format.labels import check_labels
 from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
+from blockstore.format.outbox import Outbox
 from blockstore.format.schema import with_reserved
 from blockstore.format.sink import MemorySink, Sink, StreamSink
 from blockstore.format.sorting import sort_order
@@ -91,6 +92,7 @@ class BlockWriter:
         self._presorted = presorted
         self._schema = with_reserved(definition.schema, extra_columns)
         self._held = Held(coded)
+        self._outbox = Outbox(bucket, world)
         self._open: _OpenChunk | None = None
         self._files: list[ChunkFile] = []
         self._times: tuple[int, int] | None = None
@@ -129,6 +131,7 @@ class BlockWriter:
             self._flush(last=True)
         if self._open is not None:
             self._close_chunk()
+        self._outbox.send()
         self._ended = True
         low, high = self._time_range()
         return WrittenChunks(
@@ -165,6 +168,7 @@ class BlockWriter:
         """
         self._ended = True
         self._held = Held(self._coded)
+        self._outbox.drop()
         if self._open is not None:
             self._open.abort()
             self._open = None
@@ -235,7 +239,7 @@ class BlockWriter:
     def _new_chunk(self, sample: pa.Table, *, small: bool) -> _OpenChunk:
         path = chunk_path(len(self._files) + 1, self._token)
         key = object_key(self.ulid, path)
-        sink: Sink = MemorySink(self._bucket, key) if small else StreamSink(self._bucket, key)
+        sink: Sink = MemorySink(self._outbox, key) if small else StreamSink(self._bucket, key)
         return _OpenChunk(path, sink, self._definition, self._schema, sample)
 
     def _close_chunk(self) -> None:
