@@ -42,4 +42,7 @@ def renewed(access: Access, state: State, meta: BlockMeta) -> BlockMeta:
 
 def complete(access: Access, meta: BlockMeta) -> BlockMeta:
     """Write the meta.json of a block whose chunks are uploaded; the entry that names it is next."""
-    return finish_for_entry(access.bucket, access.world, meta, slow=access.log.is_slow)
+    log = access.log
+    return finish_for_entry(
+        access.bucket, access.world, meta, slow=log.is_slow, meanwhile=log.look_ahead()
+    )

@@ -222,18 +222,19 @@ class Executor:
     ) -> JobResult:
         """Replace the inputs by one entry; without rows, only remove them."""
         assert seen.version is not None
-        block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
-        committed = self.table.log.commit(
-            Compact(
-                commit=self.table.world.ids.ulid(),
-                block=block,
-                read={item.meta.ulid: item.excepted for item in task.inputs},
-                read_version=seen.version,
-                parameters={"reason": str(job.reason), "details": job.details},
-                role=None if self.held is None else self.held.role,
-                epoch=None if self.held is None else self.held.epoch,
+        with self.table.log.own_looks():
+            block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
+            committed = self.table.log.commit(
+                Compact(
+                    commit=self.table.world.ids.ulid(),
+                    block=block,
+                    read={item.meta.ulid: item.excepted for item in task.inputs},
+                    read_version=seen.version,
+                    parameters={"reason": str(job.reason), "details": job.details},
+                    role=None if self.held is None else self.held.role,
+                    epoch=None if self.held is None else self.held.epoch,
+                )
             )
-        )
         return JobResult(
             job=job,
             outcome=Outcome.COMMITTED,
@@ -307,7 +308,10 @@ class Executor:
         bucket, world = self.table.bucket, self.table.world
         if visible_by is VisibleBy.AGE:
             return finish_upload(bucket, world, stamped)
-        return finish_for_entry(bucket, world, stamped, slow=self.table.log.is_slow)
+        log = self.table.log
+        return finish_for_entry(
+            bucket, world, stamped, slow=log.is_slow, meanwhile=log.look_ahead()
+        )
 
 
 def release_frames(error: BaseException) -> None:

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.table import Table
-from tests.compactor.scene import Hide
+from tests.compactor.scene import Hide, small_chunks
 from tests.support.depth import DepthBucket, Time
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -79,3 +80,91 @@ def test_what_this_handle_has_created_needs_no_look_by_a_commit_that_had_begun_b
     time.together([another, one])
     look, put = [f"GET {entry_key(3)}"], [f"PUT {entry_key(4)}"]
     assert seen == [*[look] * looks, put, sorted([f"GET {BOUNDARY}", *look])]
+
+
+def test_an_append_of_several_chunks_sends_them_side_by_side() -> None:
+    _, bucket, table = known()
+    with small_chunks(), bucket.watch() as seen:
+        table.append(pa.table({"n": list(range(20))}, schema=SCHEMA))
+    assert len(seen.waves()[0]) > 2, "several chunks"
+    seen.expect(4, "the chunks, meta.json, entry, boundary")
+
+
+def test_an_append_with_a_job() -> None:
+    _, bucket, table = known()
+    with bucket.watch() as seen:
+        table.append(ROWS, job=Job("load", 1))
+    seen.expect(4, "chunk, meta.json, entry, boundary")
+
+
+def test_a_delete_of_some_rows_of_a_block() -> None:
+    _, bucket, table = known()
+    table.append(pa.table({"n": [1, 2, 3]}, schema=SCHEMA))
+    with bucket.watch() as seen:
+        table.delete("n = 2")
+    # The state is polled after the listing: what is durable by then is in one of the two.
+    seen.expect(
+        9, "listing, poll, its boundary, rows that match, rows that stay, then as an append"
+    )
+
+
+def test_an_overwrite() -> None:
+    _, bucket, table = known()
+    with bucket.watch() as seen:
+        table.overwrite(ROWS)
+    seen.expect(7, "listing, poll, its boundary, then as an append")
+
+
+def test_a_tag_an_untag_and_an_altered_definition() -> None:
+    _, bucket, table = known()
+    with bucket.watch() as seen:
+        table.tag("x")
+    seen.expect(
+        8, "poll, its boundary, look, checkpoint, look, entry, boundary, the version's boundary"
+    )
+    with bucket.watch() as seen:
+        table.untag("x")
+    seen.expect(5, "poll, its boundary, look, entry, boundary")
+    with bucket.watch() as seen:
+        table.alter(add=[pa.field("m", pa.int64())])
+    seen.expect(5, "poll, its boundary, look, entry, boundary")
+
+
+def test_what_one_append_asks_for() -> None:
+    """Each request is CPU here and money there."""
+    _, bucket, table = known()
+    with bucket.watch() as seen:
+        table.append(ROWS)
+    seen.expect(4, "chunk, meta.json, entry, boundary", requests=7)
+
+
+ALONE, EACH, THREADS = 10, 10, 64
+
+
+def test_threads_that_share_a_handle_commit_together_while_the_next_ones_upload() -> None:
+    """With one entry after the other they would be as slow as one thread; with a commit that holds
+    up the uploads, half as quick as here."""
+    time, bucket, table = known()
+    began_s = time.monotonic_s()
+    for _ in range(ALONE):
+        table.append(ROWS)
+    alone_s = (time.monotonic_s() - began_s) / ALONE
+
+    def some() -> None:
+        for _ in range(EACH):
+            table.append(ROWS)
+
+    before, began_s = table.log.state.version, time.monotonic_s()
+    with bucket.watch() as seen:
+        time.together([some] * THREADS)
+    each_s = (time.monotonic_s() - began_s) / (EACH * THREADS)
+    commits = table.log.state.version - before
+    rows = sum(block.meta.rows for block in table.log.state.blocks)
+    assert rows == 1 + ALONE + EACH * THREADS
+    assert alone_s / each_s > 35, "ten times one thread's rate is what is asked for"
+    assert EACH * THREADS / commits > 20, "what waits is committed together"
+    looks = [one for one in seen.requests if one.what == "GET" and one.key != BOUNDARY]
+    assert len(looks) < 2 * commits, "and looks together"
+    entries = {one.began_s for one in seen.requests if one.what == "PUT" and "index/" in one.key}
+    uploads = [one for one in seen.requests if one.what == "PUT" and one.began_s in entries]
+    assert len(uploads) > 10 * len(entries), "blocks are uploaded while an entry is created"
