@@ -153,7 +153,7 @@ class Log:
         """A request that a commit would have to make first, for a caller that has others to make at
         the same time; None where it is cheaper made in turn, and where another thread makes it."""
         state, looks = self._state, self.reader.looks
-        if state is None or not self.is_slow or not looks.is_owed():
+        if state is None or not self.is_slow or not looks.take_on_look():
             return None
         return partial(looks.ahead, state)
 

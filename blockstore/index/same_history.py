@@ -103,11 +103,14 @@ class Looks:
         self._began.pop(threading.get_ident(), None)
         self._ahead.pop(threading.get_ident(), None)
 
-    def is_owed(self) -> bool:
+    def take_on_look(self) -> bool:
         """Whether the operation of this thread should look ahead: nothing has been sent since it
-        began that will serve it."""
+        began that will serve it. Then the caller looks at once, and others rely on it."""
         began = self._began.get(threading.get_ident())
-        return began is not None and self._sent_s < began
+        if began is None or self._sent_s >= began:
+            return False
+        self.sends()
+        return True
 
     def ahead(self, state: State) -> None:
         """Look for a commit that is about to come; what goes wrong is left to it."""
