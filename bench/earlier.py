@@ -1,7 +1,7 @@
 """The peers' figures that the targets were set with, and why a figure of today differs from them.
 
 A peer more than 20 % off its earlier figure has a reason here or is shown without one, so that
-nobody takes a slow peer for a fast product.
+a slow peer is not taken for a fast product.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Rules:
 - The order rotates from round to round, so that no contestant always runs first.
-- Dirty pages are written out before a turn: nobody pays for what another wrote.
+- Dirty pages are written out before a turn: no contestant pays for what another wrote.
 - A contestant that fails or refuses once is out of the case; the others go on.
-- What many small writes made stays to the end of the run: ext4 looks, for minutes, past every inode
-  that was deleted a moment ago, and whoever writes next would pay for it (two to three times the
-  system time of an append).
+- What many small writes made stays to the end of the run: for minutes ext4 checks every inode that
+  was deleted a moment ago, and the next writer would pay for it (two to three times the system time
+  of an append).
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ from blockstore.table import Table
 _logger = logging.getLogger(__name__)
 
 _REMEMBERED_S = 3600.0
-"""How long the inputs of a merge on a table without an index are left alone, whatever a listing
-shows."""
+"""How long a finding about a block counts: that a merge has failed on it, that it is damaged, or,
+on a table without an index, that it was merged, whatever a listing shows."""
 
 
 @dataclass(slots=True, kw_only=True)

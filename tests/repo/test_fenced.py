@@ -227,6 +227,7 @@ def test_every_reason_is_about_a_block_that_is_there_and_a_file_that_is() -> Non
         ] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HERE)
 def test_the_blocks_of_a_page_run_in_their_order(name: str, tmp_path: Path) -> None:
     stage = STAGES.get(name)

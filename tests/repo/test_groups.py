@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 GROUPED = """
 import os
 import pathlib
@@ -23,9 +25,10 @@ def test_one(number):
 """
 
 
+@pytest.mark.slow
 def test_tests_of_a_group_run_in_one_worker(tmp_path: Path) -> None:
-    """Where a plugin does not know its pytest, they are dealt out as if nobody had asked: nothing
-    fails, and all takes longer."""
+    """Where a plugin does not know its pytest, it ignores the groups: nothing fails, and everything
+    takes longer."""
     (tmp_path / "test_grouped.py").write_text(GROUPED)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "test_grouped.py"],

@@ -58,6 +58,14 @@ def test_the_repository_stays_small() -> None:
     assert sum(sizes.values()) < 30_000_000
 
 
+def test_no_file_holds_the_marks_of_a_merge() -> None:
+    marks = re.compile(rb"^(?:<{7} |>{7} |={7}$)", flags=re.MULTILINE)
+    held = [
+        str(path.relative_to(ROOT)) for path in tracked_files() if marks.search(path.read_bytes())
+    ]
+    assert held == []
+
+
 def test_no_file_has_a_name_that_says_nothing() -> None:
     nothing = {"utils.py", "util.py", "common.py", "helpers.py", "core.py", "manager.py", "misc.py"}
     assert [str(path) for path in product_files() if path.name in nothing] == []

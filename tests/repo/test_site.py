@@ -37,6 +37,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.parametrize("link", ["no-such-page.md", "index.md#no-such-heading"])
+def test_a_broken_link_fails_the_build(tmp_path: Path, link: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# Start\n\n[a link]({link})\n")
+    (tmp_path / "mkdocs.yml").write_text(
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\n"
+        "docs_dir: docs\nnav: [index.md]\nhooks: []\nplugins: [search]\nextra_css: []\n"
+    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert link in done.stderr
+
+
 class Loaded(HTMLParser):
     """What a page makes a browser load."""
 

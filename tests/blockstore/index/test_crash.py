@@ -216,6 +216,7 @@ def attempt(prepared: dict[str, bytes], fault: str, neighbor: str, k: int) -> Ru
     return run
 
 
+@pytest.mark.slow
 def test_every_crash_of_a_writer_leaves_each_block_exactly_once(prepared: dict[str, bytes]) -> None:
     tried = 0
     for fault, neighbor, k in points(prepared):

@@ -316,6 +316,7 @@ def attempt(fault: str, neighbor: str, k: int) -> None:
     run.check_rows(Log(run.bucket, run.world).state)
 
 
+@pytest.mark.slow
 def test_every_crash_of_a_collector_leaves_what_may_still_be_read_and_nothing_else() -> None:
     tried = 0
     for fault, neighbor, k in points():
@@ -446,6 +447,7 @@ def two_days_later() -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_two_collectors_in_every_order_of_two_switches_do_no_harm() -> None:
     run = two_days_later()
     length = len(requests_of(run.bucket, pass_of(run)))
@@ -462,6 +464,7 @@ def test_two_collectors_in_every_order_of_two_switches_do_no_harm() -> None:
     tally("schedules", tried)
 
 
+@pytest.mark.slow
 def test_a_stalled_writer_and_a_collector_in_every_order_of_two_switches_lose_nothing() -> None:
     lengths = [len(requests_of((run := Run()).bucket, work(run))) for work in (stalled, pass_of)]
     tried = 0

@@ -419,6 +419,7 @@ def every_order(switches: int) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_decoded_once")
 def test_a_tag_and_a_collector_in_every_order_keep_the_version_or_say_that_it_expired() -> None:
     counts = every_order(2)

@@ -181,6 +181,7 @@ def test_the_pass_does_everything_at_once(indexed: Lake) -> None:
     assert not again.changed, "a second pass finds nothing to do"
 
 
+@pytest.mark.slow
 def test_every_crash_of_a_pass_with_an_index(indexed: Lake) -> None:
     run(indexed)
 

@@ -187,6 +187,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["unindexed", "age", "job"])
 def test_its_rows_are_there_exactly_once(kind: str, tmp_path: Path) -> None:
     lake = base(tmp_path, indexed=kind != "unindexed")

@@ -113,6 +113,7 @@ def test_the_entry_has_exactly_the_inputs_of_the_plan_printed_before(tmp_path: P
     assert entry.read_version == report.version - 1
 
 
+@pytest.mark.slow
 def test_every_row_exactly_once_wherever_the_process_dies_or_a_response_is_lost(
     tmp_path: Path,
 ) -> None:

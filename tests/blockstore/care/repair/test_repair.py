@@ -641,6 +641,7 @@ INDEXED: dict[str, tuple[Callable[[], tuple[Care, ReadBucket, dict[str, object]]
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INDEXED)
 def test_a_repair_that_dies_anywhere_and_is_run_again_leaves_each_row_once(name: str) -> None:
     prepare, expected = INDEXED[name]
