@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -130,15 +130,9 @@ class Log:
         is safe for both."""
         return self.reader.looks.look(state) is Look.SAME
 
-    @contextmanager
-    def own_looks(self) -> Iterator[None]:
-        """One operation of this thread that ends with a commit: looks from now on may be made ahead
-        of it (``look_ahead``), and serve no later operation, however this one ends."""
-        self.reader.looks.begin()
-        try:
-            yield
-        finally:
-            self.reader.looks.end()
+    def own_looks(self) -> AbstractContextManager[None]:
+        """One operation of this thread: looks may be made ahead of its commit, and serve no other."""
+        return self.reader.looks.operation()
 
     def confirm(self) -> None:
         """Raise HistoryReplaced unless the table is still the one whose state this handle has: for
@@ -153,7 +147,7 @@ class Log:
         """A request that a commit would have to make first, for a caller that has others to make at
         the same time; None where it is cheaper made in turn, and where another thread makes it."""
         state, looks = self._state, self.reader.looks
-        if state is None or not self.is_slow or not looks.take_on_look():
+        if state is None or not (self.is_slow and looks.take_on_look()):
             return None
         return partial(looks.ahead, state)
 

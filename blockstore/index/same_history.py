@@ -19,6 +19,8 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 import orjson
@@ -93,9 +95,14 @@ class Looks:
         self.remember(state.last, found.etag)
         return True
 
-    def begin(self) -> None:
-        """An operation of this thread begins."""
+    @contextmanager
+    def operation(self) -> Iterator[None]:
+        """An operation of this thread."""
         self._began[threading.get_ident()] = self._clock.monotonic_s()
+        try:
+            yield
+        finally:
+            self.end()
 
     def end(self) -> None:
         """It is over: what it has looked at serves no other one, which may begin in another
