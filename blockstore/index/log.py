@@ -131,7 +131,7 @@ class Log:
         return self.reader.looks.look(state) is Look.SAME
 
     def own_looks(self) -> AbstractContextManager[None]:
-        """One operation of this thread: looks may be made ahead of its commit, and serve no other."""
+        """An operation of this thread: looks may be made ahead of its commit and serve no other."""
         return self.reader.looks.operation()
 
     def confirm(self) -> None:
