@@ -63,8 +63,10 @@ class Serial:
 class Threads:
     """A pool of threads, made at its first use in a process and made again after a fork.
 
-    A call in the pool that maps again does so in turn, in its own thread: if it waited for the
-    pool's threads, all of them could wait and none would be left to work.
+    The caller works too: it takes the first call, and, while the pool's threads are busy with those
+    of others, what they have not begun. So many callers that share a pool never wait for a free
+    thread. A call in the pool that maps again does so in turn, in its own thread: if it waited for
+    the pool's threads, all of them could wait and none would be left to work.
     """
 
     def __init__(self, workers: int) -> None:
@@ -80,12 +82,22 @@ class Threads:
         if not self.runs_beside():
             futures = [_ended(call, item) for item in work]
         else:
-            threads = self._threads()
-            futures = [threads.submit(self._within, call, item) for item in work]
+            futures = self._shared(call, work)
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
+
+    def _shared(self, call: Callable[[A], B], work: list[A]) -> list[Future[B]]:
+        """Carry out the first call here and the others in the pool, or here if it is busy."""
+        threads = self._threads()
+        sent = [threads.submit(self._within, call, item) for item in work[1:]]
+        futures = [_ended(call, work[0]), *sent]
+        # From the end, where the pool has not come to yet.
+        for place in range(len(work) - 1, 0, -1):
+            if futures[place].cancel():
+                futures[place] = _ended(call, work[place])
+        return futures
 
     def _within(self, call: Callable[[A], B], item: A) -> B:
         self._inside.here = True
