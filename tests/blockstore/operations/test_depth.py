@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
 
 import pyarrow as pa
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.clock import ManualClock
 from blockstore.format.definition import Definition
-from blockstore.ids import Ids
 from blockstore.index import log as index_log
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.table import Table
-from blockstore.world import Threads, World
 from tests.compactor.scene import Hide
-from tests.support.in_turn import InTurn
+from tests.support.depth import DepthBucket, Time
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROWS = pa.table({"n": [1]}, schema=SCHEMA)
 
 
-def known() -> tuple[InTurn, Table]:
+def known() -> tuple[Time, DepthBucket, Table]:
     """A table whose handle has written version 2, and its store."""
-    clock = ManualClock(1_700_000_000_000)
-    world = World(clock=clock, ids=Ids.seeded(clock, 1), pool=Threads(4))
-    bucket = MemoryBucket(clock)
-    index_log.create(bucket, world, Definition.create(SCHEMA))
-    slow = InTurn(bucket, clock)
-    table = Table.open_bucket(slow, world)
+    time = Time()
+    world = time.world()
+    memory = MemoryBucket(time)
+    index_log.create(memory, world, Definition.create(SCHEMA))
+    bucket = DepthBucket(memory, time)
+    table = Table.open_bucket(bucket, world)
     table.append(ROWS)
-    slow.chain.clear()
-    return slow, table
+    return time, bucket, table
 
 
-def test_an_append_to_a_known_table_is_six_requests_in_turn() -> None:
-    """The looks at the entry below cost none: one is made while the block is completed, the other
-    next to the boundary."""
-    slow, table = known()
-    assert table.append(ROWS).version == 3
-    assert len(slow.chain) == 6, "\n".join(", ".join(wave) for wave in slow.chain)
-    assert sorted(slow.chain[-1]) == sorted([f"GET {BOUNDARY}", f"GET {entry_key(2)}"])
-    (before,) = [wave for wave in slow.chain[:-2] if f"GET {entry_key(2)}" in wave]
+def test_an_append_to_a_known_table() -> None:
+    _, bucket, table = known()
+    with bucket.watch() as seen:
+        assert table.append(ROWS).version == 3
+    seen.expect(6, "chunk, meta.json, mark, listing, entry, boundary")
+    assert seen.waves()[-1] == sorted([f"GET {BOUNDARY}", f"GET {entry_key(2)}"])
+    (before,) = [wave for wave in seen.waves()[:-2] if f"GET {entry_key(2)}" in wave]
     assert len(before) == 2
 
 
@@ -62,19 +57,27 @@ def test_what_this_handle_has_created_needs_no_look_by_a_commit_that_had_begun_b
 ) -> None:
     """As the threads of one process do that share a handle: while one's entry is created the next
     ones upload."""
-    slow, table = known()
-    clock = table.world.clock
-    with ThreadPoolExecutor(1) as another:
+    time, bucket, table = known()
+    begun, appended = threading.Event(), threading.Event()
+    seen: list[list[str]] = []
+
+    def another() -> None:
         if began_s is not None:
-            another.submit(look_ahead, table).result()
-            clock.sleep(began_s)
+            look_ahead(table)
+            time.sleep(began_s)
+        begun.set()
+        time.wait(appended)
+        source = next(iter(table.log.state.blocks)).ulid
+        with bucket.watch() as requests:
+            hide = Hide(commit=table.world.ids.ulid(), source=source)
+            assert table.log.commit(hide).version == 4
+        seen.extend(requests.waves())
+
+    def one() -> None:
+        time.wait(begun)
         table.append(ROWS)
-        slow.chain.clear()
-        hide = Hide(commit=table.world.ids.ulid(), source=next(iter(table.log.state.blocks)).ulid)
-        assert another.submit(lambda: table.log.commit(hide)).result().version == 4
+        appended.set()
+
+    time.together([another, one])
     look, put = [f"GET {entry_key(3)}"], [f"PUT {entry_key(4)}"]
-    assert [sorted(wave) for wave in slow.chain] == [
-        *[look] * looks,
-        put,
-        sorted([f"GET {BOUNDARY}", *look]),
-    ]
+    assert seen == [*[look] * looks, put, sorted([f"GET {BOUNDARY}", *look])]
