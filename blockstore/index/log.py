@@ -39,6 +39,7 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.format.definition import Definition
+from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, parse_boundary, write_first
 from blockstore.index.checkpoint import EVERY, write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
@@ -97,6 +98,8 @@ class Log:
         retried."""
         self._replaced: HistoryReplaced | None = None
         self._checkpoint: NamedCheckpoint | None = None
+        self._moment = Freshness(world.clock)
+        """As long as it lasts, what was read cold is the newest state."""
 
     @property
     def state(self) -> State:
@@ -112,7 +115,19 @@ class Log:
         self._check_history()
         state = self._state
         with self._noticing():
-            return self._take(self.reader.cold() if state is None else self.reader.advance(state))
+            if state is not None:
+                return self._take(self.reader.advance(state))
+            state = self._take(self.reader.cold())
+            self._moment = self.reader.moment(state)
+            return state
+
+    def newest(self) -> State:
+        """The latest state: as ``poll``, but what was read when the handle was opened serves for a
+        moment, which is shorter than any commit takes that begins after that. So the first snapshot
+        of a handle that was just opened costs no request."""
+        self._check_history()
+        state = self._state
+        return state if state is not None and not self._moment.is_over else self.poll()
 
     @property
     def replaced(self) -> bool:
@@ -183,7 +198,7 @@ class Log:
 
     def as_of(self, time_ms: int) -> State:
         """The state at the last version whose entry time is at or before ``time_ms``."""
-        return History(self.reader, self.poll()).as_of(time_ms)
+        return History(self.reader, self.newest()).as_of(time_ms)
 
     def tagged(self, name: str) -> State:
         """The state of the version that a tag is set on.
@@ -204,7 +219,7 @@ class Log:
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
         """The entries from ``first`` to ``last`` (default: all above the boundary), oldest
         first."""
-        return History(self.reader, self.poll()).entries(first, last)
+        return History(self.reader, self.newest()).entries(first, last)
 
     def commit(self, change: Change) -> Committed:
         """Bring a change into the index (protocol 3.3).
