@@ -58,6 +58,8 @@ class FirstLooks:
     hint: NamedCheckpoint | None
     listed: Listed | None
     """None where the first page does not count."""
+    has_entries: bool
+    """Whether the page shows an entry, at the boundary or above it."""
 
 
 class Listing:
@@ -80,12 +82,16 @@ class Listing:
         )
         found = cast("list[ObjectInfo]", page)
         value = cast("int | None", boundary)
-        listed = None
-        if value is not None and len(found) < _PAGE:
-            entries, checkpoints = _entries(found, value), _checkpoints(found, value)
-            if any(entry > value for entry in entries):
-                listed = _listed(value, value, entries, checkpoints)
-        return FirstLooks(boundary=value, hint=cast("NamedCheckpoint | None", hint), listed=listed)
+        start, listed = value or 0, None
+        entries, checkpoints = _entries(found, start), _checkpoints(found, start)
+        if value is not None and len(found) < _PAGE and any(entry > value for entry in entries):
+            listed = _listed(value, value, entries, checkpoints)
+        return FirstLooks(
+            boundary=value,
+            hint=cast("NamedCheckpoint | None", hint),
+            listed=listed,
+            has_entries=bool(entries),
+        )
 
     def start_at(self, start: int, boundary: int) -> Listed:
         """The entries and the checkpoints from ``start`` on."""

@@ -35,12 +35,11 @@ from blockstore.errors import (
     Indeterminate,
     Invalid,
     NotFound,
-    ObjectMissing,
     Unavailable,
 )
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
-from blockstore.index.boundary import Boundary, parse_boundary, write_first
+from blockstore.index.boundary import Boundary, write_first
 from blockstore.index.checkpoint import EVERY, write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
@@ -48,7 +47,6 @@ from blockstore.index.history import History
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.same_history import Look
 from blockstore.index.state import State
-from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -428,21 +426,6 @@ class Log:
             ):
                 self._state = state
             return self._state or state
-
-
-def exists(bucket: ReadBucket) -> bool:
-    """Whether there is an index: a boundary, or entry 1 without one, which is BoundaryLost once it
-    is opened."""
-    try:
-        if parse_boundary(bucket.get(BOUNDARY).data, bucket.url):
-            return True
-    except ObjectMissing:
-        pass
-    try:
-        bucket.head(entry_key(1))
-    except NotFound:
-        return False
-    return True
 
 
 def create(

@@ -83,24 +83,32 @@ class Poll:
     def after(self, state: State, *, before_create: bool) -> Following:
         """What came after a state. With ``before_create`` the boundary is not read if that is
         nothing."""
-        if before_create:
-            return self._in_turn(state, before_create=True)
-        if self._requests.is_slow and self.was_newest(state):
-            return self._side_by_side(state)
-        return self._in_turn(state, before_create=False)
+        side_by_side = self._requests.is_slow and self.was_newest(state)
+        if side_by_side and not before_create:
+            return self._side_by_side(state, [])
+        first = self._requests.get(entry_key(state.version + 1))
+        if first is None:
+            return Following(entries=(), boundary=None if before_create else self._boundary.read())
+        return self._side_by_side(state, [first]) if side_by_side else self._in_turn(state, [first])
 
-    def _in_turn(self, state: State, *, before_create: bool) -> Following:
-        found = self._all_after(state.version)
-        if not found:
-            boundary = None if before_create else self._boundary.read()
-            return Following(entries=found, boundary=boundary)
+    def _in_turn(self, state: State, found: list[Object]) -> Following:
+        width = 1
+        while len(found) < FAR_BEHIND:
+            start = state.version + 1 + len(found)
+            more = self._requests.get_all(
+                [entry_key(entry) for entry in range(start, start + width)]
+            )
+            whole = _until_gap(more)
+            found += whole
+            if len(whole) < len(more):
+                break
+            width = min(2 * width, _WIDEST)
         standing, boundary, together = self._requests.beside_looks(
             lambda: self._looks.look(state), self._boundary.read, _before_last(state, found)
         )
         return Following(entries=found, boundary=boundary, standing=standing, together=together)
 
-    def _side_by_side(self, state: State) -> Following:
-        found: list[Object] = []
+    def _side_by_side(self, state: State, found: list[Object]) -> Following:
         width = 1
         while True:
             start = state.version + 1 + len(found)
@@ -118,23 +126,6 @@ class Poll:
         if not self.was_newest(state):
             boundary = self._boundary.read()
         return Following(entries=found, boundary=boundary, standing=standing, together=together)
-
-    def _all_after(self, version: int) -> list[Object]:
-        """The entries after ``version``, up to the first gap."""
-        first = self._requests.get(entry_key(version + 1))
-        found = [] if first is None else [first]
-        width = 1
-        while found and len(found) < FAR_BEHIND:
-            start = version + 1 + len(found)
-            more = self._requests.get_all(
-                [entry_key(entry) for entry in range(start, start + width)]
-            )
-            whole = _until_gap(more)
-            found += whole
-            if len(whole) < len(more):
-                break
-            width = min(2 * width, _WIDEST)
-        return found
 
 
 def is_strong(state: State) -> bool:

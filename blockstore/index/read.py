@@ -327,7 +327,7 @@ class IndexReader:
         first = self._listing.first()
         boundary, named = first.boundary, first.hint
         if boundary is None:
-            self._check_no_index()
+            self._check_no_index(first.has_entries)
             return None
         listed = first.listed
         if listed is None:
@@ -355,10 +355,10 @@ class IndexReader:
         if boundary == 0:
             yield 0
 
-    def _check_no_index(self) -> None:
+    def _check_no_index(self, has_entries: bool) -> None:
         """Raise what a missing boundary means; not if the table was created just now, boundary
         first."""
-        if not self.entries(0):
+        if not has_entries:
             raise NotFound(
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
             )

@@ -24,7 +24,8 @@ from blockstore.index.change import Append, Change, Committed, Draft, Left
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Operation
-from blockstore.index.log import Log, create, exists
+from blockstore.index.log import Log, create
+from blockstore.index.presence import exists
 from blockstore.index.queue import Waiting
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World

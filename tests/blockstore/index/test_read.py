@@ -13,7 +13,8 @@ from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Draft
 from blockstore.index.checkpoint import _StoredBulk, write_checkpoint
 from blockstore.index.entry import Operation
-from blockstore.index.log import Log, create, exists
+from blockstore.index.log import Log, create
+from blockstore.index.presence import exists
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, object_key, sources_path
 from blockstore.world import World
