@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from blockstore.bucket.api import Object
 from blockstore.clock import Clock
@@ -39,16 +40,28 @@ _NEWEST_LASTS_S = 30.0
 entry that this handle has not seen."""
 
 
+class Beside(Enum):
+    """What a poll that finds nothing new reads besides."""
+
+    BOUNDARY = "boundary"
+    """The boundary: it drops a state that collection has passed."""
+    LOOK = "look"
+    """The entry with which the state ends: it notices that the history was replaced."""
+    NOTHING = "nothing"
+    """For a committer, which reads both later."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """What a poll has found."""
 
-    entries: Sequence[Object]
+    entries: Sequence[Object] = ()
     """Those after the state, up to the first gap."""
     boundary: int | None = None
     """As it was read after them; None where it was not needed."""
     standing: Look = Look.SAME
-    """What is under the name of the state's own last entry; looked at only if there are entries."""
+    """What is under the name of the state's own last entry, if that was looked at: always after
+    entries."""
     together: bool = True
     """Whether all entries were there at one moment."""
 
@@ -80,16 +93,21 @@ class Poll:
         newest = self._newest
         return newest is not None and newest[0] == state.last and not newest[1].is_over
 
-    def after(self, state: State, *, before_create: bool) -> Following:
-        """What came after a state. With ``before_create`` the boundary is not read if that is
-        nothing."""
+    def after(self, state: State, *, beside: Beside = Beside.BOUNDARY) -> Following:
+        """What came after a state; ``beside`` is what else is read if that is nothing."""
         side_by_side = self._requests.is_slow and self.was_newest(state)
-        if side_by_side and not before_create:
-            return self._side_by_side(state, [])
+        if side_by_side and beside is not Beside.NOTHING:
+            return self._side_by_side(state, [], beside)
         first = self._requests.get(entry_key(state.version + 1))
-        if first is None:
-            return Following(entries=(), boundary=None if before_create else self._boundary.read())
-        return self._side_by_side(state, [first]) if side_by_side else self._in_turn(state, [first])
+        if first is not None:
+            return (
+                self._side_by_side(state, [first])
+                if side_by_side
+                else self._in_turn(state, [first])
+            )
+        if beside is Beside.BOUNDARY:
+            return Following(boundary=self._boundary.read())
+        return Following(standing=self._looks.look(state) if beside is Beside.LOOK else Look.SAME)
 
     def _in_turn(self, state: State, found: list[Object]) -> Following:
         width = 1
@@ -108,13 +126,17 @@ class Poll:
         )
         return Following(entries=found, boundary=boundary, standing=standing, together=together)
 
-    def _side_by_side(self, state: State, found: list[Object]) -> Following:
+    def _side_by_side(
+        self, state: State, found: list[Object], beside: Beside = Beside.BOUNDARY
+    ) -> Following:
         width = 1
         while True:
             start = state.version + 1 + len(found)
+            reads = bool(found) or beside is Beside.BOUNDARY
+            looks = bool(found) or beside is Beside.LOOK
             boundary, standing, together, more = self._requests.wave(
-                self._boundary.read,
-                (lambda: self._looks.look(state)) if found else (lambda: Look.SAME),
+                self._boundary.read if reads else lambda: None,
+                (lambda: self._looks.look(state)) if looks else lambda: Look.SAME,
                 _before_last(state, found),
                 [entry_key(entry) for entry in range(start, start + width)],
             )

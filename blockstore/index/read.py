@@ -54,7 +54,7 @@ from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.listing import Listed, Listing
-from blockstore.index.poll import FAR_BEHIND, Poll, is_strong
+from blockstore.index.poll import FAR_BEHIND, Beside, Poll, is_strong
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
@@ -124,15 +124,19 @@ class IndexReader:
             f"disappeared, during each of {_RESTARTS} attempts; try again"
         )
 
-    def advance(self, state: State, *, before_create: bool = False) -> Loaded:
+    def advance(
+        self, state: State, *, before_create: bool = False, looks_at_own: bool = False
+    ) -> Loaded:
         """The latest state, from one that was checked before; two small requests if nothing is new,
         side by side where the state was the newest lately.
 
         A committer that is about to create the next entry, and then reads the boundary (step 5),
-        need not read it if nothing is new.
+        need not read it if nothing is new. Nor a reader that instead looks at the entry with which
+        the state ends, by which it notices that the history was replaced.
         """
+        own = Beside.LOOK if looks_at_own else Beside.BOUNDARY
         try:
-            return self._advance(state, before_create)
+            return self._advance(state, Beside.NOTHING if before_create else own)
         except (Unavailable, HistoryReplaced):
             raise
         except BlockstoreError:
@@ -140,19 +144,21 @@ class IndexReader:
             self.looks.check_now(state)
             raise
 
-    def _advance(self, state: State, before_create: bool) -> Loaded:
+    def _advance(self, state: State, beside: Beside) -> Loaded:
         since, started = self._poll.begin(), self._clock.monotonic_s()
-        found = self._poll.after(state, before_create=before_create)
+        found = self._poll.after(state, beside=beside)
+        boundary = found.boundary
         if not found.entries:
-            if found.boundary is not None and found.boundary > state.version:
+            passed = boundary is not None and boundary > state.version
+            if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
-            if found.boundary is not None or self._poll.was_newest(state):
+            if boundary is not None or self._poll.was_newest(state):
                 self._poll.saw_newest(state, since)
             return Loaded(state=state)
-        if not self.looks.check(state, found.standing, found.boundary) or not found.together:
+        if not self.looks.check(state, found.standing, boundary) or not found.together:
             return self.cold_after(state)
-        assert found.boundary is not None, "it is read after what is new"
-        if found.boundary > state.version or len(found.entries) >= FAR_BEHIND:
+        assert boundary is not None, "it is read after what is new"
+        if boundary > state.version or len(found.entries) >= FAR_BEHIND:
             return self.cold_after(state)
         after = state
         for one in found.entries:

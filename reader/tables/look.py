@@ -104,17 +104,7 @@ class Looker:
     def _advanced(self, last: Found, state: State) -> Found:
         reader = last.table.log.reader
         self._turn += 1
-        if self._turn % 2:
-            loaded = reader.advance(state).state
-        else:
-            # With new entries the reader looks for itself, after them.
-            same, found = reader.requests.beside(
-                lambda: self.is_same(last.table, state),
-                lambda: reader.advance(state, before_create=True),
-            )
-            if not same:
-                return self._cold()
-            loaded = found.state
+        loaded = reader.advance(state, looks_at_own=self._turn % 2 == 0).state
         if loaded is state or loaded.version == state.version:
             return last
         return Found(table=last.table, state=loaded, snapshot=self._snapshot(Snapshot.of(loaded)))

@@ -100,9 +100,9 @@ def test_an_idle_poll_of_a_gateway_is_two_requests_side_by_side(lake: Lake) -> N
         assert seen.bytes == 0
 
 
-@pytest.mark.parametrize(("before", "depth"), [(0, 2), (1, 3)])
-def test_a_poll_of_a_gateway_with_news(lake: Lake, before: int, depth: int) -> None:
-    """Every other poll looks at the last entry, and not at the boundary."""
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_poll_of_a_gateway_with_news(lake: Lake, before: int) -> None:
+    """Every other poll looks at the last entry, and not at the boundary, if there are none."""
     tables = lake.tables("lake")
     tables.poll_now()
     for _ in range(before):
@@ -111,7 +111,7 @@ def test_a_poll_of_a_gateway_with_news(lake: Lake, before: int, depth: int) -> N
     with lake.far.watch() as seen:
         tables.poll_now("a")
     assert tables.snapshot("a").version == 4
-    seen.expect(depth, "the entry, then the next one and the boundary")
+    seen.expect(2, "the entry, then the next one and the boundary")
 
 
 def test_a_query_between_polls_costs_no_request(lake: Lake) -> None:
