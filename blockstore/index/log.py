@@ -122,10 +122,14 @@ class Log:
     def newest(self) -> State:
         """The latest state: as ``poll``, but what was read when the handle was opened serves for a
         moment, which is shorter than any commit takes that begins after that. So the first snapshot
-        of a handle that was just opened costs no request."""
-        self._check_history()
-        state = self._state
-        return state if state is not None and not self._moment.is_over else self.poll()
+        of a handle that was just opened costs no request, and shows what was there when the open
+        began."""
+        return self.state if self.was_just_read else self.poll()
+
+    @property
+    def was_just_read(self) -> bool:
+        """Whether ``newest`` makes no request."""
+        return self._state is not None and not self._moment.is_over
 
     @property
     def replaced(self) -> bool:

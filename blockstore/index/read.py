@@ -65,6 +65,9 @@ from blockstore.world import World
 _logger = logging.getLogger(__name__)
 
 _RESTARTS = 20
+_PROMPT_S = 1.0
+"""A cold read that took longer does not serve as the newest state: what was committed meanwhile is
+not in it."""
 _NO_ETAGS: Mapping[int, str | None] = {}
 
 
@@ -93,6 +96,7 @@ class IndexReader:
         """Whether the history is still the one that a state is of."""
         self._listing = Listing(bucket, world, boundary, self.requests)
         self._poll = Poll(self.requests, boundary, self.looks, world.clock)
+        self._cold: Freshness | None = None
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
@@ -113,6 +117,7 @@ class IndexReader:
             since = self._poll.begin()
             loaded = self._try_cold()
             if loaded is not None:
+                self._cold = since
                 self._poll.saw_newest(loaded.state, since, by_listing=True)
                 return loaded
         listed = self.entries(0)
@@ -172,10 +177,11 @@ class IndexReader:
         return Loaded(state=after, asked_s=started)
 
     def moment(self, state: State) -> Freshness:
-        """How long from now on a state that was just read cold is the newest by any clock but the
-        store's: a commit that begins now is acknowledged after two requests in turn, and none was
-        ever quicker. No time on a store where a listing may lag, or a request costs nothing."""
-        lasts = self.requests.is_slow and is_strong(state)
+        """For how long from now on a state that was just read cold serves as the newest: less than
+        any commit takes that begins now, for that is two requests in turn, and none was ever
+        quicker. No time where the read took long, a listing may lag, or a request costs nothing."""
+        prompt = self._cold is not None and self._cold.passed_s < _PROMPT_S
+        lasts = prompt and self.requests.is_slow and is_strong(state)
         return Freshness(self._clock, self.requests.quickest_s if lasts else 0.0)
 
     def object(self, entry: int) -> Object | None:
