@@ -24,6 +24,7 @@ from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.requests import Requests
 from blockstore.names import (
     CHECKPOINTS,
+    HINT,
     INDEX,
     checkpoint_key,
     entry_key,
@@ -36,7 +37,7 @@ A = TypeVar("A")
 
 _PAGE = 512
 """The first page. Larger: a table whose history has more costs more work for a page that is then
-not used, 10 ms for a thousand keys."""
+not used, 16 µs a key with boto3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,12 @@ class Listing:
         self._pool = world.pool
         self._boundary = boundary
         self._requests = requests
+        self._is_folder = bucket.path_of(HINT) is not None
 
     def first(self) -> FirstLooks:
         """The first looks, side by side."""
         page, hint, boundary = self._at_once(
-            lambda: list(self._bucket.list(INDEX, at_most=_PAGE)),
+            self._page,
             lambda: read_hint(self._bucket),
             lambda: self._requests.timed(self._boundary.look),
         )
@@ -84,6 +86,8 @@ class Listing:
         value = cast("int | None", boundary)
         start, listed = value or 0, None
         entries, checkpoints = _entries(found, start), _checkpoints(found, start)
+        if value is None and self._is_folder:
+            entries = self.entries(0)
         if value is not None and len(found) < _PAGE and any(entry > value for entry in entries):
             listed = _listed(value, value, entries, checkpoints)
         return FirstLooks(
@@ -92,6 +96,12 @@ class Listing:
             listed=listed,
             has_entries=bool(entries),
         )
+
+    def _page(self) -> list[ObjectInfo]:
+        """Nothing in a folder: to look at each file costs more there than to list once more."""
+        if self._is_folder:
+            return []
+        return list(self._bucket.list(INDEX, at_most=_PAGE))
 
     def start_at(self, start: int, boundary: int) -> Listed:
         """The entries and the checkpoints from ``start`` on."""

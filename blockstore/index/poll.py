@@ -76,13 +76,16 @@ class Poll:
         self._clock = clock
         self._newest: tuple[Link, Freshness] | None = None
 
-    def begin(self) -> Freshness:
-        """Begin to measure the age of what is read from now on."""
-        return Freshness(self._clock)
+    def begin(self) -> Freshness | None:
+        """Begin to measure the age of what is read from now on; None where polls are made in turn
+        whatever it is."""
+        return Freshness(self._clock) if self._requests.is_slow else None
 
-    def saw_newest(self, state: State, since: Freshness, *, by_listing: bool = False) -> None:
+    def saw_newest(
+        self, state: State, since: Freshness | None, *, by_listing: bool = False
+    ) -> None:
         """Record that a read that began then has found this state as the newest."""
-        if state.table is None or (by_listing and not is_strong(state)):
+        if since is None or state.table is None or (by_listing and not is_strong(state)):
             return
         retention_s = state.table.properties.history_retention_s
         since.lasts_s = min(retention_s / 2, _NEWEST_LASTS_S)

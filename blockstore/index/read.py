@@ -114,7 +114,7 @@ class IndexReader:
     def cold(self) -> Loaded:
         """The latest state, from nothing. Raises NotFound where there is no index."""
         for _ in range(_RESTARTS):
-            since = self._poll.begin()
+            since = Freshness(self._clock)
             loaded = self._try_cold()
             if loaded is not None:
                 self._cold = since
@@ -157,7 +157,7 @@ class IndexReader:
             passed = boundary is not None and boundary > state.version
             if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
-            if boundary is not None or self._poll.was_newest(state):
+            if since is not None and (boundary is not None or self._poll.was_newest(state)):
                 self._poll.saw_newest(state, since)
             return Loaded(state=state)
         if not self.looks.check(state, found.standing, boundary) or not found.together:
