@@ -40,7 +40,7 @@ from blockstore.errors import (
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.checkpoint import EVERY, write_checkpoint
+from blockstore.index.checkpoint import EVERY, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
@@ -113,17 +113,15 @@ class Log:
         self._check_history()
         state = self._state
         with self._noticing():
-            if state is not None:
-                return self._take(self.reader.advance(state))
-            state = self._take(self.reader.cold())
-            self._moment = self.reader.moment(state)
-            return state
+            if state is None:
+                state = self._take(self.reader.cold())
+                self._moment = self.reader.moment(state)
+                return state
+            return self._take(self.reader.advance(state))
 
     def newest(self) -> State:
-        """The latest state: as ``poll``, but what was read when the handle was opened serves for a
-        moment, which is shorter than any commit takes that begins after that. So the first snapshot
-        of a handle that was just opened costs no request, and shows what was there when the open
-        began."""
+        """As ``poll``, but no request for a moment after an open, which is shorter than any commit
+        takes: then it is what was there when the open began."""
         return self.state if self.was_just_read else self.poll()
 
     @property
@@ -395,13 +393,7 @@ class Log:
         return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
 
     def _write_checkpoint(self, state: State) -> None:
-        try:
-            written = write_checkpoint(writable(self.bucket), state)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the commit has succeeded and been answered
-            _logger.warning(
-                "checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error
-            )
-            return
+        written = try_write_checkpoint(writable(self.bucket), state)
         self._checkpoint = newer(self._checkpoint, written)
 
     def _check_history(self) -> None:
