@@ -29,7 +29,7 @@ from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.contents import Contents, Discovery, Indexed, no_index
 from blockstore.operations.instants import to_ms
-from blockstore.operations.place import check_place, never_indexed, what_to_do
+from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
 from blockstore.scan.reads import Reads
@@ -155,7 +155,7 @@ class Table:
         try:
             log.poll()
         except NotFound as error:
-            if discovery in (None, Discovery.LIST) and never_indexed(bucket):
+            if discovery in (None, Discovery.LIST) and not log.boundary.was_read:
                 delays = Properties.parse(properties or {})
                 table._contents = Unindexed.open(
                     table.catalog, delays, trusting=discovery is not None

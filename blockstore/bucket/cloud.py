@@ -25,6 +25,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import partial
+from itertools import islice
 from typing import IO, Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo, is_there
@@ -116,12 +117,17 @@ class CloudBucket(Bucket):
             raise self.error(error, key, write=False) from error
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
         if start_after > prefix and not start_after.startswith(prefix):
             return iter(())
-        return self._list(prefix, start_after, recursive)
+        return islice(self._list(prefix, start_after, recursive, at_most), at_most)
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         check_prefix(prefix)
@@ -197,14 +203,17 @@ class CloudBucket(Bucket):
         except FAILURES as error:
             raise self.error(error, key, write=True) from error
 
-    def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
+    def _list(
+        self, prefix: str, start_after: str, recursive: bool, at_most: int | None
+    ) -> Iterator[ObjectInfo]:
         folder = prefix[: prefix.rfind("/") + 1]
         if recursive and folder == prefix:
             found: Iterator[Any] = self._below(folder, skippable(prefix, start_after))
         elif recursive:
             found = self._below_partly(prefix)
-        elif start_after > prefix:
-            # obstore's flat listing cannot skip; here it would list all old entries of the index.
+        elif start_after > prefix or at_most is not None:
+            # obstore's flat listing can neither skip nor end early; here it would list all old
+            # entries of the index.
             found = self._below(folder, skippable(prefix, start_after))
         else:
             found = iter(self._level(prefix)[0])

@@ -59,11 +59,20 @@ class Retrying(Wrapper):
         return self.retry(lambda: self.inner.head(key))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         return iter(
             self.retry(
-                lambda: [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+                lambda: [
+                    *self.inner.list(
+                        prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                    )
+                ]
             )
         )
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
@@ -42,6 +43,7 @@ from blockstore.bucket.s3_errors import FAILURES, classify, status_and_code  # n
 from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
 
 _DATE_LASTS_S = 60.0
+_PAGE = 1000
 
 
 class S3Bucket(Bucket):
@@ -96,12 +98,17 @@ class S3Bucket(Bucket):
         )
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
         if start_after > prefix and not start_after.startswith(prefix):
             return iter(())
-        return self._list(prefix, start_after, recursive)
+        return islice(self._list(prefix, start_after, recursive, at_most), at_most)
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         check_prefix(prefix)
@@ -184,9 +191,11 @@ class S3Bucket(Bucket):
         """Return the typed error of a failed request for ``key``."""
         return classify(error, f"{self.url}/{key}".rstrip("/"), self._name, write=write)
 
-    def _list(self, prefix: str, start_after: str, recursive: bool) -> Iterator[ObjectInfo]:
+    def _list(
+        self, prefix: str, start_after: str, recursive: bool, at_most: int | None
+    ) -> Iterator[ObjectInfo]:
         skipped = skippable(prefix, start_after)
-        for page in self._pages(prefix, skipped, "" if recursive else "/"):
+        for page in self._pages(prefix, skipped, "" if recursive else "/", at_most):
             for found in page.get("Contents", ()):
                 key = found["Key"]
                 if key > start_after and not key.endswith("/"):
@@ -197,8 +206,12 @@ class S3Bucket(Bucket):
                         etag=_etag(found) if "ETag" in found else None,
                     )
 
-    def _pages(self, prefix: str, start_after: str, delimiter: str) -> Iterator[Any]:
-        parameters = {"Prefix": prefix}
+    def _pages(
+        self, prefix: str, start_after: str, delimiter: str, at_most: int | None = None
+    ) -> Iterator[Any]:
+        parameters: dict[str, Any] = {"Prefix": prefix}
+        if at_most is not None:
+            parameters["MaxKeys"] = min(at_most, _PAGE)
         if start_after:
             parameters["StartAfter"] = start_after
         if delimiter:

@@ -295,10 +295,19 @@ class DepthBucket(Wrapper):
         return self._send("HEAD", key, lambda: self.inner.head(key))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         def page() -> list[ObjectInfo]:
-            return list(self.inner.list(prefix, start_after=start_after, recursive=recursive))
+            return list(
+                self.inner.list(
+                    prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                )
+            )
 
         return iter(self._send("LIST", f"{prefix}*", page))
 

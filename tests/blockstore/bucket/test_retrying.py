@@ -123,7 +123,7 @@ def test_a_listing_that_fails_midway_starts_again_and_shows_each_object_once() -
         memory.put(f"a/{number}", b"")
 
     class BreaksOff(FaultyBucket):
-        def list(self, prefix="", *, start_after="", recursive=True):  # type: ignore[no-untyped-def]
+        def list(self, prefix="", *, start_after="", recursive=True, at_most=None):  # type: ignore[no-untyped-def]
             self.calls.append(prefix)
             for number, info in enumerate(self.inner.list(prefix)):
                 if len(self.calls) < 3 and number == len(self.calls):
