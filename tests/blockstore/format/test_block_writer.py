@@ -121,8 +121,11 @@ def test_the_block_of_what_was_written_survives_its_meta_json() -> None:
     assert again.sources == (bench.ulid,)
 
 
-def test_the_tail_of_a_chunk_holds_its_footer_and_its_page_index() -> None:
-    bench = Bench()
+@pytest.mark.parametrize("last", ["v", "origin"], ids=["plain", "dictionary"])
+def test_the_tail_of_a_chunk_holds_its_footer_and_its_page_index(last: str) -> None:
+    names = [*(name for name in SCHEMA.names if name != last), last]
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    bench = Bench(Definition.create(schema, time_column="t", sort_by=["origin", "t"]))
     (file,) = bench.write(rows(30_000), row_group_rows=10_000).files
     data = bench.bucket.get(f"{bench.ulid}/{file.path}").data
     assert file.footer is not None
@@ -132,8 +135,8 @@ def test_the_tail_of_a_chunk_holds_its_footer_and_its_page_index() -> None:
     assert parquet.metadata.num_rows == 30_000
     pages = column_pages(source, range(3), range(3))
     assert len(pages) == 9
-    last = pages[2, 2]
-    assert start == len(data) - file.footer == _end_of(parquet, 2, 2, last)
+    assert parquet.metadata.row_group(2).column(2).has_dictionary_page == (last == "origin")
+    assert start == _end_of(parquet, 2, 2, pages[2, 2])
 
 
 def _end_of(parquet: pq.ParquetFile, group: int, column: int, pages: ColumnPages) -> int:
