@@ -42,11 +42,14 @@ def segment_runs(ranges: Iterable[Range]) -> list[range]:
     return runs
 
 
-def pieces(segments: Iterable[int]) -> list[range]:
-    """Return the pieces to fetch for these segments, given in ascending order without repeats."""
+def pieces(segments: Iterable[int], *, lanes: int = LANES) -> list[range]:
+    """Return the pieces to fetch for these segments, given in ascending order without repeats.
+
+    ``lanes`` is how many requests for this file should be in flight.
+    """
     runs = list(_joined(segments))
     total = sum(map(len, runs))
-    most = min(MOST_SEGMENTS, max(_LEAST_SEGMENTS, -(-total // LANES)))
+    most = min(MOST_SEGMENTS, max(_LEAST_SEGMENTS, -(-total // lanes)))
     return [
         range(run.start + part * len(run) // parts, run.start + (part + 1) * len(run) // parts)
         for run in runs
