@@ -8,8 +8,9 @@ Rules:
   ``etag@generation``; a listing shows none).
 - A create that obstore reports as lost without a 412 may have been a 409. A HEAD then decides: a
   taken key is AlreadyExists, a free one Contended.
-- obstore lists prefixes of complete path parts; the rest of a prefix is filtered here. Deletes go
-  one by one, in order (R7).
+- obstore lists prefixes of complete path parts; the rest of a prefix is filtered here. It shows the
+  key ``a/`` (a folder marker of a console) as ``a``: a HEAD decides what has size 0. Deletes go one
+  by one, in order (R7).
 - ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute, because
   obstore does not show headers. A refusal has a Date too. A store that is handed in has no
   endpoint: its time is ours.
@@ -28,8 +29,9 @@ from functools import partial
 from typing import IO, Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo, is_there
-from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, open_store, require_obstore
+from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, require_obstore, shared_store
 from blockstore.bucket.keys import check_key, check_prefix, skippable
+from blockstore.bucket.ranges import FoundRange, checked_range
 from blockstore.clock import Clock
 from blockstore.errors import (
     AlreadyExists,
@@ -74,7 +76,7 @@ class CloudBucket(Bucket):
         self._kind = kind
         self._name = name
         self._clock = clock
-        self._make = store or (lambda: open_store(kind, name))
+        self._make = store or (lambda: shared_store(kind, name))
         self._has_endpoint = store is None
         self._opened: tuple[int, Any] | None = None
         self._date: tuple[Freshness, int] | None = None
@@ -98,10 +100,12 @@ class CloudBucket(Bucket):
         if length <= 0:
             self.head(key)
             return b""
+        options: Any = {"range": (start, start + length)}
         try:
-            return bytes(
-                obstore.get_range(self._store(), check_key(key), start=start, length=length)
-            )
+            response = obstore.get(self._store(), check_key(key), options=options)
+            first, stop = response.range
+            found = FoundRange(start=first, stop=stop, size=response.meta["size"])
+            return checked_range(bytes(response.bytes()), found, start, length, self._at(key))
         except FAILURES as error:
             if is_past_the_end(error):
                 return b""
@@ -212,7 +216,16 @@ class CloudBucket(Bucket):
             key = meta["path"]
             flat = recursive or "/" not in key[len(prefix) :]
             if key.startswith(prefix) and key > start_after and flat:
-                yield self._info(meta, key)
+                info = self._info(meta, key)
+                if info.size or self._is_empty_object(key):
+                    yield info
+
+    def _is_empty_object(self, key: str) -> bool:
+        """Whether an object of size 0 in a listing has this key, and not the key with a slash."""
+        try:
+            return self.head(key).size == 0
+        except ObjectMissing:
+            return False
 
     def _below(self, folder: str, skipped: str) -> Iterator[Any]:
         """Yield everything below a folder.
