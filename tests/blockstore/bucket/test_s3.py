@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +31,7 @@ def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("AWS_ENDPOINT_URL", scripted_server.endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "scripted")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "scripted")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
 
     def make(*responses: Answer) -> tuple[S3Bucket, Scripted]:
         scripted_server.script(*responses)

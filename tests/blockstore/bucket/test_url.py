@@ -161,9 +161,7 @@ def test_an_unknown_scheme_with_one_slash_is_no_folder(
     assert open_bucket(f"./{url}", WORLD).url == f"file://{tmp_path}/{url.replace(':', '%3A')}"
 
 
-@pytest.mark.parametrize(
-    "url", ["s3a://bucket/t", "s3n://bucket/t", "S3A://bucket/t"]
-)
+@pytest.mark.parametrize("url", ["s3a://bucket/t", "s3n://bucket/t", "S3A://bucket/t"])
 def test_the_connectors_of_spark_name_the_same_bucket(url: str) -> None:
     assert open_bucket(url, WORLD).url == "s3://bucket/t"
 
