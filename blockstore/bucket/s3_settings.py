@@ -16,7 +16,6 @@ import os
 from collections.abc import Mapping
 
 _ONLY_BOTO3 = (
-    "AWS_CA_BUNDLE",
     "AWS_USE_FIPS_ENDPOINT",
     "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
@@ -55,12 +54,15 @@ def needs_boto3(name: str) -> bool:
         return True
     if any(environment.get(variable) for variable in _ONLY_BOTO3):
         return True
-    has_endpoint = any(environment.get(variable) for variable in _ENDPOINTS)
-    if not has_endpoint and s3_region().startswith(_OTHER_PARTITIONS):
+    endpoint = next(filter(None, map(environment.get, _ENDPOINTS)), "")
+    encrypted = not endpoint.lower().startswith("http://")
+    if environment.get("AWS_CA_BUNDLE") and encrypted:
+        return True  # obstore would trust the system's certificates too
+    if not endpoint and s3_region().startswith(_OTHER_PARTITIONS):
         return True
     if has_keys(environment) and not _has_config_file(environment):
         return False
-    return not _is_plain_profile(has_endpoint=has_endpoint)
+    return not _is_plain_profile(has_endpoint=bool(endpoint))
 
 
 def has_keys(environment: Mapping[str, str]) -> bool:

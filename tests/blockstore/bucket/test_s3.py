@@ -25,7 +25,7 @@ Open = Callable[..., tuple[S3Bucket, Scripted]]
 
 
 @pytest.fixture
-def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Open:
+def scripted(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Open:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ENDPOINT_URL", scripted_server.endpoint)

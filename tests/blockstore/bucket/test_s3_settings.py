@@ -59,6 +59,15 @@ def test_names_that_obstore_does_not_know_are_boto3s(
     assert needs_boto3(name)
 
 
+def test_certificates_do_not_matter_where_nothing_is_encrypted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(monkeypatch, **KEYS, AWS_CA_BUNDLE="/x", AWS_ENDPOINT_URL="http://127.0.0.1:1")
+    assert not needs_boto3("bucket")
+    use(monkeypatch, AWS_ENDPOINT_URL="https://127.0.0.1:1")
+    assert needs_boto3("bucket")
+
+
 def test_no_credentials_are_boto3s_to_say() -> None:
     assert needs_boto3("bucket")
 
