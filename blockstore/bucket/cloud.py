@@ -21,10 +21,7 @@ Rules:
 from __future__ import annotations
 
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import IO, Any
 
@@ -271,6 +268,11 @@ class CloudBucket(Bucket):
 
     def _endpoint_ms(self) -> int:
         """Return the Date of the endpoint's response, or our own time if it has none."""
+        # Imported here: they take longer than obstore, and most processes need no time of a store.
+        import urllib.error
+        import urllib.request
+        from email.utils import parsedate_to_datetime
+
         request = urllib.request.Request(endpoint(self._kind), method="HEAD")
         try:
             with urllib.request.urlopen(request, timeout=_DATE_TIMEOUT_S) as response:
