@@ -28,7 +28,7 @@ from typing import IO, Any
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo, is_there
 from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, require_obstore, shared_store
 from blockstore.bucket.keys import check_key, check_prefix, skippable
-from blockstore.bucket.ranges import FoundRange, checked_range
+from blockstore.bucket.ranges import FoundRange, checked_range, range_of_all
 from blockstore.clock import Clock
 from blockstore.errors import (
     AlreadyExists,
@@ -107,7 +107,7 @@ class CloudBucket(Bucket):
             if is_past_the_end(error):
                 return b""
             if is_complete_object(error):
-                return self.get(key).data[start : start + length]
+                return range_of_all(self.get(key).data, start, length, self._at(""))
             raise self.error(error, key, write=False) from error
 
     def head(self, key: str) -> ObjectInfo:

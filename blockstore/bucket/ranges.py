@@ -3,17 +3,22 @@
 Rules:
 - A response counts only if it begins where the request did, and ends where the request did or where
   the object does. Its body must have exactly that length.
+- A store that ignores ranges, and responds with the complete object, is reported once: each range
+  then costs a whole object, and no byte is wrong.
 - Anything else is ``Unavailable``, so that it is requested again: the bytes of another place are
   never returned, nor too few.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 
 from blockstore.errors import Unavailable
 
+_log = logging.getLogger(__name__)
+_ignoring: set[str] = set()
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
@@ -63,3 +68,15 @@ def checked_range(
         f"{len(data)} bytes, by its header {found or 'of no range'}: try again; if it stays so, a "
         "proxy or the store changes responses"
     )
+
+
+def range_of_all(data: bytes, start: int, length: int, url: str) -> bytes:
+    """Return a range of the complete object that the store at ``url`` sent in its place."""
+    if url not in _ignoring:
+        _ignoring.add(url)
+        _log.warning(
+            "%s ignores ranges: every read of a part fetches the complete object; use a store, or "
+            "a proxy before it, that supports Range",
+            url,
+        )
+    return data[start : start + length]

@@ -24,7 +24,7 @@ from typing import Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.bucket.keys import check_key, check_prefix, skippable
-from blockstore.bucket.ranges import checked_range, parse_content_range
+from blockstore.bucket.ranges import checked_range, parse_content_range, range_of_all
 from blockstore.bucket.s3_client import require_boto3, shared_client
 from blockstore.clock import Clock
 from blockstore.errors import (
@@ -81,8 +81,7 @@ class Boto3Bucket(Bucket):
                 return b""
             raise self.error(error, key, write=False) from error
         if response["ResponseMetadata"]["HTTPStatusCode"] != 206:
-            # A store without ranges responds with the complete object, with 200.
-            return data[start : start + length]
+            return range_of_all(data, start, length, self.place(""))
         found = parse_content_range(response.get("ContentRange", ""))
         return checked_range(data, found, start, length, self.place(key))
 

@@ -4,6 +4,8 @@ Rules:
 - Only ``get`` and ``get_range``: never a write, never a listing.
 - A read is late after the 95th percentile of its kind (``latency.py``). At most one more is sent,
   and only within the budget (``traffic.py``).
+- The size of a complete object is not known before: if one was large, those whose names end like it
+  are not sent again.
 - An error that a retry could mend waits for the other request. Any other result is final: objects
   are immutable or replaced as a whole, so either response was true while the caller waited.
 - Both requests run in spare threads, so that the slow one can be left behind. Without a free
@@ -18,7 +20,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from blockstore.bucket.api import Bucket, Object
-from blockstore.bucket.traffic.latency import size_class
+from blockstore.bucket.traffic.latency import name_class, size_class
 from blockstore.bucket.traffic.spare import Spare
 from blockstore.bucket.traffic.traffic import Traffic
 from blockstore.bucket.wrapper import Wrapper
@@ -26,6 +28,8 @@ from blockstore.clock import Clock
 from blockstore.errors import Unavailable
 
 A = TypeVar("A")
+
+_LARGE = 1024 * 1024
 
 
 class Hedged(Wrapper):
@@ -38,7 +42,15 @@ class Hedged(Wrapper):
         self._spare = spare
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        return self._read("get", lambda: self.inner.get(key, if_none_match=if_none_match))
+        kind = name_class(key)
+
+        def request() -> Object:
+            found = self.inner.get(key, if_none_match=if_none_match)
+            if len(found.data) > _LARGE:
+                self._traffic.varies(kind)
+            return found
+
+        return self._read(kind, request)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self._read(size_class(length), lambda: self.inner.get_range(key, start, length))

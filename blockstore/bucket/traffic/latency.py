@@ -40,6 +40,12 @@ class Latency:
         return self._late_s
 
 
+def name_class(key: str) -> str:
+    """The class of a complete object, whose size is not known before: the ending of its name."""
+    ending = key.rpartition("/")[2].rpartition(".")[2]
+    return f"get-{ending}" if len(ending) <= 10 else "get"
+
+
 def size_class(length: int) -> str:
     """The class of a range's length, for which durations are comparable: powers of four."""
     return f"range-{(max(length, 65_536) - 1).bit_length() // 2}"

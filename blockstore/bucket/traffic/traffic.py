@@ -48,6 +48,7 @@ class Traffic:
         self._pace = Pace()
         self._retries = Budget(share=0.1, burst=100, per_s=2)
         self._hedges = Budget(share=0.05, burst=5)
+        self._varying: set[str] = set()
         self._latencies: dict[str, Latency] = {}
         self._counts = dict.fromkeys(_COUNTED, 0)
 
@@ -89,10 +90,15 @@ class Traffic:
         with _lock:
             self._latencies.setdefault(kind, Latency()).note(seconds)
 
+    def varies(self, kind: str) -> None:
+        """Note that requests of this kind may take long for their size: none is late any more."""
+        with _lock:
+            self._varying.add(kind)
+
     def late_s(self, kind: str) -> float | None:
         """The seconds after which a request of this kind is late; None while that is unknown."""
         latency = self._latencies.get(kind)
-        return None if latency is None else latency.late_s
+        return None if latency is None or kind in self._varying else latency.late_s
 
     def counts(self, now_s: float) -> TrafficCounts:
         """The counts until now."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from blockstore.bucket import Bucket
+from blockstore.bucket import Bucket, ranges
 from blockstore.bucket.cloud import CloudBucket
 from blockstore.bucket.cloud_stores import Kind
 from blockstore.bucket.retrying import Retrying
@@ -95,11 +95,17 @@ def test_the_end_of_an_object_is_shorter_than_requested(scripted: Open) -> None:
     assert bucket.get_range("a", 10, 4) == b""
 
 
-def test_a_store_that_ignores_ranges_costs_bytes_and_changes_none(scripted: Open) -> None:
+def test_a_store_that_ignores_ranges_costs_bytes_and_changes_none_and_is_reported_once(
+    scripted: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "_ignoring", set())
     bucket, _ = scripted(Answer(body=DIGITS, headers=HEADERS))
     assert bucket.get_range("a", 3, 4) == b"3456"
     assert bucket.get_range("a", 8, 4) == b"89"
     assert bucket.get_range("a", 20, 4) == b""
+    said = [record.getMessage() for record in caplog.records if record.name == ranges.__name__]
+    assert len(said) == 1
+    assert said[0].startswith("s3://bucket ignores ranges")
 
 
 def test_an_object_whose_body_breaks_off_is_requested_again(scripted: Open) -> None:

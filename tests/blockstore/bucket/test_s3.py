@@ -11,9 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
+from blockstore.bucket import open_bucket
 from blockstore.bucket.s3 import S3Bucket
+from blockstore.bucket.traffic.traffic import total_traffic
 from blockstore.clock import ManualClock
 from blockstore.errors import AlreadyExists, Contended, Invalid, MissingExtra
+from blockstore.world import World
 from tests.support.scripted_s3 import Answer, Request, Scripted
 
 HEADERS = {"ETag": '"e"', "Last-Modified": "Tue, 14 Nov 2023 23:13:20 GMT"}
@@ -272,3 +275,22 @@ def test_no_put_waits_to_be_told_to_continue(scripted: Open) -> None:
         bucket.put_if_absent("a", b"x")
     assert len(server.requests) == 4
     assert not any("expect" in map(str.lower, sent.headers) for sent in server.requests)
+
+
+def test_a_store_that_limits_the_rate_slows_the_process_and_loses_nothing(
+    scripted: Open,
+) -> None:
+    _, server = scripted(Answer(status=503, code="SlowDown"), FOUND)
+    world = World.manual()
+    bucket, other = (open_bucket("s3://bucket/" + name, world) for name in ("a", "b"))
+    before = total_traffic(world.clock.monotonic_s())
+    assert bucket.get("x").data == b"0123456789"
+    after = total_traffic(world.clock.monotonic_s())
+    assert after.throttled - before.throttled == 1
+    assert after.retries - before.retries == 1
+    assert after.rate > 0
+    start_s = world.clock.monotonic_s()
+    for _ in range(10):
+        other.get("x")
+    assert world.clock.monotonic_s() - start_s > 0.5
+    assert len(server.requests) == 12

@@ -10,7 +10,7 @@ import pytest
 from blockstore.bucket.api import NotModified, Object
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.traffic.hedged import Hedged
-from blockstore.bucket.traffic.latency import size_class
+from blockstore.bucket.traffic.latency import name_class, size_class
 from blockstore.bucket.traffic.spare import Spare
 from blockstore.bucket.traffic.traffic import Traffic
 from blockstore.bucket.wrapper import Wrapper
@@ -59,7 +59,7 @@ def hedged(inner: Scripted) -> tuple[Hedged, Traffic]:
     """The bucket, once it is known that reads take a millisecond: late is after ten."""
     traffic = Traffic()
     for _ in range(OFTEN):
-        traffic.took("get", 0.001)
+        traffic.took(name_class("a"), 0.001)
         traffic.took(size_class(4), 0.001)
     return Hedged(inner, CLOCK, traffic, SPARE), traffic
 
@@ -158,7 +158,19 @@ def test_a_response_that_nothing_is_there_counts_as_a_duration() -> None:
     for _ in range(50):
         with pytest.raises(ObjectMissing):
             bucket.get("missing")
-    assert traffic.late_s("get") is not None
+    assert traffic.late_s(name_class("missing")) is not None
+
+
+def test_objects_that_may_be_large_are_not_late() -> None:
+    inner = Scripted()
+    bucket, traffic = hedged(inner)
+    inner.inner.put("b/large.parquet", bytes(2 << 20))
+    inner.inner.put("b/small.json", b"{}")
+    for _ in range(OFTEN):
+        bucket.get("b/large.parquet")
+        bucket.get("b/small.json")
+    assert traffic.late_s(name_class("b/large.parquet")) is None
+    assert traffic.late_s(name_class("b/small.json")) is not None
 
 
 def test_a_write_is_never_sent_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blockstore.bucket.traffic.latency import Latency, size_class
+from blockstore.bucket.traffic.latency import Latency, name_class, size_class
 
 
 def known(*seconds: float) -> Latency:
@@ -39,3 +39,8 @@ def test_what_a_kind_takes_now_replaces_what_it_took() -> None:
 def test_ranges_of_like_size_are_one_kind() -> None:
     assert size_class(1) == size_class(65_536)
     assert len({size_class(1 << at) for at in range(16, 26, 2)}) == 5
+
+
+def test_complete_objects_are_one_kind_by_their_ending() -> None:
+    assert name_class("a/1.json") == name_class("b/2.json") != name_class("b/2.parquet")
+    assert name_class("a.b/long-name-without-ending") == name_class("another-name-without")
