@@ -28,6 +28,7 @@ from blockstore.bucket.cloud_stores import Kind, survives_here
 from blockstore.bucket.keys import check_key, check_prefix
 from blockstore.bucket.s3_settings import needs_boto3
 from blockstore.bucket.s3_writer import S3Writer
+from blockstore.bucket.traffic.spare import Spare
 from blockstore.clock import Clock
 from blockstore.errors import BlockstoreError, Invalid, MissingExtra
 
@@ -44,11 +45,14 @@ _FEW = 4
 class S3Bucket(Bucket):
     """The bucket ``name``. Raises MissingExtra if neither client is installed."""
 
-    def __init__(self, name: str, clock: Clock, *, connections: int = 64) -> None:
+    def __init__(
+        self, name: str, clock: Clock, *, connections: int = 64, spare: Spare | None = None
+    ) -> None:
         self.url = f"s3://{name}"
         self._name = name
         self._clock = clock
         self._connections = connections
+        self._spare = spare
         self._has_boto3, self._has_obstore = installed("boto3"), installed("obstore")
         if not (self._has_boto3 or self._has_obstore):
             raise MissingExtra(
@@ -165,7 +169,7 @@ class S3Bucket(Bucket):
         if self._obstore_bucket is None:
             from blockstore.bucket.cloud import CloudBucket
 
-            self._obstore_bucket = CloudBucket(Kind.S3, self._name, self._clock)
+            self._obstore_bucket = CloudBucket(Kind.S3, self._name, self._clock, spare=self._spare)
         return self._obstore_bucket
 
     def _boto3(self) -> Boto3Bucket:

@@ -27,7 +27,7 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.retrying import Retrying
 from blockstore.bucket.traffic.hedged import Hedged
 from blockstore.bucket.traffic.paced import Paced
-from blockstore.bucket.traffic.spare import Spare
+from blockstore.bucket.traffic.spare import SPARE, Spare
 from blockstore.bucket.traffic.traffic import shared_traffic
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
@@ -39,15 +39,12 @@ _FORMS = (
 )
 _SCHEMES = ("memory", "s3", "gs", "az")
 _CLIENTS = ("boto3", "obstore")
-_SPARE_THREADS = 128
 
 # A scheme has two letters at least: C:/ is a drive.
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)(.*)", re.DOTALL)
 _HADOOP_S3 = re.compile(r"s3[an]://", re.IGNORECASE)
 _HADOOP_AZURE = re.compile(r"(?:abfss?|wasbs?)://([^/?]+)(.*)", re.IGNORECASE | re.DOTALL)
 _ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
-
-_SPARE = Spare(_SPARE_THREADS)
 
 
 def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
@@ -163,8 +160,9 @@ def _remote(scheme: str, bucket: Bucket, world: World) -> Bucket:
     from blockstore.bucket.cloud_stores import Kind, endpoint
 
     traffic = shared_traffic(f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}")
-    if isinstance(world.pool, Threads):
-        bucket = Hedged(bucket, world.clock, traffic, _SPARE)
+    spare = _spare(world)
+    if spare is not None:
+        bucket = Hedged(bucket, world.clock, traffic, spare)
     return Retrying(Paced(bucket, world.clock, traffic), world, traffic=traffic)
 
 
@@ -179,11 +177,15 @@ def _s3(name: str, client: str | None, world: World) -> Bucket:
         return Boto3Bucket(name, world.clock, connections=connections)
     from blockstore.bucket.s3 import S3Bucket
 
-    return S3Bucket(name, world.clock, connections=connections)
+    return S3Bucket(name, world.clock, connections=connections, spare=_spare(world))
 
 
 def _cloud(scheme: str, name: str, world: World) -> Bucket:
     from blockstore.bucket.cloud import CloudBucket
     from blockstore.bucket.cloud_stores import Kind
 
-    return CloudBucket(Kind(scheme), name, world.clock)
+    return CloudBucket(Kind(scheme), name, world.clock, spare=_spare(world))
+
+
+def _spare(world: World) -> Spare | None:
+    return SPARE if isinstance(world.pool, Threads) else None

@@ -60,3 +60,7 @@ class Spare:
         self._lock = threading.Lock()
         self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
         self._alive = 0
+
+
+SPARE = Spare(128)
+"""The spare threads of this process."""
