@@ -6,10 +6,10 @@ Rules:
 - R8: a superseded block is removed only if a fresh, complete listing shows ready blocks that
   account for every source of it and are not marked superseded themselves: two compactors with
   different listings can each mark what the other relies on. A block that counts for another block's
-  removal is never itself removed by the same reasoning, so no source loses its last copy. - These
-  do not count, though ready: a block marked partial (an older decision may still be removing it) or
-  malformed, and one that a person marked and that hides nothing, for its mark alone decides. A
-  hidden one counts for what it hides.
+  removal is never itself removed by the same reasoning, so no source loses its last copy.
+- These do not count, though ready: a block marked partial (an older decision may still be removing
+  it) or malformed, and one that a person marked and that hides nothing, for its mark alone decides.
+  A hidden one counts for what it hides.
 - A block that the cover chooses is not superseded, whatever its mark says.
 - A block that contradicts the table's schema is quarantined: it counts for no other block, and goes
   by a person's mark alone. What shares a source with it stays, superseded or not: it may be what

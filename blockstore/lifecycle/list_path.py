@@ -10,8 +10,8 @@ Rules:
   (``schemas.py``).
 - A malformed block is left out and, where nothing that is read accounts for its sources, named
   (R4). On a table without an index so is a block that only an index could show: a table that lost
-  its index is not read as a smaller one. - The index decides on what it knows: the meta.json of
-  such a block is not fetched.
+  its index is not read as a smaller one.
+- The index decides on what it knows: the meta.json of such a block is not fetched.
 - All of it is read while what the listing shows is still there (``Catalog.in_time``).
 """
 

@@ -12,9 +12,9 @@ Rules:
   keeps hidden.
 - With an index, blocks that a version or a tag names are not waited for, nor are damaged ones: the
   index accounts for their sources whatever is listed, and a tag that keeps a block for years must
-  not keep every later merge of its rows. - What waits says for which block. No block waits in a
-  circle: hidden blocks wait for others and never the other way round, and within each kind only
-  those with more sources for those with fewer.
+  not keep every later merge of its rows.
+- What waits says for which block. No block waits in a circle: hidden blocks wait for others and
+  never the other way round, and within each kind only those with more sources for those with fewer.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ Rules:
   planned on.
 - The table that is ended must be the one that was begun: one dropped and created again under the
   same URL holds rows that this overwrite never saw, whatever its version. The commit id of the
-  version that was read shows it. - A caller that has read a version and computed the rows from it
-  names it (``read_version``): it is then begun at that version, and rows that went since are a
-  Conflict as well.
+  version that was read shows it.
+- A caller that has read a version and computed the rows from it names it (``read_version``): it is
+  then begun at that version, and rows that went since are a Conflict as well.
 - A history that no longer reaches back to the beginning cannot be judged: Conflict.
 """
 

@@ -2,7 +2,8 @@
 
 Rules:
 - A write that the index accounted for, or that a complete block held, when the transaction was
-  begun is its to replace. - A write that came later follows it, in whatever block it is by now.
+  begun is its to replace.
+- A write that came later follows it, in whatever block it is by now.
 - A block that holds writes of both kinds, and rows that the transaction could be about, is a
   Conflict: part of its rows would go and part would stay, and the operation was begun without
   knowing the second part.

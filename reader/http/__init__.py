@@ -5,8 +5,9 @@ and how fresh a table is are decided in ``query``, ``jobs`` and ``tables``.
 
 A request passes three layers: security headers and CORS (``app.py``), the edge (``edge.py``:
 request id, body limits, access log, the last error handler), and a route. A route receives the
-``Gateway`` and the ``Caller`` (``callers.py``); a caller without the scope never reaches it. An
-error of any layer becomes one JSON shape (``problems.py``).
+``Gateway`` and the ``Caller`` (``callers.py``). Its signature says which scope the caller needs;
+for a job that depends on its kind, so ``job_routes.py`` checks. An error of any layer becomes one
+JSON shape (``problems.py``).
 
     app.py            the application
     gateway.py        tables, engine, jobs, tokens and metrics of one process

@@ -44,19 +44,16 @@ Known = Annotated[Caller, Depends(_known)]
 """A caller with a known token."""
 
 
-def _with(scope: Scope, caller: Caller) -> Caller:
+def check_scope(caller: Caller, scope: Scope) -> None:
+    """Refuse a caller whose token lacks the scope (403)."""
     if not caller.may(scope):
         raise Problem(403, f"the token {caller.name!r} lacks scope '{scope}': use one that has it")
-    return caller
 
 
 def _reading(caller: Known) -> Caller:
-    return _with(Scope.READ, caller)
-
-
-def _writing(caller: Known) -> Caller:
-    return _with(Scope.WRITE, caller)
+    check_scope(caller, Scope.READ)
+    return caller
 
 
 Reading = Annotated[Caller, Depends(_reading)]
-Writing = Annotated[Caller, Depends(_writing)]
+"""A caller that may read."""

@@ -31,7 +31,7 @@ from blockstore.errors import (
 )
 from blockstore.names import is_ulid, job_input_key
 from blockstore.reader.forms.encode import Form
-from blockstore.reader.http.callers import Here, Known, Reading
+from blockstore.reader.http.callers import Here, Known, Reading, check_scope
 from blockstore.reader.http.gateway import Gateway, Jobs
 from blockstore.reader.http.job_visibility import concerns, sees
 from blockstore.reader.http.negotiate import MEDIA_TYPES
@@ -97,7 +97,7 @@ async def submit(
     key = _key(request)
     job = gateway.world.ids.ulid() if key is None else _id_of(caller, key)
     if kind in _FORMS:
-        _must(caller, Scope.WRITE)
+        check_scope(caller, Scope.WRITE)
         name, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
         wanted = JobRequest(
             kind=Kind.UPLOAD,
@@ -114,7 +114,7 @@ async def submit(
         _check_encoding(request)
         made = await _upload(request, gateway, jobs, job, wanted)
     elif kind == "application/json":
-        _must(caller, Scope.READ)
+        check_scope(caller, Scope.READ)
         body = await _body(request)
         wanted = await in_thread(lambda: _job_request(gateway, caller, body))
         made = await in_thread(lambda: jobs.store.submit(job, wanted))
@@ -348,11 +348,6 @@ def _check_encoding(request: Request) -> None:
         raise Problem(
             415, f"the file has Content-Encoding {coding}: send it without Content-Encoding"
         )
-
-
-def _must(caller: Caller, scope: Scope) -> None:
-    if not caller.may(scope):
-        raise Problem(403, f"the token {caller.name!r} lacks scope '{scope}': use one that has it")
 
 
 def _allowed(caller: Caller) -> tuple[str, ...] | None:

@@ -2,9 +2,10 @@
 
 Rules:
 - A bucket that is put back is judged by what was known when it was copied: its history, its
-  directories, its marks. - What was returned to a caller since then no longer counts. What was
-  acknowledged since may be gone; what was refused since may come: a copy of its entry that is still
-  on its way fits the history that is back.
+  directories, its marks.
+- What was returned to a caller since then no longer counts. What was acknowledged since may be
+  gone; what was refused since may come: a copy of its entry that is still on its way fits the
+  history that is back.
 - What was refused before stays refused. A table that is created again knows nothing; only refusals
   outlive it.
 - What a source or a block held is a fact of its name: that is kept through everything.
