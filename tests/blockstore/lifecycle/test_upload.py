@@ -168,7 +168,12 @@ class Lagging(Wrapper):
     """A store whose listings show nothing for hours; what is requested by name is there."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         return iter(())
 
