@@ -19,6 +19,7 @@ there."""
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 SOURCES = "sources.parquet"
+_SEGMENTS = "segments-"
 
 SHIPPER_STATE = "blockstore.shipper.json"
 """In a folder of finished blocks on a device, not in a table: what was shipped, and where to."""
@@ -74,6 +75,13 @@ def is_chunk_path(path: str) -> bool:
 def sources_path() -> str:
     """The path, inside a block, of the list of sources that is too long for meta.json."""
     return SOURCES
+
+
+def segments_path(sha256: str) -> str:
+    """The path, inside a block, of the hashes of its chunks' segments: ``segments-`` and the first
+    16 digits of the object's own SHA-256, so that two attempts at one block never write other bytes
+    under one name."""
+    return f"{_SEGMENTS}{sha256[:16]}"
 
 
 def object_key(ulid: str, path: str) -> str:

@@ -29,9 +29,10 @@ from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.contents import Contents, Discovery, Indexed, no_index
 from blockstore.operations.instants import to_ms
-from blockstore.operations.place import check_place, never_indexed, what_to_do
+from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
+from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
@@ -133,6 +134,7 @@ class Table:
         self.strict = strict
         self._contents = contents
         self._cache = None if cache is None else Path(cache)
+        self._reads = Reads(world)
 
     @classmethod
     def open_bucket(
@@ -153,7 +155,7 @@ class Table:
         try:
             log.poll()
         except NotFound as error:
-            if discovery in (None, Discovery.LIST) and never_indexed(bucket):
+            if discovery in (None, Discovery.LIST) and not log.boundary.was_read:
                 delays = Properties.parse(properties or {})
                 table._contents = Unindexed.open(
                     table.catalog, delays, trusting=discovery is not None
@@ -295,7 +297,9 @@ class Table:
             found = Snapshot.of(self.log.as_of(to_ms(as_of)))
         else:
             found = self._contents.newest(lambda: self.catalog)
-        taken = TableSnapshot(bucket=self.bucket, world=self.world, snapshot=found)
+        taken = TableSnapshot(
+            bucket=self.bucket, world=self.world, snapshot=found, reads=self._reads
+        )
         if self.strict if strict is None else strict:
             taken.check_whole()
         return taken

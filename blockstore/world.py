@@ -32,6 +32,17 @@ class Pool(Protocol):
         """Sleep until another thread of this process has set the event."""
         ...
 
+    def runs_beside(self) -> bool:
+        """Return whether calls would run beside this thread: else ``start`` must not be used."""
+        ...
+
+    def start(self, call: Callable[[], None]) -> None:
+        """Run a call in another thread, and do not wait for it. The call raises nothing.
+
+        A call that was started may start others.
+        """
+        ...
+
 
 class Serial:
     """A pool of one: calls run in turn, in the caller's thread. Deterministic."""
@@ -41,6 +52,12 @@ class Serial:
 
     def wait(self, event: threading.Event) -> None:
         event.wait()
+
+    def runs_beside(self) -> bool:
+        return False
+
+    def start(self, call: Callable[[], None]) -> None:
+        raise AssertionError("this pool has no other thread: check runs_beside first")
 
 
 class Threads:
@@ -62,10 +79,7 @@ class Threads:
         work = list(items)
         if len(work) <= 1:
             return [call(item) for item in work]
-        if self._pool is None or self._pid != os.getpid():
-            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="blockstore")
-            self._pid = os.getpid()
-        if getattr(self._inside, "here", False):
+        if not self.runs_beside():
             futures = [_ended(call, item) for item in work]
         else:
             futures = self._shared(call, work)
@@ -76,8 +90,8 @@ class Threads:
 
     def _shared(self, call: Callable[[A], B], work: list[A]) -> list[Future[B]]:
         """Carry out the first call here and the others in the pool, or here if it is busy."""
-        assert self._pool is not None, "map has made it"
-        sent = [self._pool.submit(self._within, call, item) for item in work[1:]]
+        threads = self._threads()
+        sent = [threads.submit(self._within, call, item) for item in work[1:]]
         futures = [_ended(call, work[0]), *sent]
         # From the end, where the pool has not come to yet.
         for place in range(len(work) - 1, 0, -1):
@@ -91,6 +105,18 @@ class Threads:
 
     def wait(self, event: threading.Event) -> None:
         event.wait()
+
+    def runs_beside(self) -> bool:
+        return not getattr(self._inside, "here", False)
+
+    def start(self, call: Callable[[], None]) -> None:
+        self._threads().submit(self._within, lambda _: call(), None)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._pid != os.getpid():
+            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="blockstore")
+            self._pid = os.getpid()
+        return self._pool
 
 
 def _ended(call: Callable[[A], B], item: A) -> Future[B]:

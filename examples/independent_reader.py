@@ -4,8 +4,8 @@
 
 It uses Python's standard library and pyarrow, and no code of Blockstore. It prints state and rows
 as JSON (tests/golden/vectors/README.md), or reports what is damaged and exits with 1. Its purpose
-is to be read, and to prove the page. independent_index.py reads the index; this half lists, covers,
-and reads the rows.
+is to be read, and to prove the page. independent_index.py reads the index, independent_segments.py
+the hashes of segments; this part lists, covers, and reads the rows.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 from independent_index import DAMAGE, Folder, Json, Refused, check, opened, parse, sha256
+from independent_segments import check_ranges, segments
 
 ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 LETTERS = {one: at for at, one in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
@@ -109,12 +110,14 @@ def rows_of(
     meta, first, shown = block["meta"], block["first_row_id"], []
     level_1 = meta["compaction"]["level"] == 1
     stored = {name_of(field, by_name): field.name for field in block["schema"]}
+    hashes = segments(folder, meta, chunks(meta))
     for file in chunks(meta):
         key = f"{meta['ulid']}/{file['path']}"
         data = folder.get(key, "missing")
         check(
             (len(data), sha256(data)) == (file["bytes"], file["sha256"]), f"{key} has other bytes"
         )
+        check_ranges(hashes.get(file["path"]), key, data)
         table = opened(data).read(use_threads=False)
         count = len(table)
         check(count == file["rows"], f"{key} has another number of rows")

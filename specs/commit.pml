@@ -336,7 +336,7 @@ stop:
 }
 
 /* What arrives when no process waits for it any longer: a PUT of an entry; a checkpoint, which a committer writes once its commit
-   has succeeded. */
+   has succeeded. And time, which passes. */
 proctype Network() {
 end_idle:
   do
@@ -347,6 +347,9 @@ end_idle:
        fi;
        late_id = 0; late_op = 0
      }
+#if READERS > 0
+  :: atomic { young -> young = 0 }     /* that was `history_retention` ago */
+#endif
   :: atomic { VERSION(history) >= EVERY -> put_checkpoint(history, EVERY) }
 #if IDS >= 2 * EVERY
   :: atomic { VERSION(history) >= 2 * EVERY -> put_checkpoint(history, 2 * EVERY) }
@@ -367,7 +370,8 @@ inline delete_checkpoint(version) {
 }
 
 /*
- * Collection of the index. Which version is old enough, only the store's clock says: any that has a successor. What a pass
+ * Collection of the index. Which version is old enough, only the store's clock says: any that has a successor which is no
+ * younger than a version that is still `young`. What a pass
  * remembers is no more than the boundary that it has read: a version once judged old stays old, its checkpoint stays as
  * long as the boundary is below it, and what the durable boundary has passed may be deleted at any time from then on.
  */
@@ -399,7 +403,7 @@ end_idle:
           any_version(wanted, VERSION(history) - 1);
 #endif
           if
-          :: wanted > held && HAS(checkpoints, wanted) ->
+          :: wanted > held && HAS(checkpoints, wanted) && (!young || wanted < young) ->
              printf("%d: the boundary goes from %d to %d\n", _pid, boundary, wanted);
              MUST(boundary_never_falls, wanted >= boundary);
              boundary = wanted
@@ -451,10 +455,14 @@ end_idle:
        known = 1;
        any_version(base, VERSION(history));
        state = UP_TO(history, base);
+       if
+       :: base == VERSION(history) -> young = base     /* it has just seen that this is the newest */
+       :: true
+       fi;
        base = 0
      };
      poll(state, known);
-     atomic { state = 0; known = 0 }
+     atomic { state = 0; known = 0; young = 0 }
   od
 }
 

@@ -24,6 +24,13 @@ unsigned history : BITS;
 
 hidden byte reads_only_history;        /* a process that trusts a state holds a prefix of the history */
 hidden byte checkpoint_is_history;     /* a checkpoint equals the fold */
+hidden byte reads_what_was_there;      /* a read shows every version that there was when it began */
+
+/*
+ * Age: a version that was the newest less than `history_retention` ago, 0 = none. What came after it has no successor that
+ * is older, so no collector passes it. The world makes it 0 when that time is over.
+ */
+unsigned young : 3;
 
 #define IS_HISTORY(state) (VERSION(state) <= VERSION(history) && (state) == UP_TO(history, VERSION(state)))
 
@@ -38,25 +45,42 @@ inline put_checkpoint(state, version) {
   fi
 }
 
-#define READER_LOCALS unsigned base : 3, last : 3, low : 3, draft : BITS; bit failed
+#define READER_LOCALS unsigned base : 3, last : 3, low : 3, began : 3, checked : 3, draft : BITS; bit failed, passed
 #define FORGET_READING base = 0; last = 0; draft = 0; failed = 0
 
-/* One LIST each; both go out at once, so either may be answered first. */
-inline list_entries() { last = VERSION(entries); last = (last > low -> last : 0) }
+/* What is listed. A page that is cut off is not used: both are listed again. */
+inline list_entries() {
+  last = VERSION(entries)
+#ifdef BROKEN_PAGE_IS_ALL
+  ;
+  if
+  :: last > 1 -> last--
+  :: true
+  fi
+#endif
+}
 inline list_checkpoints() { base = HIGHEST(checkpoints) }
 
 /*
- * A cold read: the boundary, the two LISTs, the newest checkpoint, the entries after it, the boundary again.
+ * A cold read: the boundary and what is listed, the newest checkpoint, the entries after it, the boundary again. A first page
+ * of everything goes out side by side with the first look at the boundary, so either may be answered first: only the second
+ * look accepts. What one page does not hold is listed after the first look, entries and checkpoints side by side.
  * Starts over until it holds together; ends with the state in `state`.
  */
 inline cold(state) {
+  began = VERSION(history);
   do
-  :: low = boundary;
-     if
+  :: if
+     :: low = boundary;
+        if
+        :: atomic { list_entries() };
+           list_checkpoints()
+        :: list_checkpoints();
+           atomic { list_entries() }
+        fi
      :: atomic { list_entries() };
-        list_checkpoints()
-     :: list_checkpoints();
-        atomic { list_entries() }
+        list_checkpoints();
+        low = boundary
      fi;
      d_step { failed = base < low; last = MAX(last, base); low = 0 };
      if
@@ -85,6 +109,8 @@ inline cold(state) {
           FORGET_READING;
           printf("%d: reads version %d from nothing\n", _pid, VERSION(state));
           MUST(reads_only_history, IS_HISTORY(state));
+          MUST(reads_what_was_there, VERSION(state) >= began);
+          began = 0;
           break
        :: else -> FORGET_READING
        fi
@@ -95,24 +121,41 @@ inline cold(state) {
 /*
  * A poll from a state: GET the entries after it up to the first 404, then the boundary. `state` moves on; `known` falls
  * to 0 if the boundary has passed it, and the next read is cold.
+ *
+ * The boundary may be read side by side with the GET that finds nothing, and so before it, if the state was the newest less
+ * than `history_retention` ago when both have been answered. It is never read before an entry that is applied.
  */
 inline poll(state, known) {
+  began = VERSION(history);
   draft = state;
   do
   :: atomic { VERSION(draft) < IDS && AT(entries, VERSION(draft) + 1) ->
        draft = WITH(draft, VERSION(draft) + 1, AT(entries, VERSION(draft) + 1)) }
+  :: atomic { checked < VERSION(draft) -> checked = VERSION(draft); passed = boundary > VERSION(state) }
   :: VERSION(draft) == IDS || !AT(entries, VERSION(draft) + 1) -> break
   od;
   atomic {
     if
 #ifndef BROKEN_FOLD_WITHOUT_CHECK
+#ifdef BROKEN_BESIDE_AT_ANY_AGE
+    :: checked == VERSION(draft) && !passed ->
+#else
+    :: checked == VERSION(draft) && !passed && young == VERSION(state) ->
+#endif
+       state = draft;
+       printf("%d: polls side by side and is at version %d\n", _pid, VERSION(state));
+       MUST(reads_only_history, IS_HISTORY(state));
+       MUST(reads_what_was_there, VERSION(state) >= began)
     :: boundary > VERSION(state) -> known = 0; state = 0
 #endif
     :: else ->
        state = draft;
        printf("%d: polls and is at version %d\n", _pid, VERSION(state));
-       MUST(reads_only_history, IS_HISTORY(state))
+       MUST(reads_only_history, IS_HISTORY(state));
+#ifndef BROKEN_FOLD_WITHOUT_CHECK
+       MUST(reads_what_was_there, VERSION(state) >= began)
+#endif
     fi;
-    draft = 0
+    draft = 0; began = 0; checked = 0; passed = 0
   }
 }

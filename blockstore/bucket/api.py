@@ -77,14 +77,21 @@ class ReadBucket(ABC):
 
     @abstractmethod
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with ``prefix`` and sorts after ``start_after`` (UTF-8
         bytes).
 
         With ``recursive=False`` only those without a further ``/`` after the prefix (S3's
-        delimiter). The order is the store's own: callers that need one sort. The iterator raises an
-        error that occurs midway: nothing may be decided by an incomplete listing.
+        delimiter). The order is the store's own: callers that need one sort. With ``at_most`` the
+        listing ends after so many: fewer are all that there are. Up to a thousand cost one request.
+        The iterator raises an error that occurs midway: nothing may be decided by an incomplete
+        listing.
         """
 
     @abstractmethod

@@ -26,6 +26,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
@@ -75,11 +76,17 @@ class LocalBucket(Bucket):
         return ObjectInfo(key=key, size=found.st_size, modified_ms=self._tree.modified_ms(found))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         self._check_prefix(prefix)
         listing = list_deep if recursive else list_flat
-        return listing(self._tree.root, prefix, start_after, self._tree.modified_ms)
+        found = listing(self._tree.root, prefix, start_after, self._tree.modified_ms)
+        return islice(found, at_most)
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         self._check_prefix(prefix)

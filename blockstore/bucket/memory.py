@@ -64,7 +64,12 @@ class MemoryBucket(Bucket):
         )
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
         with self._contents.lock:
@@ -76,7 +81,7 @@ class MemoryBucket(Bucket):
                 if recursive or "/" not in key[len(prefix) :]
                 for stored in (self._contents.objects[key],)
             ]
-        return iter(found)
+        return iter(found[:at_most])
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         check_prefix(prefix)

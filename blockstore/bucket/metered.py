@@ -54,10 +54,17 @@ class Metered(Wrapper):
         return self.inner.head(key)
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         self.add("list", 1)
-        return self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        return self.inner.list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        )
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         self.add("prefixes", 1)

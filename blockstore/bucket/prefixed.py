@@ -33,11 +33,19 @@ class Prefixed(Wrapper):
         return self._relative(self.inner.head(self._full(key)))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         after = self._prefix + start_after if start_after else ""
         listing = self.inner.list(
-            self._prefix + check_prefix(prefix), start_after=after, recursive=recursive
+            self._prefix + check_prefix(prefix),
+            start_after=after,
+            recursive=recursive,
+            at_most=at_most,
         )
         return map(self._relative, listing)
 

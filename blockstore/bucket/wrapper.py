@@ -24,9 +24,16 @@ class ReadOnly(ReadBucket):
         return self._bucket.head(key)
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        return self._bucket.list(prefix, start_after=start_after, recursive=recursive)
+        return self._bucket.list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        )
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         return self._bucket.prefixes(prefix)
@@ -55,9 +62,16 @@ class Wrapper(Bucket):
         return self.inner.head(key)
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        return self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        return self.inner.list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        )
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         return self.inner.prefixes(prefix)

@@ -6,6 +6,7 @@ Rules:
 - A file that the target has with the right size is read back and hashed before it is trusted; then
   it is not sent again.
 - Files are sent in pieces of some megabytes: memory does not grow with a file.
+- The hashes of segments are copied where they are right, and otherwise left out.
 - A file that does not match its meta.json raises ``Corrupt`` with the block's name. All other
   errors of a bucket are passed on.
 """
@@ -19,8 +20,8 @@ from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.bucket.retrying import Retrying
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import Corrupt, ObjectMissing
-from blockstore.format.block import ChunkFile
-from blockstore.names import object_key
+from blockstore.format.block import BlockMeta, ChunkFile
+from blockstore.names import object_key, segments_path
 from blockstore.world import World
 
 PIECE_BYTES = 8 * 1024 * 1024
@@ -93,6 +94,55 @@ def send_file(
     except BaseException:
         writer.abort()
         raise
+
+
+def send_missing(
+    source: ReadBucket,
+    target: Bucket,
+    world: World,
+    meta: BlockMeta,
+    there: Mapping[str, int],
+    origin: str,
+    advance: Advance,
+) -> None:
+    """Copy what the target does not have of block ``origin`` into its directory of ``meta``.
+
+    Args:
+        source: Where the block is.
+        target: The table.
+        world: The threads.
+        meta: The block, perhaps under another ULID.
+        there: The sizes of the objects in the target's directory.
+        origin: The block's ULID in the source.
+        advance: Called with the bytes that are done.
+    """
+
+    def send(file: ChunkFile) -> None:
+        if holds(target, meta.ulid, file, there.get(file.path)):
+            advance(file.bytes)
+            return
+        send_file(source, target, origin, file, stored_ulid=meta.ulid, advance=advance)
+
+    world.pool.map(send, meta.files)
+    send_segments(source, target, meta, origin=origin)
+
+
+def send_segments(source: ReadBucket, target: Bucket, meta: BlockMeta, *, origin: str) -> None:
+    """Copy the hashes of the segments of block ``origin`` into the target's directory of ``meta``.
+
+    Where the source does not have them as they were written, nothing is sent: the block is complete
+    without them, ``verify`` reports it and ``repair`` makes them again.
+    """
+    ref = meta.segments
+    if ref is None:
+        return
+    path = segments_path(ref.sha256)
+    try:
+        data = source.get(object_key(origin, path)).data
+    except (Corrupt, ObjectMissing):
+        return
+    if hashlib.sha256(data).hexdigest() == ref.sha256:
+        target.put(object_key(meta.ulid, path), data)
 
 
 def pieces(bucket: ReadBucket, key: str, size: int) -> Iterator[bytes]:

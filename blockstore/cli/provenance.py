@@ -68,7 +68,7 @@ class Provenance:
 def provenance(table: Table, block: Shown) -> Provenance:
     """Read the block's directory again, and the index."""
     found = examine(table.bucket, list_directory(table.bucket, block.ulid))
-    files = () if block.meta is None else tuple(file.path for file in block.meta.files)
+    files = () if block.meta is None else block.meta.paths
     return Provenance(
         mark=found.mark,
         mark_problems=tuple(f"{key}: {problem}" for key, problem in found.mark_problems),

@@ -8,7 +8,7 @@ Invariants, checked when a value is built:
 - A block of revision 0 lists itself or has level 2 or more.
 - ``min_time`` < ``max_time``: inclusive, exclusive, in milliseconds.
 - Every chunk has a path inside ``chunks/`` (``sources.parquet`` is the one other file), a size,
-  rows and a hash; no path occurs twice.
+  rows and a hash; no path occurs twice. A file's tail is not longer than the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from blockstore.errors import Invalid
 from blockstore.format.texts import check_text
-from blockstore.names import chunk_path, is_chunk_path, sources_path
+from blockstore.names import chunk_path, is_chunk_path, segments_path, sources_path
 
 StatValue = bool | int | float | str
 """A statistic as JSON holds it; ``statistics.py`` defines how each Arrow type is written."""
@@ -91,7 +91,21 @@ class ChunkFile:
     bytes: int
     rows: int
     sha256: str
+    footer: int | None = None
+    """The bytes of the file's tail, which begins with the page index and ends with the footer: all
+    that says where rows are. None where it is not known: of a release before 0.2, or no chunk."""
     columns: Mapping[str, ColumnStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsFile:
+    """What meta.json says of the object with the hashes of the chunks' segments.
+
+    Its path follows from its hash: ``names.segments_path``.
+    """
+
+    bytes: int
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -134,6 +148,9 @@ class BlockMeta:
     schema_id: int = 0
     """The schema's id in the table's definition; 0 until an entry names it (meta.json does not)."""
     files: tuple[ChunkFile, ...] = ()
+    segments: SegmentsFile | None = None
+    """The hashes of the chunks' segments; None where there are none: each file is then read whole.
+    Not one of ``files``: a block whose segments are lost is complete (``segments.py``)."""
     unknown: Serialized = b""
     """Unknown fields of a meta.json of this version, as JSON, kept when the block is rewritten."""
 
@@ -152,6 +169,11 @@ class BlockMeta:
                     f"block {self.ulid}: files names {file.path[:120]!r}, expected a path such as "
                     f"{chunk_path(1)}"
                 )
+            if file.footer is not None and not 0 < file.footer <= file.bytes:
+                raise Invalid(
+                    f"block {self.ulid}: the footer of {file.path} has {file.footer:,} bytes, "
+                    f"expected 1 to {file.bytes:,}, the size of the file"
+                )
 
     @property
     def stream(self) -> StreamKey:
@@ -162,6 +184,12 @@ class BlockMeta:
     def chunks(self) -> tuple[ChunkFile, ...]:
         """The Parquet files that hold rows."""
         return tuple([file for file in self.files if file.path.startswith("chunks/")])
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the block's objects, without meta.json and marks."""
+        named = tuple([file.path for file in self.files])
+        return named if self.segments is None else (*named, segments_path(self.segments.sha256))
 
 
 def _check_sources(meta: BlockMeta) -> None:

@@ -4,7 +4,8 @@ Rules:
 - A complete chunk is sorted by the table's sort key. Rows are gathered up to ``buffer_bytes``,
   sorted and written as one chunk; rows known to be in order (``presorted``: a merge) go out row
   group by row group, and a chunk ends before ``chunk_size``.
-- Statistics and SHA-256 are computed during the write; no byte is read twice.
+- Statistics and hashes, also those of segments, are computed during the write; no byte is read
+  twice.
 - At most ``buffer_bytes`` and one row group are held, however large the batches are (a batch is cut
   before it is cast), and some megabytes of small chunks, which are sent side by side.
 - A row is refused before it is written: ``write`` checks types, nulls and names. After an error
@@ -23,22 +24,23 @@ import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Invalid
-from blockstore.format.block import BlockMeta, ChunkFile, Job, VisibleBy
+from blockstore.format.block import BlockMeta, ChunkFile, Job, SegmentsFile, VisibleBy
 from blockstore.format.buffering import Held
 from blockstore.format.casting import cast_batch
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
 from blockstore.format.coded import renumbered, with_codes
 from blockstore.format.definition import Definition
-from blockstore.format.encoding import open_parquet, rows_per_group
+from blockstore.format.encoding import end_of_data, open_parquet, rows_per_group
 from blockstore.format.labels import check_labels
 from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
 from blockstore.format.outbox import Outbox
 from blockstore.format.schema import with_reserved
+from blockstore.format.segments import FileSegments, packed
 from blockstore.format.sink import MemorySink, Sink, StreamSink
 from blockstore.format.sorting import sort_order
 from blockstore.ids import ulid_time_ms
-from blockstore.names import chunk_path, object_key
+from blockstore.names import chunk_path, object_key, segments_path
 from blockstore.world import World
 
 MIB = 1024 * 1024
@@ -47,8 +49,8 @@ _SMALL = 16 * MIB
 
 
 class BlockWriter:
-    """Writes the chunks of one block; use it as a context manager, or end it with ``finish`` or
-    ``abort``."""
+    """Writes the chunks of one block, or of a part of one; use it as a context manager, or end it
+    with ``finish`` (a part), ``finish_block`` or ``abort``."""
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class BlockWriter:
         self._held = Held(coded)
         self._outbox = Outbox(bucket, world)
         self._open: _OpenChunk | None = None
+        self._segments: list[FileSegments] = []
         self._files: list[ChunkFile] = []
         self._times: tuple[int, int] | None = None
         self._ended = False
@@ -124,23 +127,24 @@ class BlockWriter:
                 self._take(piece)
 
     def finish(self) -> WrittenChunks:
-        """Write the rows that are held; return the chunks, none if there were no rows."""
-        if self._ended:
-            raise Invalid(f"block {self.ulid} is finished already: call finish once")
-        if self._held.rows:
-            self._flush(last=True)
-        if self._open is not None:
-            self._close_chunk()
-        self._outbox.send()
-        self._ended = True
-        low, high = self._time_range()
-        return WrittenChunks(
-            files=tuple(self._files),
-            rows=sum(file.rows for file in self._files),
-            bytes=sum(file.bytes for file in self._files),
-            min_time=low,
-            max_time=high,
-        )
+        """Write the rows that are held; return the chunks, none if there were no rows.
+
+        They are a part of a block: the code that joins the parts stores the hashes of their
+        segments (``write_segments``).
+        """
+        self._seal_last()
+        self._send_all()
+        return self._written(None)
+
+    def finish_block(self) -> WrittenChunks:
+        """As ``finish``, for chunks that are the whole block: the hashes of their segments are
+        stored side by side with the last of them."""
+        self._seal_last()
+        found = packed(self._segments)
+        if found is not None:
+            self._outbox.put(object_key(self.ulid, segments_path(found[1].sha256)), found[0])
+        self._send_all()
+        return self._written(None if found is None else found[1])
 
     def describe(
         self,
@@ -159,6 +163,7 @@ class BlockWriter:
             labels=self._labels,
             uploaded_time=uploaded_time,
             job=self._job,
+            segments=written.segments_file,
         )
 
     def abort(self) -> None:
@@ -172,6 +177,28 @@ class BlockWriter:
         if self._open is not None:
             self._open.abort()
             self._open = None
+
+    def _seal_last(self) -> None:
+        """Write the rows that are held. The last chunk is not sent yet."""
+        if self._ended:
+            raise Invalid(f"block {self.ulid} is finished already: call finish once")
+        if self._held.rows:
+            self._flush(last=True)
+        if self._open is not None and not self._open.sealed:
+            self._seal()
+
+    def _written(self, segments_file: SegmentsFile | None) -> WrittenChunks:
+        self._ended = True
+        low, high = self._time_range()
+        return WrittenChunks(
+            files=tuple(self._files),
+            rows=sum(file.rows for file in self._files),
+            bytes=sum(file.bytes for file in self._files),
+            min_time=low,
+            max_time=high,
+            segments=tuple(self._segments),
+            segments_file=segments_file,
+        )
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the batch in slices that are small enough to cast and to hold."""
@@ -219,7 +246,9 @@ class BlockWriter:
             table = _contiguous(table)
         self._open = self._new_chunk(table, small=size <= _SMALL)
         self._open.write(table, order, group_rows, only=True)
-        self._close_chunk()
+        self._seal()
+        if not last:
+            self._send()
 
     def _write_groups(self, table: pa.Table, group_rows: int, *, last: bool) -> int:
         """Write complete row groups, and at the end the rest; return how many rows are left."""
@@ -233,7 +262,8 @@ class BlockWriter:
             self._open.write(group, None, group_rows, only=False)
             after = self._open.sink.size()
             if after + (after - before) > self._chunk_size:
-                self._close_chunk()
+                self._seal()
+                self._send()
         return int(table.num_rows - rows)
 
     def _new_chunk(self, sample: pa.Table, *, small: bool) -> _OpenChunk:
@@ -242,17 +272,33 @@ class BlockWriter:
         sink: Sink = MemorySink(self._outbox, key) if small else StreamSink(self._bucket, key)
         return _OpenChunk(path, sink, self._definition, self._schema, sample)
 
-    def _close_chunk(self) -> None:
+    def _seal(self) -> None:
+        """End the open chunk; it is not visible yet."""
         chunk = self._open
         assert chunk is not None
-        # If the close fails, abort must still see the chunk.
-        file = chunk.close()
-        self._open = None
+        file, segments = chunk.seal()
         self._files.append(file)
+        self._segments.append(segments)
         times = chunk.times()
         if times is not None:
             low, high = times if self._times is None else self._times
             self._times = (min(low, times[0]), max(high, times[1]))
+
+    def _send(self) -> None:
+        """Make the sealed chunk visible, if there is one."""
+        if self._open is not None:
+            # If this fails, abort must still see the chunk.
+            self._open.sink.send()
+            self._open = None
+
+    def _send_all(self) -> None:
+        """Make everything that is sealed visible: a large chunk side by side with the small
+        objects."""
+        if self._open is not None and isinstance(self._open.sink, StreamSink):
+            self._world.pool.map(lambda call: call(), (self._send, self._outbox.send))
+        else:
+            self._send()
+            self._outbox.send()
 
     def _time_range(self) -> tuple[int, int]:
         """Return the range in milliseconds, the end exclusive; without a time column, the block's
@@ -273,6 +319,7 @@ class _OpenChunk:
     ) -> None:
         self.path = path
         self.sink = sink
+        self.sealed = False
         self._rows = 0
         self._statistics = ChunkStatistics(
             definition.memo("statistics", lambda: StatisticsPlan.of(definition))
@@ -295,18 +342,22 @@ class _OpenChunk:
                 table.take(order.slice(start, group_rows)), row_group_size=group_rows
             )
 
-    def close(self) -> ChunkFile:
-        """End the file and make it visible."""
+    def seal(self) -> tuple[ChunkFile, FileSegments]:
+        """End the file, which is not visible yet."""
         self._parquet.close()
-        size, sha256 = self.sink.close()
-        self._statistics.finish(self._footers[0])
-        return ChunkFile(
+        hashes = self.sink.seal()
+        self.sealed = True
+        footer = self._footers[0]
+        self._statistics.finish(footer)
+        file = ChunkFile(
             path=self.path,
-            bytes=size,
+            bytes=hashes.bytes,
             rows=self._rows,
-            sha256=sha256,
+            sha256=hashes.sha256,
+            footer=hashes.bytes - end_of_data(footer),
             columns=self._statistics.columns(),
         )
+        return file, hashes.segments(self.path)
 
     def abort(self) -> None:
         """Give up the file.

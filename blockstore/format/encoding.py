@@ -1,8 +1,8 @@
 """Encodings of a chunk in Parquet: compression, column encodings, row groups.
 
 Rules:
-- zstd level 1; the page index and column statistics are written; the file contains the Arrow schema
-  with the field ids.
+- zstd level 1; the page index, column statistics and page checksums are written; the file contains
+  the Arrow schema with the field ids. Checksums are for foreign readers: ours compare hashes.
 - A column is dictionary-encoded only if a sample of it repeats: otherwise a dictionary makes files
   larger and writing slower.
 - Integers and times with many values that never decrease in the sample (a sort key, or columns that
@@ -33,6 +33,7 @@ _FEW = 256
 """This many values make a small dictionary in any order."""
 
 _DIFFERENCES = "DELTA_BINARY_PACKED"
+_MAGIC = b"PAR1"
 
 _ARROW_SCHEMA = "ARROW:schema"
 """The key under which Arrow finds the original schema of the rows."""
@@ -60,6 +61,7 @@ def open_parquet(
         column_encoding=_encodings(schema, repeating) if large else None,
         write_statistics=True,
         write_page_index=True,
+        write_page_checksum=True,
         store_schema=not coded,
         metadata_collector=finished,
     )
@@ -74,6 +76,18 @@ def rows_per_group(rows: int, size: int, row_group_rows: int, row_group_bytes: i
     ``size`` bytes."""
     width = max(1, size // max(1, rows))
     return max(1, min(row_group_rows, row_group_bytes // width))
+
+
+def end_of_data(footer: pq.FileMetaData) -> int:
+    """Return where the last page of a file ends: after it are the page index and the footer."""
+    if not footer.num_row_groups:
+        return len(_MAGIC)
+    group = footer.row_group(footer.num_row_groups - 1)
+    last = group.column(group.num_columns - 1)
+    start = last.data_page_offset
+    if last.has_dictionary_page:
+        start = min(start, last.dictionary_page_offset)
+    return int(start + last.total_compressed_size)
 
 
 def _encodings(schema: pa.Schema, dictionaries: Collection[str]) -> dict[str, str]:

@@ -7,6 +7,8 @@ Rules:
   the block and the field.
 - A higher version is refused before anything else is read: NewerFormat.
 - Unknown fields are kept, and written again when the block is rewritten.
+- The name of the block's segments holds the block's ULID, and counts only there: an earlier release
+  copies fields that it does not know into the blocks that it rewrites.
 - More than 1,000 sources are stored in ``sources.parquet``; meta.json has their count and hash.
 """
 
@@ -23,7 +25,15 @@ import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, Invalid
-from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats, Job, Parent, VisibleBy
+from blockstore.format.block import (
+    BlockMeta,
+    ChunkFile,
+    ColumnStats,
+    Job,
+    Parent,
+    SegmentsFile,
+    VisibleBy,
+)
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
 from blockstore.format.labels import check_labels
@@ -134,6 +144,12 @@ def to_dict(meta: BlockMeta) -> dict[str, Any]:
             "files": [_file_dict(file) for file in meta.files],
         },
     }
+    if meta.segments is not None:
+        value["blockstore"]["segments"] = {
+            "ulid": meta.ulid,
+            "bytes": meta.segments.bytes,
+            "sha256": meta.segments.sha256,
+        }
     if meta.unknown:
         _add_unknown(value, orjson.loads(meta.unknown))
     return value
@@ -184,6 +200,7 @@ def _meta(document: Document, *, sources: tuple[str, ...], schema: bytes) -> Blo
             schema=schema,
             schema_id=block.integer("schema_id", 0, high=_SMALL),
             files=files,
+            segments=_segments(block, document.ulid("ulid")),
             unknown=_unknown(document, stats, compaction, block),
         )
     except Invalid as error:
@@ -222,14 +239,25 @@ def _parent(document: Document) -> Parent:
     )
 
 
+def _segments(block: Document, ulid: str) -> SegmentsFile | None:
+    if not block.has("segments"):
+        return None
+    named = block.document("segments")
+    found = SegmentsFile(bytes=named.integer("bytes", low=1), sha256=_sha256(named))
+    return found if named.ulid("ulid") == ulid else None
+
+
 def _file_dict(file: ChunkFile) -> dict[str, Any]:
-    return {
+    value: dict[str, Any] = {
         "path": file.path,
         "bytes": file.bytes,
         "rows": file.rows,
         "sha256": file.sha256,
-        "columns": {name: _stats_dict(stats) for name, stats in file.columns.items()},
     }
+    if file.footer is not None:
+        value["footer"] = file.footer
+    value["columns"] = {name: _stats_dict(stats) for name, stats in file.columns.items()}
+    return value
 
 
 def _stats_dict(stats: ColumnStats) -> dict[str, Any]:
@@ -243,18 +271,23 @@ def _file(document: Document) -> ChunkFile:
     path = document.text("path", limit=200)
     if not is_chunk_path(path) and path != sources_path():
         document.fail("path", "a chunk's path such as chunks/000001.parquet")
-    sha256 = document.text("sha256", limit=64)
-    if _SHA256.fullmatch(sha256) is None:
-        document.fail("sha256", "64 hexadecimal digits in lower case")
     rows = document.integer("rows")
     columns = document.document("columns") if document.has("columns") else None
     return ChunkFile(
         path=path,
         bytes=document.integer("bytes"),
         rows=rows,
-        sha256=sha256,
+        sha256=_sha256(document),
+        footer=document.integer("footer", low=1) if document.has("footer") else None,
         columns={} if columns is None else _columns(columns, rows),
     )
+
+
+def _sha256(document: Document) -> str:
+    sha256 = document.text("sha256", limit=64)
+    if _SHA256.fullmatch(sha256) is None:
+        document.fail("sha256", "64 hexadecimal digits in lower case")
+    return sha256
 
 
 def _columns(columns: Document, rows: int) -> dict[str, ColumnStats]:

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
+from blockstore.bucket.api import Bucket
 from blockstore.errors import Invalid
-from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent, VisibleBy
+from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent, SegmentsFile, VisibleBy
 from blockstore.format.definition import Definition
+from blockstore.format.segments import FileSegments, packed
+from blockstore.names import object_key, segments_path
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DAY_MS = 86_400_000
@@ -30,6 +33,10 @@ class WrittenChunks:
     bytes: int
     min_time: int
     max_time: int
+    segments: tuple[FileSegments, ...] = ()
+    """The hashes of the chunks' segments, in the order of ``files``."""
+    segments_file: SegmentsFile | None = None
+    """The object that holds them, where the writer has stored it."""
 
     @classmethod
     def together(cls, parts: Iterable[WrittenChunks]) -> WrittenChunks:
@@ -39,12 +46,15 @@ class WrittenChunks:
         counted = [part for part in listed if part.rows] or listed
         if not counted:
             raise Invalid("a block needs the chunks of at least one writer")
+        if len(counted) == 1:
+            return counted[0]
         return cls(
             files=tuple(file for part in counted for file in part.files),
             rows=sum(part.rows for part in counted),
             bytes=sum(part.bytes for part in counted),
             min_time=min(part.min_time for part in counted),
             max_time=max(part.max_time for part in counted),
+            segments=tuple(file for part in counted for file in part.segments),
         )
 
 
@@ -66,8 +76,12 @@ def block_meta(
     uploaded_time: int = 0,
     job: Job | None = None,
     sources_file: ChunkFile | None = None,
+    segments: SegmentsFile | None = None,
 ) -> BlockMeta:
-    """Return the block of these chunks; its only source is itself unless ``sources`` is given."""
+    """Return the block of these chunks; its only source is itself unless ``sources`` is given.
+
+    ``sources_file`` and ``segments`` are the block's other objects, which are stored already.
+    """
     return BlockMeta(
         ulid=ulid,
         min_time=written.min_time,
@@ -91,7 +105,23 @@ def block_meta(
         schema=definition.schema_bytes,
         schema_id=definition.schema_id,
         files=written.files if sources_file is None else (*written.files, sources_file),
+        segments=segments,
     )
+
+
+def write_segments(bucket: Bucket, ulid: str, written: WrittenChunks) -> SegmentsFile | None:
+    """Store the hashes of the segments of a block's chunks, and return what to say of them.
+
+    None, and nothing is stored, if the block needs none, or the hashes of some chunk are unknown.
+    """
+    if [file.path for file in written.files] != [file.path for file in written.segments]:
+        return None
+    found = packed(written.segments)
+    if found is None:
+        return None
+    data, ref = found
+    bucket.put(object_key(ulid, segments_path(ref.sha256)), data)
+    return ref
 
 
 def to_ms(kind: pa.DataType, value: int, column: str) -> int:

@@ -1,17 +1,17 @@
 """Sinks: where the bytes of one chunk go, counted and hashed in the same pass.
 
-Rule: nothing is visible before ``close`` has returned, and nothing at all after ``abort``. A small
+Rule: nothing is visible before ``send`` has returned, and nothing at all after ``abort``. A small
 chunk is one PUT; a large one is streamed in pieces of some megabytes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import Protocol
 
 import pyarrow as pa
 
 from blockstore.bucket.api import Bucket, ObjectWriter
+from blockstore.format.segments import FileHashes
 
 _PIECE = 4 * 1024 * 1024
 
@@ -26,8 +26,12 @@ class Sink(Protocol):
         """Return the bytes written so far."""
         ...
 
-    def close(self) -> tuple[int, str]:
-        """Make the chunk visible; return its size in bytes and their SHA-256."""
+    def seal(self) -> FileHashes:
+        """Take no more bytes; return their hashes."""
+        ...
+
+    def send(self) -> None:
+        """Make the sealed chunk visible."""
         ...
 
     def abort(self) -> None:
@@ -48,14 +52,19 @@ class MemorySink:
         self._bucket = bucket
         self._key = key
         self.file = pa.BufferOutputStream()
+        self._data = b""
 
     def size(self) -> int:
         return int(self.file.tell())
 
-    def close(self) -> tuple[int, str]:
-        data = self.file.getvalue().to_pybytes()
-        self._bucket.put(self._key, data)
-        return len(data), hashlib.sha256(data).hexdigest()
+    def seal(self) -> FileHashes:
+        self._data = self.file.getvalue().to_pybytes()
+        hashes = FileHashes()
+        hashes.update(self._data)
+        return hashes
+
+    def send(self) -> None:
+        self._bucket.put(self._key, self._data)
 
     def abort(self) -> None:
         pass
@@ -73,10 +82,12 @@ class StreamSink:
     def size(self) -> int:
         return int(self.file.tell())
 
-    def close(self) -> tuple[int, str]:
+    def seal(self) -> FileHashes:
         self.file.close()
+        return self._hashing.hashes
+
+    def send(self) -> None:
         self._writer.close()
-        return self._hashing.bytes, self._hashing.digest.hexdigest()
 
     def abort(self) -> None:
         self._hashing.dropped = True
@@ -92,22 +103,20 @@ class _Hashing:
         self._writer = writer
         self.dropped = False
         """Whether the chunk was given up: what Arrow still writes is then ignored."""
-        self.digest = hashlib.sha256()
-        self.bytes = 0
+        self.hashes = FileHashes()
 
     def write(self, data: bytes) -> int:
         if self.dropped:
             return len(data)
-        self.digest.update(data)
+        self.hashes.update(data)
         self._writer.write(data)
-        self.bytes += len(data)
         return len(data)
 
     def writable(self) -> bool:
         return True
 
     def tell(self) -> int:
-        return self.bytes
+        return self.hashes.bytes
 
     def flush(self) -> None:
         pass

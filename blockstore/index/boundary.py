@@ -103,6 +103,11 @@ class Boundary:
         """The highest value read so far: enough to refuse an id, never to accept one."""
         return self._seen.value
 
+    @property
+    def was_read(self) -> bool:
+        """Whether this handle has ever found a boundary."""
+        return self._seen.etag is not None
+
     def read(self) -> int:
         """The value now. Raises BoundaryLost if it is missing, garbage or fell."""
         value = self.look()

@@ -19,6 +19,7 @@ Rules:
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
+_logger = logging.getLogger(__name__)
+
 EVERY = 64
 """A committer writes a checkpoint after every entry whose id is a multiple of this.
 
@@ -77,6 +80,16 @@ def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
     if name is not None:
         _point_hint(bucket, name)
     return name
+
+
+def try_write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
+    """The same for a commit that has succeeded and been answered: whatever goes wrong is only
+    logged."""
+    try:
+        return write_checkpoint(bucket, state)
+    except Exception as error:  # noqa: BLE001 - the commit has succeeded, whatever it is
+        _logger.warning("checkpoint %s of %s was not written: %s", state.version, bucket.url, error)
+        return None
 
 
 def ensure_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:

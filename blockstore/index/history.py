@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 from blockstore.errors import Corrupt, NotFound, Unavailable, VersionExpired
 from blockstore.index.entry import Entry
@@ -25,6 +26,7 @@ from blockstore.names import checkpoint_key
 
 _RESTARTS = 20
 _PAGE = 64
+_SIDE_BY_SIDE = 15
 
 
 class History:
@@ -49,13 +51,18 @@ class History:
                 f"{self._latest.version}, its latest"
             )
         for _ in range(_RESTARTS):
-            boundary = self._reader.boundary.read()
+            # This look at the boundary only chooses where to begin: that after the entries decides.
+            # The listing may begin at what was known of it.
+            boundary, listed = self._reader.requests.beside(
+                self._reader.boundary.read,
+                partial(self._reader.checkpoints, self._reader.boundary.seen),
+            )
             if version <= boundary:
                 pinned = self._tagged(version)
                 if pinned is None:
                     raise self.expired(f"version {version}", boundary)
                 return pinned
-            bases = [one for one in reversed(self._reader.checkpoints(boundary)) if one <= version]
+            bases = [one for one in reversed(listed) if boundary <= one <= version]
             bases += [] if boundary else [0]
             found = self._reader.replay(bases, version) if bases else None
             if found is not None:
@@ -68,12 +75,14 @@ class History:
         if time_ms >= self._latest.time_ms:
             return self._latest
         for _ in range(_RESTARTS):
-            boundary = self._reader.boundary.read()
+            boundary = self._reader.boundary.seen
             version = self._search(boundary, time_ms)
             if version is None:
                 continue
             if version > boundary:
                 return self.at(version)
+            if self._reader.boundary.read() > boundary:
+                continue
             if boundary:
                 # No version above the boundary is old enough; that at it may be, and be pinned. Of
                 # those below it only the pinned ones are left, and it is not known what followed
@@ -95,8 +104,7 @@ class History:
 
     def raw(self, first: int | None = None, last: int | None = None) -> Iterator[tuple[int, bytes]]:
         """The same as ids and bytes, for callers that need a part of each."""
-        boundary = self._reader.boundary.read()
-        start = boundary + 1 if first is None else max(first, 1)
+        start = self._reader.boundary.seen + 1 if first is None else max(first, 1)
         end = self._latest.version if last is None else min(last, self._latest.version)
         while start <= end:
             page = range(start, min(start + _PAGE, end + 1))
@@ -151,19 +159,30 @@ class History:
         itself if there is none, or None if an entry was collected meanwhile."""
         low, high = boundary, self._latest.version
         while high - low > 1:
-            middle = (low + high) // 2
-            timed = next((one for one in range(middle, low, -1) if one not in self._void), None)
-            if timed is None:
-                low = middle  # nothing happened in between
-                continue
-            data = self._reader.get(timed)
-            if self._reader.boundary.read() > boundary or data is None:
+            timed: dict[int, int] = {}
+            for middle in self._middles(low, high):
+                entry = next((one for one in range(middle, low, -1) if one not in self._void), None)
+                if entry is None:
+                    low = middle  # nothing happened in between
+                else:
+                    timed[middle] = entry
+            found = self._reader.get_all(timed.values())
+            if self._reader.boundary.read() > boundary:
                 return None
-            if self._reader.decode(data, timed).time <= time_ms:
+            for (middle, entry), data in zip(timed.items(), found, strict=True):
+                if data is None:
+                    return None
+                if self._reader.decode(data, entry).time > time_ms:
+                    high = entry
+                    break
                 low = middle
-            else:
-                high = timed
         return low
+
+    def _middles(self, low: int, high: int) -> list[int]:
+        """Versions between two others: the one in the middle, or as many as are read side by
+        side."""
+        parts = _SIDE_BY_SIDE + 1 if self._reader.requests.is_slow else 2
+        return sorted({low + (high - low) * part // parts for part in range(1, parts)} - {low})
 
     def expired(self, what: str, boundary: int) -> VersionExpired:
         """The error for what was collected; it names the oldest version left."""

@@ -35,19 +35,18 @@ from blockstore.errors import (
     Indeterminate,
     Invalid,
     NotFound,
-    ObjectMissing,
     Unavailable,
 )
 from blockstore.format.definition import Definition
-from blockstore.index.boundary import Boundary, parse_boundary, write_first
-from blockstore.index.checkpoint import EVERY, write_checkpoint
+from blockstore.freshness import Freshness
+from blockstore.index.boundary import Boundary, write_first
+from blockstore.index.checkpoint import EVERY, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.same_history import Look
 from blockstore.index.state import State
-from blockstore.names import BOUNDARY, entry_key
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ class Log:
         retried."""
         self._replaced: HistoryReplaced | None = None
         self._checkpoint: NamedCheckpoint | None = None
+        self._moment = Freshness(world.clock)
+        """As long as it lasts, what was read cold is the newest state."""
 
     @property
     def state(self) -> State:
@@ -112,7 +113,21 @@ class Log:
         self._check_history()
         state = self._state
         with self._noticing():
-            return self._take(self.reader.cold() if state is None else self.reader.advance(state))
+            if state is None:
+                state = self._take(self.reader.cold())
+                self._moment = self.reader.moment(state)
+                return state
+            return self._take(self.reader.advance(state))
+
+    def newest(self) -> State:
+        """As ``poll``, but no request for a moment after an open, which is shorter than any commit
+        takes: then it is what was there when the open began."""
+        return self.state if self.was_just_read else self.poll()
+
+    @property
+    def was_just_read(self) -> bool:
+        """Whether ``newest`` makes no request."""
+        return self._state is not None and not self._moment.is_over
 
     @property
     def replaced(self) -> bool:
@@ -186,7 +201,7 @@ class Log:
 
     def as_of(self, time_ms: int) -> State:
         """The state at the last version whose entry time is at or before ``time_ms``."""
-        return History(self.reader, self.poll()).as_of(time_ms)
+        return History(self.reader, self.newest()).as_of(time_ms)
 
     def tagged(self, name: str) -> State:
         """The state of the version that a tag is set on.
@@ -207,7 +222,7 @@ class Log:
     def entries(self, first: int | None = None, last: int | None = None) -> Iterator[Entry]:
         """The entries from ``first`` to ``last`` (default: all above the boundary), oldest
         first."""
-        return History(self.reader, self.poll()).entries(first, last)
+        return History(self.reader, self.newest()).entries(first, last)
 
     def commit(self, change: Change) -> Committed:
         """Bring a change into the index (protocol 3.3).
@@ -381,13 +396,7 @@ class Log:
         return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
 
     def _write_checkpoint(self, state: State) -> None:
-        try:
-            written = write_checkpoint(writable(self.bucket), state)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the commit has succeeded and been answered
-            _logger.warning(
-                "checkpoint %s of %s was not written: %s", state.version, self.bucket.url, error
-            )
-            return
+        written = try_write_checkpoint(writable(self.bucket), state)
         self._checkpoint = newer(self._checkpoint, written)
 
     def _check_history(self) -> None:
@@ -416,21 +425,6 @@ class Log:
             ):
                 self._state = state
             return self._state or state
-
-
-def exists(bucket: ReadBucket) -> bool:
-    """Whether there is an index: a boundary, or entry 1 without one, which is BoundaryLost once it
-    is opened."""
-    try:
-        if parse_boundary(bucket.get(BOUNDARY).data, bucket.url):
-            return True
-    except ObjectMissing:
-        pass
-    try:
-        bucket.head(entry_key(1))
-    except NotFound:
-        return False
-    return True
 
 
 def create(

@@ -1,15 +1,17 @@
 """Reading the index: cold, and as a poll. Both under the double look of protocol 3.5.
 
 Rules:
-- Cold: the boundary and the hint; the listings of entries and checkpoints from the greater of the
-  two (a hint at which no checkpoint is listed is dropped, and both are listed again from the
+- Cold: the boundary, the hint and the first page of a listing, side by side (``listing.py``); where
+  that page does not hold all, the listings of entries and checkpoints from the greater of boundary
+  and hint (a hint at which no checkpoint is listed is dropped, and both are listed again from the
   boundary); the newest checkpoint whose own entry is there, or collected, and the entries after it;
   **then the boundary again**. If it passed the checkpoint, a GET returned 404, or the entries were
   not there together (``together.py``), start again. A checkpoint above the newest entry was left by
   a writer of a history that was replaced.
-- Poll at N: GET N+1, and if it is there, on until a 404; then the boundary, and whether those
-  before the last are still there. An entry is applied only if its id is above the boundary read
-  after it; if the boundary passed N, the state is dropped and the read is cold.
+- Poll at N: GET N+1, and if it is there, on until a 404; the boundary, and whether those before the
+  last are still there, after them, or side by side with the 404 (``poll.py``). An entry is applied
+  only if its id is above the boundary read after it; if the boundary passed N, the state is dropped
+  and the read is cold.
 - A checkpoint that is damaged is passed over: the newest intact one below it, at or above the
   boundary, does, or the first entry where the boundary is 0. Those below the boundary never do: the
   entries after them are gone, or void.
@@ -25,9 +27,8 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from blockstore.bucket.api import Object, ReadBucket
 from blockstore.errors import (
@@ -38,10 +39,11 @@ from blockstore.errors import (
     NotFound,
     Unavailable,
 )
+from blockstore.freshness import Freshness
 from blockstore.index.added import SourcesFile
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import Link
-from blockstore.index.checkpoint import decode_checkpoint, read_hint
+from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.checkpoint_name import (
     NamedCheckpoint,
     how_to_replace_checkpoint,
@@ -51,29 +53,21 @@ from blockstore.index.checkpoint_name import (
 from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
+from blockstore.index.listing import Listed, Listing
+from blockstore.index.poll import FAR_BEHIND, Beside, Poll, is_strong
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
-from blockstore.names import (
-    CHECKPOINTS,
-    INDEX,
-    checkpoint_key,
-    entry_key,
-    meta_key,
-    parse_checkpoint,
-    parse_entry,
-)
+from blockstore.names import checkpoint_key, entry_key, meta_key
 from blockstore.world import World
 
 _logger = logging.getLogger(__name__)
 
-A = TypeVar("A")
-
 _RESTARTS = 20
-_FAR_BEHIND = 512
-"""A poll that has read so many entries and is not through goes cold: a checkpoint is cheaper."""
-_WIDEST = 64
+_PROMPT_S = 1.0
+"""A cold read that took longer does not serve as the newest state: what was committed meanwhile is
+not in it."""
 _NO_ETAGS: Mapping[int, str | None] = {}
 
 
@@ -88,14 +82,6 @@ class Loaded:
     the look at it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Listed:
-    start: int
-    entries: Mapping[int, str | None]
-    """Their ETags, where a listing has them, by id, in order."""
-    checkpoints: tuple[int, ...]
-
-
 class IndexReader:
     """Reads one table's index; holds nothing but the boundary's last value, and what was looked at
     last."""
@@ -104,11 +90,13 @@ class IndexReader:
         self.bucket = bucket
         self.boundary = boundary
         self._clock = world.clock
-        self._pool = world.pool
         self.requests = Requests(bucket, world)
         """How objects are got: side by side where that pays."""
         self.looks = Looks(bucket, boundary, world.clock)
         """Whether the history is still the one that a state is of."""
+        self._listing = Listing(bucket, world, boundary, self.requests)
+        self._poll = Poll(self.requests, boundary, self.looks, world.clock)
+        self._cold: Freshness | None = None
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
@@ -126,8 +114,11 @@ class IndexReader:
     def cold(self) -> Loaded:
         """The latest state, from nothing. Raises NotFound where there is no index."""
         for _ in range(_RESTARTS):
+            since = Freshness(self._clock)
             loaded = self._try_cold()
             if loaded is not None:
+                self._cold = since
+                self._poll.saw_newest(loaded.state, since, by_listing=True)
                 return loaded
         listed = self.entries(0)
         hole = hole_above(self.bucket.url, self.boundary.read(), listed)
@@ -138,14 +129,19 @@ class IndexReader:
             f"disappeared, during each of {_RESTARTS} attempts; try again"
         )
 
-    def advance(self, state: State, *, before_create: bool = False) -> Loaded:
-        """The latest state, from one that was checked before; two small requests if nothing is new.
+    def advance(
+        self, state: State, *, before_create: bool = False, looks_at_own: bool = False
+    ) -> Loaded:
+        """The latest state, from one that was checked before; two small requests if nothing is new,
+        side by side where the state was the newest lately.
 
         A committer that is about to create the next entry, and then reads the boundary (step 5),
-        need not read it if nothing is new.
+        need not read it if nothing is new. Nor a reader that instead looks at the entry with which
+        the state ends, by which it notices that the history was replaced.
         """
+        own = Beside.LOOK if looks_at_own else Beside.BOUNDARY
         try:
-            return self._advance(state, before_create)
+            return self._advance(state, Beside.NOTHING if before_create else own)
         except (Unavailable, HistoryReplaced):
             raise
         except BlockstoreError:
@@ -153,36 +149,40 @@ class IndexReader:
             self.looks.check_now(state)
             raise
 
-    def _advance(self, state: State, before_create: bool) -> Loaded:
-        started = self._clock.monotonic_s()
-        found = self._following(state.version)
-        if before_create and not found:
-            return Loaded(state=state)
-        if not found:
-            if self.boundary.read() > state.version:
+    def _advance(self, state: State, beside: Beside) -> Loaded:
+        since, started = self._poll.begin(), self._clock.monotonic_s()
+        found = self._poll.after(state, beside=beside)
+        boundary = found.boundary
+        if not found.entries:
+            passed = boundary is not None and boundary > state.version
+            if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
+            if since is not None and (boundary is not None or self._poll.was_newest(state)):
+                self._poll.saw_newest(state, since)
             return Loaded(state=state)
-        # The last one names all before it: if those are there after it was read, it was there
-        # together with them.
-        before = {entry_key(state.version + at): one.etag for at, one in enumerate(found[:-1], 1)}
-        standing, boundary, together = self.requests.beside_looks(
-            lambda: self.looks.look(state), self.boundary.read, before
-        )
-        if not self.looks.check(state, standing, boundary) or not together:
+        if not self.looks.check(state, found.standing, boundary) or not found.together:
             return self.cold_after(state)
-        if boundary > state.version or len(found) >= _FAR_BEHIND:
+        assert boundary is not None, "it is read after what is new"
+        if boundary > state.version or len(found.entries) >= FAR_BEHIND:
             return self.cold_after(state)
         after = state
-        for one in found:
+        for one in found.entries:
             after = self.follow(after, one.data)
-        self.looks.remember(after.last, found[-1].etag)
+        self.looks.remember(after.last, found.entries[-1].etag)
         # Each of two histories is void on top of the other: only one read from nothing shows which
         # one is here.
-        return (
-            Loaded(state=after, asked_s=started)
-            if after.void == state.void
-            else self.cold_after(state)
-        )
+        if after.void != state.void:
+            return self.cold_after(state)
+        self._poll.saw_newest(after, since)
+        return Loaded(state=after, asked_s=started)
+
+    def moment(self, state: State) -> Freshness:
+        """For how long from now on a state that was just read cold serves as the newest: less than
+        any commit takes that begins now, for that is two requests in turn, and none was ever
+        quicker. No time where the read took long, a listing may lag, or a request costs nothing."""
+        prompt = self._cold is not None and self._cold.passed_s < _PROMPT_S
+        lasts = prompt and self.requests.is_slow and is_strong(state)
+        return Freshness(self._clock, self.requests.quickest_s if lasts else 0.0)
 
     def object(self, entry: int) -> Object | None:
         """What is under an entry's name, with its ETag."""
@@ -253,22 +253,11 @@ class IndexReader:
 
     def checkpoints(self, start: int) -> list[int]:
         """The versions from ``start`` on that have a checkpoint, sorted."""
-        after = checkpoint_key(start - 1) if start else ""
-        listed = self.bucket.list(CHECKPOINTS, start_after=after, recursive=False)
-        found = (parse_checkpoint(info.key) for info in listed)
-        return sorted(version for version in found if version is not None and version >= start)
+        return self._listing.checkpoints(start)
 
     def entries(self, after: int) -> list[int]:
         """The entries listed above ``after``, sorted."""
-        return list(self._entries(after))
-
-    def _entries(self, after: int) -> dict[int, str | None]:
-        listed = self.bucket.list(INDEX, start_after=entry_key(after), recursive=False)
-        found = {parse_entry(info.key): info.etag for info in listed}
-        return {
-            entry: found[entry]
-            for entry in sorted(one for one in found if one is not None and one > after)
-        }
+        return list(self._listing.entries(after))
 
     def replay(
         self,
@@ -347,14 +336,17 @@ class IndexReader:
         return self.looks.look(state) is not Look.OTHER
 
     def _try_cold(self) -> Loaded | None:
-        boundary, named = self._first_looks()
+        first = self._listing.first()
+        boundary, named = first.boundary, first.hint
         if boundary is None:
-            self._check_no_index()
+            self._check_no_index(first.has_entries)
             return None
-        hint = named.id if named is not None else 0
-        listed = self._list(max(boundary, hint), boundary)
-        if hint > boundary and hint not in listed.checkpoints:
-            listed = self._list(boundary, boundary)
+        listed = first.listed
+        if listed is None:
+            hint = named.id if named is not None else 0
+            listed = self._listing.start_at(max(boundary, hint), boundary)
+            if hint > boundary and hint not in listed.checkpoints:
+                listed = self._listing.start_at(boundary, boundary)
         if not listed.entries and not listed.checkpoints:
             raise no_entry(self.bucket.url, boundary, self.checkpoints(0))
         base = listed.checkpoints[-1] if listed.checkpoints else 0
@@ -366,17 +358,7 @@ class IndexReader:
             return None
         return self.replay(self._bases(listed, boundary), last, named, listed.entries)
 
-    def _first_looks(self) -> tuple[int | None, NamedCheckpoint | None]:
-        """The boundary and the hint, side by side."""
-        looks: tuple[Callable[[], int | NamedCheckpoint | None], ...] = (
-            lambda: self.requests.timed(self.boundary.look),
-            lambda: read_hint(self.bucket),
-        )
-        boundary, hint = self._pool.map(_call, looks)
-        assert boundary is None or isinstance(boundary, int), "a boundary is a number"
-        return boundary, hint if isinstance(hint, NamedCheckpoint) else None
-
-    def _bases(self, listed: _Listed, boundary: int) -> Iterator[int]:
+    def _bases(self, listed: Listed, boundary: int) -> Iterator[int]:
         """Where a cold read may begin, best first; what is below the hint is listed only once it is
         needed."""
         yield from reversed(listed.checkpoints)
@@ -385,59 +367,11 @@ class IndexReader:
         if boundary == 0:
             yield 0
 
-    def _list(self, start: int, boundary: int) -> _Listed:
-        """What is listed from ``start`` on.
-
-        A checkpoint above the newest entry is left out: its own entry would be there.
-        """
-        lists: tuple[Callable[[], dict[int, str | None] | list[int]], ...] = (
-            lambda: self._entries(max(start - 1, 0)),
-            lambda: self.checkpoints(start),
-        )
-        entries, checkpoints = self._pool.map(_call, lists)
-        assert isinstance(entries, dict), "entries come with their ETags"
-        newest = max([boundary, *entries])
-        return _Listed(
-            start=start,
-            entries=entries,
-            checkpoints=tuple(version for version in checkpoints if version <= newest),
-        )
-
-    def _check_no_index(self) -> None:
+    def _check_no_index(self, has_entries: bool) -> None:
         """Raise what a missing boundary means; not if the table was created just now, boundary
         first."""
-        if not self.entries(0):
+        if not has_entries:
             raise NotFound(
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
             )
         self.boundary.read()
-
-    def _following(self, version: int) -> list[Object]:
-        """The entries after ``version``, up to the first gap."""
-        first = self.object(version + 1)
-        found = [] if first is None else [first]
-        width = 1
-        while found and len(found) < _FAR_BEHIND:
-            start = version + 1 + len(found)
-            more = self.requests.get_all(
-                [entry_key(entry) for entry in range(start, start + width)]
-            )
-            whole = _until_gap(more)
-            found += whole
-            if len(whole) < len(more):
-                break
-            width = min(2 * width, _WIDEST)
-        return found
-
-
-def _call(request: Callable[[], A]) -> A:
-    return request()
-
-
-def _until_gap(found: Sequence[Object | None]) -> list[Object]:
-    whole: list[Object] = []
-    for one in found:
-        if one is None:
-            break
-        whole.append(one)
-    return whole

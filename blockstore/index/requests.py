@@ -25,6 +25,8 @@ class Requests:
         self._clock = world.clock
         self._pool = world.pool
         self._answer_s = 0.0
+        self.quickest_s = 0.0
+        """How long the quickest of them took."""
 
     @property
     def is_slow(self) -> bool:
@@ -60,13 +62,26 @@ class Requests:
         """The results of two requests, and whether all that was read before, ETags by key, is still
         there: only then was it there together. All are sent after this call; the responses to the
         looks have no bytes (304)."""
-        looks = [partial(self._is_still, key, etag) for key, etag in read.items()]
-        requests: tuple[Callable[[], object], ...] = (first, second, *looks)
+        one, other, still, _ = self.wave(first, second, read, ())
+        return one, other, still
+
+    def wave(
+        self,
+        first: Callable[[], A],
+        second: Callable[[], B],
+        read: Mapping[str, str],
+        keys: Sequence[str],
+    ) -> tuple[A, B, bool, list[Object | None]]:
+        """The same, and the objects of ``keys``, which may be got after all the others."""
+        requests: list[Callable[[], object]] = [first, second]
+        requests += [partial(self._is_still, key, etag) for key, etag in read.items()]
+        requests += [partial(self.get, key) for key in keys]
         if self.is_slow:
-            one, other, *still = self._pool.map(lambda request: request(), requests)
+            one, other, *rest = self._pool.map(lambda request: request(), requests)
         else:
-            one, other, *still = [request() for request in requests]
-        return cast(A, one), cast(B, other), all(still)
+            one, other, *rest = [request() for request in requests]
+        found = cast("list[Object | None]", rest[len(read) :])
+        return cast(A, one), cast(B, other), all(rest[: len(read)]), found
 
     def _is_still(self, key: str, etag: str) -> bool:
         try:
@@ -84,3 +99,4 @@ class Requests:
         finally:
             took = self._clock.monotonic_s() - started
             self._answer_s = 0.5 * (self._answer_s + took) if self._answer_s else took
+            self.quickest_s = min(self.quickest_s or took, took)

@@ -20,6 +20,8 @@ Rules:
   once.
 - Rows are never called refused while another upload of them may yet be seen, nor uploaded again
   once a merge holds them (``holders.py``).
+- The hashes of segments (``format/segments.py``) are stored before meta.json, and no look asks for
+  them: a block without them is complete.
 - R10: an upload that took longer than the upload timeout continues under a new ULID, which keeps
   the sources.
 - Nothing is deleted here: a refused upload is the compactor's to remove.
@@ -31,7 +33,6 @@ LIST where there are many.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -54,8 +55,15 @@ from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode, load_meta
 from blockstore.format.properties import UPLOAD_TIMEOUT_S
+from blockstore.format.segments import FileHashes, FileSegments, packed
 from blockstore.lifecycle.holders import holders
-from blockstore.names import deletion_mark_key, meta_key, object_key
+from blockstore.names import (
+    deletion_mark_key,
+    is_chunk_path,
+    meta_key,
+    object_key,
+    segments_path,
+)
 from blockstore.world import World
 
 ASK_S = 60.0
@@ -195,17 +203,25 @@ def upload_again(
     asking = _asking(world, refused.ulid, ask_s, begun=_begun(refused))
     again = successor(refused, world.ids.ulid(), world.clock.now_ms())
 
-    def copy(file: ChunkFile) -> None:
-        asking.until_known(lambda: copy_file(bucket, refused.ulid, again.ulid, file), file.path)
+    def copy(file: ChunkFile) -> FileSegments:
+        return asking.until_known(
+            lambda: copy_file(bucket, refused.ulid, again.ulid, file), file.path
+        )
 
     try:
-        world.pool.map(copy, refused.files)
+        copied = world.pool.map(copy, refused.files)
     except ObjectMissing as error:
         raise BlockCondemned(
             f"block {refused.ulid} is being removed ({error}): its upload took longer than "
             "partial_delay; append the rows again"
         ) from None
-    return again
+    found = packed([one for one in copied if is_chunk_path(one.path)])
+    if found is None:
+        return replace(again, segments=None)
+    data, ref = found
+    key = object_key(again.ulid, segments_path(ref.sha256))
+    asking.until_known(lambda: bucket.put(key, data), "the hashes of its segments")
+    return replace(again, segments=ref)
 
 
 def in_time(bucket: Bucket, world: World, meta: BlockMeta, begun_ms: int) -> BlockMeta:
@@ -406,22 +422,22 @@ def _size(bucket: ReadBucket, key: str) -> int | None:
         return None
 
 
-def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None:
+def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> FileSegments:
     """Copy a file of block ``source`` into the directory of block ``target``, piece by piece, its
-    hash compared on the way.
+    hash compared on the way; returns the hashes of its segments.
 
     Raises ObjectMissing where it is gone, and Corrupt where it holds something else; then nothing
     is visible.
     """
-    digest = hashlib.sha256()
+    hashes = FileHashes()
     key = object_key(source, file.path)
     writer = bucket.writer(object_key(target, file.path))
     try:
         for start in range(0, file.bytes, _COPY_BYTES):
             piece = bucket.get_range(key, start, min(_COPY_BYTES, file.bytes - start))
-            digest.update(piece)
+            hashes.update(piece)
             writer.write(piece)
-        if digest.hexdigest() != file.sha256:
+        if hashes.sha256 != file.sha256:
             raise Corrupt(
                 f"block {source}: {file.path} does not have the SHA-256 that its meta.json states: "
                 "restore it from a copy, or append the rows again"
@@ -430,3 +446,4 @@ def copy_file(bucket: Bucket, source: str, target: str, file: ChunkFile) -> None
     except BaseException:
         writer.abort()
         raise
+    return hashes.segments(file.path)

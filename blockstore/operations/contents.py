@@ -82,7 +82,7 @@ class Indexed(Contents):
 
     def newest(self, catalog: Callable[[], Catalog]) -> Snapshot:
         if self.discovery is Discovery.INDEX:
-            return Snapshot.of(self.log.poll())
+            return Snapshot.of(self.log.newest())
         from blockstore.lifecycle.list_path import discover_snapshot
 
         read = catalog()

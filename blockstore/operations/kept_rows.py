@@ -21,7 +21,7 @@ import pyarrow as pa
 from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
-from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
+from blockstore.format.new_block import WrittenChunks, block_meta, to_ms, write_segments
 from blockstore.format.sources import write_sources
 from blockstore.format.statistics import decode
 from blockstore.index.rows import LiveBlock
@@ -110,10 +110,15 @@ class Rewriter:
         )
 
     def _copied(self, block: LiveBlock, file: ChunkFile, ulid: str) -> WrittenChunks:
-        copy_file(self.access.bucket, block.ulid, ulid, file)
+        segments = copy_file(self.access.bucket, block.ulid, ulid, file)
         low, high = _time_range(file, block.meta, self._definition)
         return WrittenChunks(
-            files=(file,), rows=file.rows, bytes=file.bytes, min_time=low, max_time=high
+            files=(file,),
+            rows=file.rows,
+            bytes=file.bytes,
+            min_time=low,
+            max_time=high,
+            segments=(segments,),
         )
 
     def _written(
@@ -165,6 +170,7 @@ class Rewriter:
             own=False,
             uploaded_time=self.access.world.clock.now_ms(),
             sources_file=write_sources(self.access.bucket, ulid, old.sources),
+            segments=write_segments(self.access.bucket, ulid, written),
         )
         return complete(self.access, replace(meta, unknown=old.unknown))
 

@@ -26,7 +26,7 @@ from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
-from blockstore.format.new_block import WrittenChunks, block_meta
+from blockstore.format.new_block import WrittenChunks, block_meta, write_segments
 from blockstore.format.schema import with_reserved
 from blockstore.format.sources import write_sources
 from blockstore.ids import ulid_time_ms
@@ -185,6 +185,7 @@ class FreshRows:
             uploaded_time=self._world.clock.now_ms(),
             job=self._job,
             sources_file=write_sources(self._bucket, self.source, sources),
+            segments=write_segments(self._bucket, self.source, written),
         )
         meta = in_time(self._bucket, self._world, meta, ulid_time_ms(self.source))
         return complete(self._access, meta)

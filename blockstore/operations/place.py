@@ -1,8 +1,8 @@
 """What is at a URL: a table, with an index or without, the folders of a lake, or nothing.
 
 Rules:
-- A folder is a table if it has an index, or a complete block. Finding out takes two or three small
-  requests.
+- A folder is a table if it has an index, or a complete block. Finding out takes two small requests
+  side by side, and for a folder without an index a listing and one more for each block.
 - A folder that cannot be read, or whose index is damaged, counts as a table: opening it says why,
   and the other tables can be used.
 - What a file system keeps for itself in the root of a disk is not a table.
@@ -10,13 +10,15 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import AccessDenied, Conflict, Corrupt, Invalid, NotFound, Unavailable
-from blockstore.index import log as index_log
+from blockstore.index.presence import exists, looks_for_index
 from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
-from blockstore.world import World
+from blockstore.world import Pool, World
 
 if TYPE_CHECKING:
     from blockstore.lifecycle.catalog import Synced
@@ -33,25 +35,49 @@ def folders(bucket: ReadBucket) -> list[str]:
     return sorted(name for name in names if name not in _OF_FILE_SYSTEMS)
 
 
-def is_table(bucket: ReadBucket) -> bool:
+def is_table(bucket: ReadBucket, pool: Pool | None = None) -> bool:
     """Whether there is a table here. Raises Corrupt for a damaged index, and what the bucket
     raises."""
-    return index_log.exists(bucket) or whole_block(bucket) is not None
+    return exists(bucket, pool) or whole_block(bucket) is not None
 
 
 def may_be_table(bucket: ReadBucket) -> bool:
     """Whether there is a table here, or it is not known what is here."""
+    return _may_be(lambda: is_table(bucket))
+
+
+def tables_among(buckets: Mapping[str, Bucket], pool: Pool) -> dict[str, Bucket]:
+    """Those of several places that are tables, or of which it is not known; side by side."""
+    looks = [(name, look) for name, one in buckets.items() for look in looks_for_index(one)]
+    found = {name for name, _ in _true(pool, looks)}
+    others = [
+        (name, partial(_has_block, one)) for name, one in buckets.items() if name not in found
+    ]
+    found |= {name for name, _ in _true(pool, others)}
+    return {name: one for name, one in buckets.items() if name in found}
+
+
+def _true(pool: Pool, looks: Sequence[tuple[str, Callable[[], bool]]]) -> list[tuple[str, object]]:
+    answers = pool.map(lambda one: _may_be(one[1]), looks)
+    return [one for one, found in zip(looks, answers, strict=True) if found]
+
+
+def _may_be(look: Callable[[], bool]) -> bool:
     try:
-        return is_table(bucket)
+        return look()
     except (AccessDenied, Corrupt):
         return True
+
+
+def _has_block(bucket: ReadBucket) -> bool:
+    return whole_block(bucket) is not None
 
 
 def check_place(bucket: Bucket, world: World, *, index: bool) -> None:
     """Raise Conflict where there are blocks without an index: a new index would drop their rows,
     and a new definition could contradict them. Raise Invalid where a table with an index cannot
     live."""
-    if index_log.exists(bucket):
+    if exists(bucket):
         if not index:
             raise Conflict(
                 f"there is already a table at {bucket.url}: open it, or choose another URL"
@@ -101,11 +127,12 @@ def never_indexed(bucket: ReadBucket) -> bool:
     return not is_there(bucket, BOUNDARY)
 
 
-def whole_block(bucket: ReadBucket) -> str | None:
+def whole_block(bucket: ReadBucket, names: Iterable[str] | None = None) -> str | None:
     """The ULID of a complete block, if there is one: without meta.json it is an upload that has not
-    ended."""
-    folders = sorted(name for part in bucket.prefixes() if is_ulid(name := part.rstrip("/")))
-    return next((ulid for ulid in folders if is_there(bucket, meta_key(ulid))), None)
+    ended. ``names`` are those of the folders right below, where they are known."""
+    names = folders(bucket) if names is None else names
+    ulids = sorted(filter(is_ulid, names))
+    return next((ulid for ulid in ulids if is_there(bucket, meta_key(ulid))), None)
 
 
 def no_table(bucket: ReadBucket, synced: Synced) -> Exception:

@@ -184,7 +184,7 @@ class Writer:
     def _written(self) -> BlockMeta | None:
         """The block of the rows, its chunks uploaded; None if there are no rows."""
         try:
-            written = self._chunks.finish()
+            written = self._chunks.finish_block()
         except BaseException:
             self._failed = True
             self.abort()

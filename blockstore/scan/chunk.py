@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from blockstore.format.block import ChunkFile
+from blockstore.format.block import ChunkFile, SegmentsFile
 
 HIDDEN = pa.schema([("_source", pa.string()), ("_row_id", pa.int64()), ("_version", pa.int64())])
 """The columns that are read only if the scan names them."""
@@ -44,6 +44,8 @@ class ScanChunk:
     block: str
     key: str
     file: ChunkFile
+    segments: SegmentsFile | None = None
+    """The object with the hashes of this chunk's segments; None: it can only be checked whole."""
     schema_id: int
     labels: Mapping[str, str | None]
     """Every label column of the scan with the chunk's constant;

@@ -207,6 +207,7 @@ class _Judge:
                 block=meta.ulid,
                 key=object_key(meta.ulid, file.path),
                 file=file,
+                segments=meta.segments,
                 schema_id=schema_id,
                 labels=labels,
                 source=meta.sources[0] if level_1 else None,

@@ -117,9 +117,14 @@ class Billed(Metered):
     """``Metered``, with every page of a listing and every part of an upload counted."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        found = super().list(prefix, start_after=start_after, recursive=recursive)
+        found = super().list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
         return self._paged("list", found)
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:

@@ -66,12 +66,17 @@ class SimulatedBucket(Bucket):
         return self._ask(Ask.READ, "head", key, lambda: self._store.head(key))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         draw = self._process.draw
 
         def look() -> builtins.list[ObjectInfo]:
-            return self._store.listed(prefix, start_after, recursive, draw)
+            return self._store.listed(prefix, start_after, recursive, draw)[:at_most]
 
         try:
             ask = Ask.LIST if split_block_key(prefix + META) is None else Ask.LOOK

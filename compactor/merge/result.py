@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from blockstore.compactor.merge.engine import Merged, MergeTask
 from blockstore.compactor.merge.sources import SOURCE, Sources
-from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
+from blockstore.format.block import BlockMeta, ChunkFile, Parent, SegmentsFile, VisibleBy
 from blockstore.format.new_block import block_meta
 
 PRODUCER = "compactor"
@@ -30,7 +30,12 @@ def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
 
 
 def merged_block(
-    task: MergeTask, merged: Merged, *, visible_by: VisibleBy, sources_file: ChunkFile | None = None
+    task: MergeTask,
+    merged: Merged,
+    *,
+    visible_by: VisibleBy,
+    sources_file: ChunkFile | None = None,
+    segments: SegmentsFile | None = None,
 ) -> BlockMeta:
     """The block of a merge: it has the union of its inputs' sources, one level above the highest,
     and names its parents.
@@ -62,4 +67,5 @@ def merged_block(
         revision=max(meta.revision for meta in metas),
         own=False,
         sources_file=sources_file,
+        segments=segments,
     )

@@ -38,7 +38,7 @@ from blockstore.compactor.run.quarantine import DamageMarks, found_by_cleaning
 from blockstore.errors import Conflict
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
-from blockstore.index.log import exists
+from blockstore.index.presence import exists
 from blockstore.operations.place import whole_block
 from blockstore.table import Table
 from blockstore.world import World

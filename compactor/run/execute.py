@@ -37,6 +37,7 @@ from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.new_block import write_segments
 from blockstore.format.sources import write_sources
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
@@ -296,8 +297,14 @@ class Executor:
         self, task: MergeTask, merged: Merged, visible_by: VisibleBy, fresh: Freshness | None = None
     ) -> BlockMeta:
         """Upload meta.json, if the look that it relies on is still ``fresh``."""
-        sources_file = write_sources(self.table.bucket, task.ulid, task.sources)
-        block = merged_block(task, merged, visible_by=visible_by, sources_file=sources_file)
+        bucket = self.table.bucket
+        block = merged_block(
+            task,
+            merged,
+            visible_by=visible_by,
+            sources_file=write_sources(bucket, task.ulid, task.sources),
+            segments=write_segments(bucket, task.ulid, merged.written),
+        )
         if fresh is not None and fresh.is_over:
             raise Conflict(
                 f"the second look at the table was more than {fresh.lasts_s:g} s old when the "
@@ -305,7 +312,7 @@ class Executor:
                 "hidden meanwhile, and the next pass plans again"
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
-        bucket, world = self.table.bucket, self.table.world
+        world = self.table.world
         if visible_by is VisibleBy.AGE:
             return finish_upload(bucket, world, stamped)
         log = self.table.log

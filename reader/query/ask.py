@@ -17,7 +17,9 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import Invalid, NotFound
-from blockstore.operations.place import folders, may_be_table
+from blockstore.index.log import Log
+from blockstore.names import is_ulid
+from blockstore.operations.place import folders, tables_among
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.query.files import local_folder
 from blockstore.reader.tables.at import NEWEST, At, at_of_each
@@ -117,22 +119,37 @@ class _TablesAt:
         return any(local_folder(bucket) is None for bucket in self._places)
 
     def _add(self, bucket: Bucket) -> None:
+        log = Log(bucket, self._world)
         try:
-            table = Table.open_bucket(bucket, self._world, discovery=None)
+            log.poll()
         except NotFound:
-            tables = self._tables_of_lake(bucket)
-            if not tables:
-                raise
-            for name, below in tables.items():
-                self._name(name, below)
+            self._add_without_index(bucket)
+        else:
+            self._add_table(Table(bucket, self._world, log))
+
+    def _add_without_index(self, bucket: Bucket) -> None:
+        """A lake, or a table without an index. To find out about a table is to list it, so a place
+        without the folder of a block is a lake first."""
+        names = folders(bucket)
+        if not any(map(is_ulid, names)) and self._add_lake(bucket, names):
             return
-        self._name(table.name, bucket)
+        try:
+            self._add_table(Table.open_bucket(bucket, self._world, discovery=None))
+        except NotFound:
+            if not self._add_lake(bucket, names):
+                raise
+
+    def _add_table(self, table: Table) -> None:
+        self._name(table.name, table.bucket)
         self._taken[table.name] = self._of(table)
 
-    def _tables_of_lake(self, bucket: Bucket) -> dict[str, Bucket]:
-        below = {name: Prefixed(bucket, name) for name in folders(bucket)}
-        looks = self._world.pool.map(may_be_table, below.values())
-        return {name: below[name] for name, found in zip(below, looks, strict=True) if found}
+    def _add_lake(self, bucket: Bucket, names: Iterable[str]) -> bool:
+        """Add the tables among the folders; False if there are none."""
+        below = {name: Prefixed(bucket, name) for name in names}
+        tables = tables_among(below, self._world.pool)
+        for name, one in tables.items():
+            self._name(name, one)
+        return bool(tables)
 
     def _name(self, name: str, bucket: Bucket) -> None:
         twin = next((one for one in self._buckets if folded(one) == folded(name)), None)

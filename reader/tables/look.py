@@ -4,9 +4,10 @@ name.
 Rules:
 - With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request: in
   turns the boundary (to drop a state that garbage collection has passed) and entry N (to notice
-  within two polls that the table was deleted and created again).
+  within two polls that the table was deleted and created again). On a store where that pays they
+  are side by side.
 - New entries count only if entry N is still the one that this state was folded from: entries of
-  another table are never folded onto it. N is checked after the entries were read.
+  another table are never folded onto it. The index's reader checks N after the entries were read.
 - After any other error the table is read from the start once, like a new table.
 - Without an index, or with ``discovery="list"``, a look is a listing.
 """
@@ -103,12 +104,7 @@ class Looker:
     def _advanced(self, last: Found, state: State) -> Found:
         reader = last.table.log.reader
         self._turn += 1
-        loaded = reader.advance(state, before_create=True).state
-        if loaded.version != state.version or self._turn % 2 == 0:
-            if not self.is_same(last.table, state):
-                return self._cold()
-        elif reader.boundary.read() > state.version:
-            return self._cold()
+        loaded = reader.advance(state, looks_at_own=self._turn % 2 == 0).state
         if loaded is state or loaded.version == state.version:
             return last
         return Found(table=last.table, state=loaded, snapshot=self._snapshot(Snapshot.of(loaded)))

@@ -64,7 +64,9 @@ class Tables:
         self._world = world or World.real()
         self._clock = self._world.clock
         self._polling = polling or Polling()
-        self._places = [Place((wrap or _same)(open_bucket(url, self._world))) for url in urls]
+        self._places = [
+            Place((wrap or _same)(open_bucket(url, self._world)), self._world.pool) for url in urls
+        ]
         self._held: dict[str, HeldTable] = {}
         self._lock = threading.Lock()
         self._lake_lock = threading.Lock()

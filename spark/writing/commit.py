@@ -18,7 +18,7 @@ from functools import partial
 
 import blockstore as bs
 from blockstore.errors import Conflict
-from blockstore.format import BlockMeta, VisibleBy, WrittenChunks, block_meta
+from blockstore.format import BlockMeta, VisibleBy, WrittenChunks, block_meta, write_segments
 from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.distributed_overwrite import Begun, begun_on, end
@@ -64,6 +64,7 @@ def _committed(plan: WritePlan, written: Sequence[WrittenChunks], world: World) 
         labels=plan.labels,
         uploaded_time=world.clock.now_ms(),
         job=plan.job,
+        segments=write_segments(table.bucket, plan.ulid, chunks),
     )
     if not alone:
         block = append_block(table.bucket, world, table.log_or_none, meta, message=plan.message)

@@ -1,10 +1,10 @@
 """One bit of a stored object is flipped: a reader gets the same as before, or an error that it is
 damaged; never another thing.
 
-Each object that decides what a table is has a test: a checkpoint, an entry, meta.json, both marks,
-the boundary and the hint. What protects them: the seal at the beginning of every JSON object, the
-zeros before the boundary's digits, the hashed JSON, the counts and the content's digest of a
-checkpoint.
+Each object that decides what a table is has a test: a checkpoint, an entry, meta.json, the hashes
+of segments, both marks, the boundary and the hint. What protects them: the seal at the beginning of
+every JSON object, the zeros before the boundary's digits, the hashed JSON, the counts and the
+content's digest of a checkpoint, the SHA-256 that a block names.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from blockstore.format.marks import (
     decode_no_compact_mark,
 )
 from blockstore.format.meta import decode
+from blockstore.format.segments import decode_segments
 from blockstore.index.boundary import encode_boundary
 from blockstore.index.checkpoint import decode_checkpoint, read_hint, write_checkpoint
 from blockstore.index.entry import decode_entry
@@ -42,10 +43,12 @@ from blockstore.names import (
     entry_key,
     meta_key,
     no_compact_mark_key,
+    object_key,
 )
 from blockstore.table import Table
 from blockstore.world import World
 from tests.support.index_data import DEFINITION
+from tests.support.segments import segments_everywhere, segments_key
 from tests.support.tally import tally
 
 ROWS = pa.table({"key": [1, 2, 3], "text": ["a", "b", "c"]})
@@ -74,7 +77,8 @@ def stored() -> Stored:
     world = World.manual(seed=24)
     bucket = MemoryBucket(world.clock)
     table = Table(bucket, world, create(bucket, world, DEFINITION))
-    block = table.append(ROWS).ulid
+    with segments_everywhere():
+        block = table.append(ROWS).ulid
     table.append(ROWS, job=Job(app="nightly", batch=17))
     tag(table.log, world, "close", 2)
     table.delete("key = 2")
@@ -140,6 +144,30 @@ def test_no_bit_of_a_meta_json_can_lie(stored: Stored) -> None:
     assert judge(
         "a meta.json", data, lambda one: replace(decode(one, ulid=stored.block), unknown=b"")
     )
+
+
+def test_no_bit_of_the_hashes_of_segments_can_lie(stored: Stored) -> None:
+    """What a reader may not believe costs speed: the block's files are then read whole."""
+    meta = decode(stored.data(meta_key(stored.block)), ulid=stored.block)
+    data = stored.data(segments_key(meta))
+    assert meta.segments is not None
+    ref = meta.segments
+    found = judge("segments", data, lambda one: decode_segments(one, meta.files, ref))
+    assert found == 8 * len(data)
+
+
+def test_no_bit_of_a_segment_can_lie(stored: Stored) -> None:
+    meta = decode(stored.data(meta_key(stored.block)), ulid=stored.block)
+    assert meta.segments is not None
+    (file,) = meta.files
+    data = stored.data(object_key(meta.ulid, file.path))
+    known = decode_segments(stored.data(segments_key(meta)), meta.files, meta.segments)[file.path]
+
+    def read(one: bytes) -> bytes:
+        known.check(0, one)
+        return one
+
+    assert judge("a segment", data, read) == 8 * len(data)
 
 
 def test_no_bit_of_a_mark_can_lie(stored: Stored) -> None:

@@ -75,3 +75,10 @@ def test_a_chunk_lies_in_its_blocks_chunks_folder(path: str, valid: bool) -> Non
 def test_two_attempts_at_one_chunk_have_two_names() -> None:
     assert names.chunk_path(1, "aa") != names.chunk_path(1, "bb")
     assert names.is_chunk_path(names.chunk_path(1, "0123456789abcdef"))
+
+
+def test_the_hashes_of_segments_are_named_by_their_own_hash() -> None:
+    path = names.segments_path("0123456789abcdef" * 4)
+    assert path == "segments-0123456789abcdef"
+    assert not names.is_chunk_path(path)
+    assert names.split_block_key(names.object_key(ULID, path)) == (ULID, path)

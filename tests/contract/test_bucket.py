@@ -221,6 +221,23 @@ def test_a_listing_goes_on_past_a_page_of_a_thousand(bucket: Bucket) -> None:
     assert keys(bucket, "many/", start_after="many/0001", recursive=False) == expected[2:]
 
 
+@pytest.mark.parametrize("recursive", [True, False])
+@pytest.mark.parametrize("prefix", ["", "ab/"])
+def test_a_listing_that_is_cut_off_holds_so_many_and_fewer_are_all(
+    bucket: Bucket, prefix: str, recursive: bool
+) -> None:
+    for key in TREE:
+        bucket.put(key, b"x")
+    everything = keys(bucket, prefix, recursive=recursive)
+    for after in ["", everything[0]]:
+        whole = set(keys(bucket, prefix, start_after=after, recursive=recursive))
+        for at_most in range(1, len(everything) + 2):
+            listed = bucket.list(prefix, start_after=after, recursive=recursive, at_most=at_most)
+            found = [info.key for info in listed]
+            assert len(set(found)) == len(found) == min(at_most, len(whole))
+            assert whole.issuperset(found)
+
+
 def test_odd_names_keep_their_characters(bucket: Bucket) -> None:
     odd = [f"odd/{name}/{name}" for name in ODD_NAMES]
     for key in odd:

@@ -20,6 +20,7 @@ from tests.golden import vectors_damaged as damaged
 from tests.golden import vectors_history as history
 from tests.golden import vectors_indexed as indexed
 from tests.golden import vectors_listed as listed
+from tests.golden import vectors_segments as segments
 from tests.golden.oracle import Oracle
 
 HERE = Path(__file__).parent / "vectors"
@@ -68,6 +69,7 @@ VECTORS: dict[str, Callable[[], Oracle]] = {
     "chunk-of-other-bytes": damaged.chunk_of_other_bytes,
     "chunk-missing": damaged.chunk_missing,
     "list-of-other-sources": damaged.list_of_other_sources,
+    "segments": segments.right_and_lost,
 }
 
 

@@ -23,7 +23,7 @@ from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode
-from blockstore.format.new_block import block_meta
+from blockstore.format.new_block import block_meta, write_segments
 from blockstore.format.properties import Properties
 from blockstore.format.sources import write_sources
 from blockstore.index.added import AddedBlock
@@ -34,6 +34,7 @@ from blockstore.names import entry_key, meta_key
 from blockstore.table import Table
 from blockstore.world import World
 from tests.golden.plain import array_of, sorted_rows
+from tests.support.segments import segments_everywhere
 
 __all__ = ["Block", "Oracle", "Planned", "Row", "told_sources"]
 
@@ -153,11 +154,12 @@ class Oracle:
         visible: str = "index",
         split: bool = False,
         labels: Mapping[str, str] | None = None,
+        segments: bool = False,
         **said: Any,
     ) -> Block:
         """Make a block; rows of level 2 and more come with their sources.
 
-        ``split``: each row in a chunk of its own.
+        ``split``: each row in a chunk of its own. ``segments``: with the hashes of its segments.
         """
         ulid = self.world.ids.ulid()
         held = [one if isinstance(one, tuple) else ((sources or [ulid])[0], one) for one in rows]
@@ -177,6 +179,8 @@ class Oracle:
             if held:
                 writer.write(self._arrow(held, with_source=level > 1))
             written = writer.finish()
+        with segments_everywhere():
+            hashes = write_segments(self.bucket, ulid, written) if segments else None
         listed = sorted(sources or [ulid])
         meta = block_meta(
             written,
@@ -189,6 +193,7 @@ class Oracle:
             labels=own,
             uploaded_time=said.pop("uploaded_time", self.world.clock.now_ms()),
             sources_file=write_sources(self.bucket, ulid, listed),
+            segments=hashes,
             **said,
         )
         self.bucket.put(meta_key(ulid), sealed(encode(meta)))

@@ -156,6 +156,14 @@ class Time:
             return [call(item) for item in work]
         return self._side_by_side([partial(call, item) for item in work], pooled=True)
 
+    def runs_beside(self) -> bool:
+        """As a pool does: False for a call in the pool."""
+        return not getattr(self._local, "inside", False)
+
+    def start(self, call: Callable[[], None]) -> None:
+        """As a pool does."""
+        self._start(call, pooled=True)
+
     def together(self, calls: Iterable[Callable[[], A]]) -> list[A]:
         """Run each call in a thread of its own, as threads of a caller; returns the results, or
         raises the first error, after all have ended."""
@@ -287,10 +295,19 @@ class DepthBucket(Wrapper):
         return self._send("HEAD", key, lambda: self.inner.head(key))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         def page() -> list[ObjectInfo]:
-            return list(self.inner.list(prefix, start_after=start_after, recursive=recursive))
+            return list(
+                self.inner.list(
+                    prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                )
+            )
 
         return iter(self._send("LIST", f"{prefix}*", page))
 

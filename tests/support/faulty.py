@@ -86,13 +86,22 @@ class FaultyBucket(Wrapper):
         return self._call("head", key, lambda: self.inner.head(key))
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         return iter(
             self._call(
                 "list",
                 prefix,
-                lambda: [*self.inner.list(prefix, start_after=start_after, recursive=recursive)],
+                lambda: [
+                    *self.inner.list(
+                        prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                    )
+                ],
             )
         )
 

@@ -82,10 +82,17 @@ class _Turns(Wrapper):
         return self.inner.head(key)
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         self._actor.turn(f"list {prefix}")
-        return self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        return self.inner.list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        )
 
     def put(self, key: str, data: bytes) -> str:
         self._actor.turn(f"put {key}")

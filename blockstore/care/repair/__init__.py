@@ -24,7 +24,8 @@ Example::
 
 from __future__ import annotations
 
-from blockstore.care.repair.plan import RepairOptions, RepairPlan, Step, StepKind, plan_repair
+from blockstore.care.repair.plan import plan_repair
 from blockstore.care.repair.run import Done, carry_out
+from blockstore.care.repair.step import RepairOptions, RepairPlan, Step, StepKind
 
 __all__ = ["Done", "RepairOptions", "RepairPlan", "Step", "StepKind", "carry_out", "plan_repair"]

@@ -10,8 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.care.examine import Examined, examine, list_directory
@@ -19,8 +18,10 @@ from blockstore.care.finding import Check, Finding, Severity
 from blockstore.care.marks.quarantine import DAMAGE, can_merge, quarantined_as
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
-from blockstore.care.repair.put_back import PutBack, look_for
-from blockstore.care.repair.stale import StaleEntry, look_at_stale
+from blockstore.care.repair.put_back import look_for
+from blockstore.care.repair.segments import LostSegments
+from blockstore.care.repair.stale import look_at_stale
+from blockstore.care.repair.step import RepairOptions, RepairPlan, Step, StepKind
 from blockstore.care.repair.target import Target
 from blockstore.care.survey import Survey, state_at, survey
 from blockstore.care.verify import verify
@@ -30,110 +31,10 @@ from blockstore.care.verify.kept import KeptBlock, kept_blocks
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.index.state import State
-from blockstore.names import META, entry_key, is_ulid, no_compact_mark_key, parse_checkpoint
+from blockstore.names import META, entry_key, no_compact_mark_key, parse_checkpoint
 from blockstore.world import World
 
 _AS_WRITTEN = "all of it is as it was written"
-
-
-class StepKind(StrEnum):
-    """What a step does."""
-
-    CHECKPOINT = "checkpoint"
-    """Write a checkpoint again, from the entries."""
-    REWRITE = "rewrite"
-    """Replace a live block by a copy of its good rows: one index entry."""
-    UPLOAD = "upload"
-    """Upload the good rows of a block that no entry names, under a new name."""
-    ADOPT = "adopt"
-    """Accept a block that came too late, as a new write."""
-    PUT_BACK = "put back"
-    """Restore lost objects, from the replica, of a block that only a tag or old version names."""
-    STALE = "remove"
-    """Remove an index entry above a gap, left by a writer of a replaced history."""
-    UNMARK = "unmark"
-    """Remove the quarantine's mark from an intact block."""
-    RAISE = "raise"
-    """Upload an earlier repair again, because the cover does not choose it."""
-    PERSON = "person"
-    """Nothing: a person must act."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairOptions:
-    """The options of a repair.
-
-    Attributes:
-        blocks: blocks to check byte by byte and to repair.
-        adopt: late blocks whose rows become new writes.
-        replica: where good bytes are copied from.
-        drop_damaged: whether rows of lost files are given up.
-        deep: whether every file is read to find damaged blocks.
-        stale_entry: an index entry above a gap, to be removed; nothing else is checked.
-    """
-
-    blocks: tuple[str, ...] = ()
-    adopt: tuple[str, ...] = ()
-    replica: ReadBucket | None = None
-    drop_damaged: bool = False
-    deep: bool = False
-    stale_entry: int | None = None
-
-    def __post_init__(self) -> None:
-        for ulid in (*self.blocks, *self.adopt):
-            if not is_ulid(ulid):
-                raise Invalid(
-                    f"{ulid[:60]!r} is not a block name, expected a ULID such as "
-                    "01JD0000000000000000000000"
-                )
-
-    @property
-    def named(self) -> bool:
-        """Whether blocks were named: then nothing else is checked."""
-        return bool(self.blocks or self.adopt)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of a repair."""
-
-    kind: StepKind
-    object: str
-    what: str
-    rows_lost: int = 0
-    version: int | None = None
-    """For a checkpoint: its version."""
-    state: State | None = field(default=None, repr=False, compare=False)
-    """For a checkpoint: the state that it should contain, by the entries."""
-    files: GoodFiles | None = field(default=None, repr=False, compare=False)
-    """For a block: its good bytes."""
-    stale: StaleEntry | None = field(default=None, repr=False, compare=False)
-    """For an index entry: its content."""
-    put_back: PutBack | None = field(default=None, repr=False, compare=False)
-    """For a block that only a tag or an older version names: what is missing."""
-
-    @property
-    def acts(self) -> bool:
-        """Whether it changes anything."""
-        return self.kind is not StepKind.PERSON
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairPlan:
-    """The steps of a repair, in order."""
-
-    url: str
-    steps: tuple[Step, ...] = ()
-
-    @property
-    def acts(self) -> bool:
-        """Whether any step changes something."""
-        return any(step.acts for step in self.steps)
-
-    @property
-    def rows_lost(self) -> int:
-        """The rows that would be lost."""
-        return sum(step.rows_lost for step in self.steps)
 
 
 def plan_repair(
@@ -228,6 +129,8 @@ class _Planner:
             findings = list(check_block(self.target.bucket, self.target.world, self._state, ulid))
             if any(one.check in DAMAGE for one in findings):
                 yield self._replacement_step(ulid, findings)
+            elif lacking := [one for one in findings if one.check is Check.SEGMENTS]:
+                yield self._segments(ulid, lacking[0])
             else:
                 yield self._whole(ulid, findings)
         for ulid in self.options.adopt:
@@ -243,9 +146,12 @@ class _Planner:
         )
         damaged: dict[str, list[Finding]] = {}
         lost: dict[str, KeptBlock] = {}
+        lacking: dict[str, Finding] = {}
         for finding in report:
             hurts = finding.severity is not Severity.NOTE
-            if finding.block is not None and finding.check in DAMAGE and hurts:
+            if finding.block is not None and finding.check is Check.SEGMENTS:
+                lacking[finding.block] = finding
+            elif finding.block is not None and finding.check in DAMAGE and hurts:
                 damaged.setdefault(finding.block, []).append(finding)
             elif finding.block is not None and finding.block in self.kept:
                 if hurts:
@@ -258,6 +164,9 @@ class _Planner:
             yield self._put_back(block)
         for ulid, findings in damaged.items():
             yield self._replacement_step(ulid, findings)
+        for ulid, finding in lacking.items():
+            if ulid not in damaged and ulid not in lost:
+                yield self._segments(ulid, finding)
         if self.target.log is None:
             yield from self._unchosen()
 
@@ -275,6 +184,17 @@ class _Planner:
                 what=f"{what}; {_lost(files)}" if files.lost else what,
                 files=files,
             )
+
+    def _segments(self, ulid: str, finding: Finding) -> Step:
+        """Return the step that makes the hashes of a block's segments again."""
+        live = None if self._state is None else self._state.blocks.get(ulid)
+        meta = self.copies.meta(ulid) if live is None else live.meta
+        if meta is None or meta.segments is None:
+            return _for_person(finding)
+        what = f"make them again from its chunks, which are checked on the way: {finding.what}"
+        return Step(
+            kind=StepKind.SEGMENTS, object=ulid, what=what, segments=LostSegments(meta=meta)
+        )
 
     @property
     def _state(self) -> State | None:

@@ -18,7 +18,7 @@ from blockstore.care.repair.target import Target
 from blockstore.errors import Conflict
 from blockstore.format.block import BlockMeta, Parent, VisibleBy
 from blockstore.format.block_writer import BlockWriter
-from blockstore.format.new_block import WrittenChunks, block_meta
+from blockstore.format.new_block import WrittenChunks, block_meta, write_segments
 from blockstore.format.sources import write_sources
 from blockstore.freshness import Freshness
 from blockstore.lifecycle.upload import finish_upload
@@ -59,6 +59,7 @@ class Replacement:
             ignore_delay=target.log is None,
             uploaded_time=target.world.clock.now_ms(),
             sources_file=write_sources(target.bucket, self.ulid, old.sources),
+            segments=write_segments(target.bucket, self.ulid, self.written),
         )
         if fresh is not None and fresh.is_over:
             raise Conflict(

@@ -12,8 +12,8 @@ from blockstore.bucket.api import Bucket
 from blockstore.care.marks.quarantine import can_merge, release
 from blockstore.care.repair.adopt import adopt
 from blockstore.care.repair.by_age import ByAgeResult, raise_revision, replace_damaged
-from blockstore.care.repair.plan import RepairPlan, Step, StepKind
 from blockstore.care.repair.replacement import upload_in_place_of
+from blockstore.care.repair.step import RepairPlan, Step, StepKind
 from blockstore.care.repair.target import Target
 from blockstore.care.survey import REPAIR
 from blockstore.care.verify.deep import check_block
@@ -79,6 +79,9 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
                 bucket, target.world, step.object
             )  # a restore may make it live again, and then it can be merged
         return Done(step=step, summary=f"{objects:,} objects restored", ulid=step.object)
+    if step.segments is not None:
+        count = step.segments.carry_out(bucket)
+        return Done(step=step, summary=f"{count:,} hashes stored again", ulid=step.object)
     if step.kind is StepKind.UNMARK:
         summary = _RELEASED if release(bucket, target.world, step.object) else _NO_MARK
         return Done(step=step, summary=summary, ulid=step.object)

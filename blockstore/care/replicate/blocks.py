@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.care.transfer import Advance, holds, send_file, sizes_in
+from blockstore.care.transfer import Advance, holds, send_file, send_segments, sizes_in
 from blockstore.errors import Conflict, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.meta import decode
@@ -88,6 +88,7 @@ class BlockCopier:
             self._world.pool.map(
                 self._send, [(one.meta, file) for one in read for file in one.meta.files]
             )
+            self._world.pool.map(self._send_segments, [one.meta for one in read])
             for one in read:
                 self._finish(one)
 
@@ -145,6 +146,11 @@ class BlockCopier:
             )
         except ObjectMissing:
             raise Gone(meta.ulid) from None
+
+    def _send_segments(self, meta: BlockMeta) -> None:
+        there = self._there.get(meta.ulid)
+        if there is None or not set(meta.paths) <= there.objects.keys():
+            send_segments(self._source, self._target, meta, origin=meta.ulid)
 
     def _finish(self, read: ReadMeta) -> None:
         """Copy the block's marks and its meta.json, and check the listing."""

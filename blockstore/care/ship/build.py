@@ -111,7 +111,7 @@ def build_block(
     ) as writer:
         for batch in batches_of(data):
             writer.write(batch)
-        written = writer.finish()
+        written = writer.finish_block()
     if not written.rows:
         return None
     meta = writer.describe(written, visible_by=VisibleBy.AGE, uploaded_time=world.clock.now_ms())

@@ -33,7 +33,7 @@ from blockstore.care.marks.adopted import adopted_name
 from blockstore.care.ship.finished import FinishedBlocks
 from blockstore.care.ship.state import CheckedLines, Sent, ShipperState, check_lines, load, save
 from blockstore.care.ship.unindexed import UnindexedTarget
-from blockstore.care.transfer import Advance, holds, patient, place, send_file, sizes_in
+from blockstore.care.transfer import Advance, patient, place, send_missing, sizes_in
 from blockstore.errors import (
     AccessDenied,
     BlockCondemned,
@@ -47,7 +47,7 @@ from blockstore.errors import (
     NotFound,
     ObjectMissing,
 )
-from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
+from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.meta import encode, load_meta
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index.log import Log
@@ -351,7 +351,9 @@ class Shipper:
             meta, there = self._successor(meta), {}
         left = _UPLOADS
         while True:
-            self._send(meta, origin, there, advance)
+            send_missing(
+                self._blocks.reader, self._bucket, self._world, meta, there, origin, advance
+            )
             try:
                 return finish_upload(
                     self._bucket, self._world, in_time(self._bucket, self._world, meta, begun_ms)
@@ -376,27 +378,6 @@ class Shipper:
 
     def _successor(self, refused: BlockMeta) -> BlockMeta:
         return successor(refused, self._world.ids.ulid(), self._world.clock.now_ms())
-
-    def _send(
-        self, meta: BlockMeta, origin: str, there: Mapping[str, int], advance: Advance
-    ) -> None:
-        """Send the files of the folder's block ``origin`` that are not stored under ``meta``'s name
-        yet."""
-
-        def send(file: ChunkFile) -> None:
-            if holds(self._bucket, meta.ulid, file, there.get(file.path)):
-                advance(file.bytes)
-                return
-            send_file(
-                self._blocks.reader,
-                self._bucket,
-                origin,
-                file,
-                stored_ulid=meta.ulid,
-                advance=advance,
-            )
-
-        self._world.pool.map(send, meta.files)
 
     def _was_adopted(self, ulid: str, state: State | None) -> bool:
         """Return whether a person has adopted a late block: its mark names the new write, and the

@@ -11,11 +11,10 @@ drop the last reference to Python's bytes while the interpreter ends, which abor
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.fields import RESERVED, field_id
 from blockstore.format.schema import adapt, deserialize, with_reserved
+from blockstore.format.segments import SEGMENT_BYTES, FileHashes, FileSegments, segments_in
 from blockstore.format.sorting import sort_order
 from blockstore.names import object_key
 
@@ -46,11 +46,11 @@ class Problem:
     """The write that it came with, if that is known."""
 
     @classmethod
-    def of_hash(cls) -> Problem:
-        """Return the problem of bytes that differ from those written."""
+    def of_hash(cls, where: str = "") -> Problem:
+        """Return the problem of bytes that differ from those written; ``where``, if it is known."""
         return cls(
             check=Check.HASH,
-            what="is corrupt: its SHA-256 is not the one that its block lists",
+            what=f"is corrupt: its SHA-256 is not the one that its block lists{where}",
         )
 
 
@@ -61,19 +61,38 @@ class ChunkLook:
     problems: tuple[Problem, ...] = ()
     first: pa.Table | None = None
     last: pa.Table | None = None
+    wrong_segments: bool = False
+    """Whether the chunk is right, and the hashes of its segments are not."""
 
 
-def look_at_chunk(bucket: ReadBucket, meta: BlockMeta, file: ChunkFile) -> ChunkLook:
-    """Check a chunk. A missing file or another size is not reported: the listing shows it."""
+def look_at_chunk(
+    bucket: ReadBucket, meta: BlockMeta, file: ChunkFile, segments: FileSegments | None = None
+) -> ChunkLook:
+    """Check a chunk, and where the hashes of its ``segments`` are known which bytes are damaged.
+
+    A missing file or another size is not reported: the listing shows it.
+    """
     try:
-        with _copied(bucket, object_key(meta.ulid, file.path), file) as (stream, sha256):
+        with _copied(bucket, object_key(meta.ulid, file.path), file) as (stream, hashes):
             if stream is None:
                 return ChunkLook()
-            if sha256 != file.sha256:
-                return ChunkLook(problems=(Problem.of_hash(),))
-            return _parsed(stream, meta, file)
+            differing = () if segments is None else segments.differing(hashes.segments(file.path))
+            if hashes.sha256 != file.sha256:
+                where = _where(differing, file) if differing else ""
+                return ChunkLook(problems=(Problem.of_hash(where),))
+            look = _parsed(stream, meta, file)
+            return replace(look, wrong_segments=True) if differing else look
     except ObjectMissing:
         return ChunkLook()
+
+
+def _where(differing: Sequence[int], file: ChunkFile) -> str:
+    start = differing[0] * SEGMENT_BYTES
+    end = min(start + SEGMENT_BYTES, file.bytes)
+    return (
+        f"; {len(differing):,} of its {segments_in(file.bytes):,} segments differ, the first has "
+        f"the bytes from {start:,} to {end:,}"
+    )
 
 
 def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
@@ -85,28 +104,27 @@ def in_order(pieces: Sequence[pa.Table], sort_by: Sequence[str]) -> bool:
 @contextmanager
 def _copied(
     bucket: ReadBucket, key: str, file: ChunkFile
-) -> Iterator[tuple[pa.NativeFile | None, str]]:
-    """Yield a local stream of the object and its SHA-256; None if it has another size."""
+) -> Iterator[tuple[pa.NativeFile | None, FileHashes]]:
+    """Yield a local stream of the object and its hashes; None if it has another size."""
+    hashes = FileHashes()
     path = bucket.path_of(key)
     if path is None:
         with tempfile.NamedTemporaryFile(prefix="blockstore-verify-") as copy:
-            digest = hashlib.sha256()
-            size = 0
-            while piece := bucket.get_range(key, size, _PIECE):
-                digest.update(piece)
+            while piece := bucket.get_range(key, hashes.bytes, _PIECE):
+                hashes.update(piece)
                 copy.write(piece)
-                size += len(piece)
             copy.flush()
             with pa.OSFile(copy.name) as stream:
-                yield (stream if size == file.bytes else None), digest.hexdigest()
+                yield (stream if hashes.bytes == file.bytes else None), hashes
         return
     try:
         stream = pa.OSFile(path)
     except FileNotFoundError:
         raise ObjectMissing(f"{key} is missing") from None
     with stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-        yield (stream if stream.tell() == file.bytes else None), sha256
+        while piece := stream.read(_PIECE):
+            hashes.update(piece)
+        yield (stream if hashes.bytes == file.bytes else None), hashes
 
 
 def _parsed(stream: pa.NativeFile, meta: BlockMeta, file: ChunkFile) -> ChunkLook:

@@ -2,7 +2,8 @@
 
 Rules:
 - A few chunks at a time, each by row groups: memory does not grow with the table.
-- The values of a chunk are checked only if its SHA-256 is right.
+- The values of a chunk are checked only if its SHA-256 is right. If it is not, the hashes of its
+  segments show which bytes are damaged; damage of these hashes is a problem of its own.
 - A merged block is sorted across its chunks (format, "chunks"): the first row of a chunk is
   compared with the last row of the one before.
 """
@@ -19,9 +20,11 @@ from blockstore.care.examine import Examined, examine, list_directory
 from blockstore.care.finding import Check, Finding, Severity
 from blockstore.care.verify.chunk import ChunkLook, Problem, in_order, look_at_chunk
 from blockstore.care.verify.live import check_files, check_live
+from blockstore.care.verify.segments import check_segments, read_segments, segments_finding
 from blockstore.errors import NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.schema import serialize
+from blockstore.format.segments import FileSegments
 from blockstore.index.state import State
 from blockstore.names import META, meta_key, object_key
 from blockstore.world import World
@@ -39,6 +42,8 @@ class _Task:
     meta: BlockMeta
     file: ChunkFile
     severity: Severity
+    segments: FileSegments | None
+    """The hashes of the chunk's segments, where there are some."""
 
 
 def check_deep(
@@ -53,15 +58,16 @@ def check_deep(
     Each block is a meta with its schema, and the severity of a problem in it. A file that is
     missing or has another size is not reported: the fast check has done so.
     """
-    tasks = (
-        _Task(meta=meta, file=file, severity=bad) for meta, bad in blocks for file in meta.files
-    )
+    wrong: list[Finding] = []
+    tasks = _tasks(bucket, blocks, url, wrong)
     before: tuple[_Task, ChunkLook] | None = None
     while wave := list(islice(tasks, _LANES)):
         for task, look in zip(
             wave, world.pool.map(lambda one: _look(bucket, one), wave), strict=True
         ):
             advance(task.file.bytes)
+            if look.wrong_segments:
+                wrong.append(segments_finding(task.meta, f"differ from {task.file.path}", url))
             for problem in look.problems:
                 yield _finding(task, problem, url)
             if before is not None and _is_torn(before, task, look):
@@ -71,6 +77,23 @@ def check_deep(
                 )
                 yield _finding(task, Problem(check=Check.ORDER, what=what), url)
             before = (task, look)
+        yield from wrong
+        wrong.clear()
+
+
+def _tasks(
+    bucket: ReadBucket,
+    blocks: Iterable[tuple[BlockMeta, Severity]],
+    url: str,
+    wrong: list[Finding],
+) -> Iterator[_Task]:
+    """Yield every file of the blocks; add damaged hashes of segments to ``wrong``."""
+    for meta, bad in blocks:
+        segments, finding = read_segments(bucket, meta, url)
+        if finding is not None:
+            wrong.append(finding)
+        for file in meta.files:
+            yield _Task(meta=meta, file=file, severity=bad, segments=segments.get(file.path))
 
 
 def is_merge(meta: BlockMeta) -> bool:
@@ -80,7 +103,7 @@ def is_merge(meta: BlockMeta) -> bool:
 
 def _look(bucket: ReadBucket, task: _Task) -> ChunkLook:
     if task.file in task.meta.chunks:
-        return look_at_chunk(bucket, task.meta, task.file)
+        return look_at_chunk(bucket, task.meta, task.file, task.segments)
     try:
         data = bucket.get(object_key(task.meta.ulid, task.file.path)).data
     except ObjectMissing:
@@ -137,6 +160,7 @@ def check_block(
         )
     if live is not None and state is not None:
         yield from check_live(live, found, state.definition, bucket.url)
+        yield from check_segments(live.meta, found, bucket.url)
         schema = serialize(state.definition.schemas[live.meta.schema_id])
         yield from check_deep(
             bucket, world, [(replace(live.meta, schema=schema), Severity.ERROR)], bucket.url
@@ -145,6 +169,7 @@ def check_block(
         yield _unreadable(found, bucket.url)
     else:
         yield from check_files(found.meta, found, bucket.url)
+        yield from check_segments(found.meta, found, bucket.url)
         yield from check_deep(bucket, world, [(found.meta, Severity.WARNING)], bucket.url)
 
 

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 
 from blockstore.care.examine import Examined
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.definition import Definition
 from blockstore.index.rows import LiveBlock
 from blockstore.names import META, deletion_mark_key, meta_key, object_key
@@ -125,11 +125,25 @@ def _repair_fix(url: str, ulid: str) -> str:
 def differing(indexed: BlockMeta, stored: BlockMeta, definition: Definition) -> list[str]:
     """Return the fields in which meta.json and the index differ.
 
-    The schema is compared by its id in the definition.
+    The schema is compared by its id in the definition. A footer counts where both know it: releases
+    before 0.2 leave it out of what they write to the index.
     """
-    same = replace(stored, schema=b"", schema_id=definition.id_of(stored.schema) or 0)
+    same = replace(
+        stored,
+        schema=b"",
+        schema_id=definition.id_of(stored.schema) or 0,
+        files=_with_footers_of(indexed.files, stored.files),
+    )
     return [
         one.name
         for one in fields(BlockMeta)
         if getattr(indexed, one.name) != getattr(same, one.name)
     ]
+
+
+def _with_footers_of(
+    known: tuple[ChunkFile, ...], files: tuple[ChunkFile, ...]
+) -> tuple[ChunkFile, ...]:
+    """Return ``files`` without the footers that ``known`` does not say."""
+    silent = {file.path for file in known if file.footer is None}
+    return tuple(replace(file, footer=None) if file.path in silent else file for file in files)

@@ -29,6 +29,7 @@ from blockstore.care.verify.kept import KeptBlock, check_kept, kept_blocks, kept
 from blockstore.care.verify.live import check_live
 from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other
+from blockstore.care.verify.segments import check_segments
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.format.meta import load_meta
@@ -215,8 +216,9 @@ class _Look:
         around = self.around
         block = self._live(found.ulid)
         meta = found.meta if block is None else block.meta
-        files = () if meta is None else tuple(file.path for file in meta.files)
-        yield from check_any(found, files, around)
+        yield from check_any(found, () if meta is None else meta.paths, around)
+        if meta is not None and found.directory.objects:
+            yield from check_segments(meta, found, around.url)
         if block is not None and around.state is not None:
             unsure = frozenset({"sources"} if found.ulid in self.named else ())
             yield from check_live(block, found, around.state.definition, around.url, unsure=unsure)

@@ -3,6 +3,8 @@ then."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from blockstore.errors import NotFound, Unavailable, VersionExpired
 from blockstore.scan.view import TableSnapshot
 from blockstore.simulation.actors.doors import (
@@ -53,8 +55,11 @@ def _judged(process: Process) -> Snapshots:
 def _read(process: Process, *, by_listing: bool) -> None:
     judged = _judged(process)
     while not process.finishing:
+        before = judged.look()
         table = open_table(process, discovery="list" if by_listing else "index")
-        look = judged.look(process.begun[0])
+        # The first snapshot of a handle shows what was there before it was opened.
+        opened = not by_listing and table.log.was_just_read
+        look = replace(before, begun=process.begun[0]) if opened else judged.look(process.begun[0])
         try:
             snapshot = table.snapshot()
         except (Unavailable, *DISTURBED) as error:

@@ -120,7 +120,12 @@ class ListsLate(Wrapper):
         self._shown: list[ObjectInfo] = []
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         late = [info for info in self._shown if info.key.startswith(prefix)]
         self._shown = [*self.inner.list()]
@@ -135,7 +140,12 @@ class ReadsLate(Wrapper):
 
 class OrdersByFolder(Wrapper):
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         return iter(sorted(self.inner.list(prefix), key=lambda info: info.key.split("/")))
 
@@ -155,7 +165,12 @@ class CannotList(Wrapper):
         raise AccessDenied("no")
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         if prefix.endswith("order/"):
             raise Unavailable("no answer")

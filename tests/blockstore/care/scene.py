@@ -226,6 +226,8 @@ class Care:
         self.bucket.put(key, data)
         sha256 = hashlib.sha256(data).hexdigest()
         before = load_meta(self.bucket, ulid)
+        old = next(file for file in before.files if file.path == path)
+        footer = min(old.footer or 1, len(data))
         self.forge(
             ulid,
             lambda meta: dataclasses.replace(
@@ -234,15 +236,19 @@ class Care:
                 + table.num_rows
                 - next(file.rows for file in meta.files if file.path == path),
                 files=tuple(
-                    dataclasses.replace(file, bytes=len(data), sha256=sha256, rows=table.num_rows)
+                    dataclasses.replace(
+                        file, bytes=len(data), sha256=sha256, rows=table.num_rows, footer=footer
+                    )
                     if file.path == path
                     else file
                     for file in meta.files
                 ),
             ),
         )
-        old = next(file for file in before.files if file.path == path)
-        self._in_index(old.sha256.encode(), sha256.encode())
+        self._in_index(
+            f'"{old.sha256}","footer":{old.footer}'.encode(),
+            f'"{sha256}","footer":{footer}'.encode(),
+        )
         self._in_index(
             f'"bytes":{old.bytes},"rows":{old.rows},"sha256":"{sha256}"'.encode(),
             f'"bytes":{len(data)},"rows":{table.num_rows},"sha256":"{sha256}"'.encode(),

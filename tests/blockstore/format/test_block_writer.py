@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 import duckdb
@@ -24,10 +25,13 @@ from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.definition import Definition
 from blockstore.format.fields import RESERVED, field_id
 from blockstore.format.meta import decode, encode
-from blockstore.format.new_block import WrittenChunks
+from blockstore.format.new_block import WrittenChunks, write_segments
+from blockstore.format.pages import ColumnPages, column_pages
+from blockstore.format.segments import load_segments
 from blockstore.format.sorting import sort_order
 from blockstore.format.statistics import collect, columns_of
 from blockstore.ids import ulid_time_ms
+from blockstore.names import segments_path
 from blockstore.world import World
 
 MS = pa.timestamp("ms", "UTC")
@@ -115,6 +119,78 @@ def test_the_block_of_what_was_written_survives_its_meta_json() -> None:
     again = decode(encode(meta), ulid=bench.ulid)
     assert again.files == meta.files
     assert again.sources == (bench.ulid,)
+
+
+@pytest.mark.parametrize("last", ["v", "origin"], ids=["plain", "dictionary"])
+def test_the_tail_of_a_chunk_holds_its_footer_and_its_page_index(last: str) -> None:
+    names = [*(name for name in SCHEMA.names if name != last), last]
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    bench = Bench(Definition.create(schema, time_column="t", sort_by=["origin", "t"]))
+    (file,) = bench.write(rows(30_000), row_group_rows=10_000).files
+    data = bench.bucket.get(f"{bench.ulid}/{file.path}").data
+    assert file.footer is not None
+    start = len(data) - file.footer
+    source = pa.BufferReader(b"\0" * start + data[start:])
+    parquet = pq.ParquetFile(source)
+    assert parquet.metadata.num_rows == 30_000
+    pages = column_pages(source, range(3), range(3))
+    assert len(pages) == 9
+    assert parquet.metadata.row_group(2).column(2).has_dictionary_page == (last == "origin")
+    assert start == _end_of(parquet, 2, 2, pages[2, 2])
+
+
+def _end_of(parquet: pq.ParquetFile, group: int, column: int, pages: ColumnPages) -> int:
+    """Where a column's last page ends, by its page index."""
+    chunk = parquet.metadata.row_group(group).column(column)
+    return int(chunk.data_page_offset + sum(pages.compressed))
+
+
+def large(seed: int = 0) -> pa.Table:
+    """Rows of which a chunk is larger than 1 MiB."""
+    return rows(400_000, seed)
+
+
+def test_a_small_block_has_no_segments() -> None:
+    bench = Bench()
+    with bench.writer() as writer:
+        writer.write(rows(1000))
+        meta = writer.describe(writer.finish_block())
+    assert meta.segments is None
+    assert bench.keys() == [f"{bench.ulid}/chunks/000001.parquet"]
+
+
+@pytest.mark.parametrize("presorted", [False, True])
+def test_a_block_with_a_large_chunk_has_the_hashes_of_all_its_chunks(presorted: bool) -> None:
+    bench = Bench()
+    data = pa.concat_tables([large(), rows(1000)])
+    if presorted:
+        data = data.take(sort_order(data, ["origin", "t"]))
+    size = (2 if presorted else 8) << 20
+    limits = {"chunk_size": size, "row_group_rows": 20_000, "buffer_bytes": 8 << 20}
+    with bench.writer(presorted=presorted, **limits) as writer:
+        writer.write(data)
+        meta = writer.describe(writer.finish_block())
+    assert len(meta.files) > 1
+    assert meta.segments is not None
+    found = load_segments(bench.bucket, bench.ulid, meta.segments, meta.files)
+    assert list(found) == [file.path for file in meta.files]
+    for file in meta.files:
+        found[file.path].check(0, bench.bucket.get(f"{bench.ulid}/{file.path}").data)
+    stored = f"{bench.ulid}/{segments_path(meta.segments.sha256)}"
+    assert bench.bucket.head(stored).size == meta.segments.bytes
+
+
+def test_parts_of_a_block_have_their_segments_stored_by_the_code_that_joins_them() -> None:
+    bench = Bench()
+    parts = [bench.write(large(seed), token=f"t{seed}") for seed in (1, 2)]
+    assert len(list(bench.bucket.list())) == len(parts)
+    written = WrittenChunks.together(parts)
+    ref = write_segments(bench.bucket, bench.ulid, written)
+    assert ref is not None
+    found = load_segments(bench.bucket, bench.ulid, ref, written.files)
+    for file in written.files:
+        found[file.path].check(0, bench.bucket.get(f"{bench.ulid}/{file.path}").data)
+    assert write_segments(bench.bucket, bench.ulid, replace(written, segments=())) is None
 
 
 @pytest.mark.parametrize("presorted", [False, True])

@@ -18,7 +18,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.clock import ManualClock
 from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
-from blockstore.format.block import BlockMeta, ColumnStats
+from blockstore.format.block import BlockMeta, ColumnStats, SegmentsFile
 from blockstore.format.meta import decode, encode, from_dict, load_meta, to_dict
 from blockstore.format.sources import encode_sources, hash_sources, write_sources
 from blockstore.ids import MAX_ULID
@@ -74,6 +74,31 @@ def test_an_entry_holds_the_meta_without_sources_and_schema() -> None:
     assert "version" not in value
     assert from_dict(value, sources=meta.sources) == replace(meta, schema=b"")
     assert from_dict(value).sources == (meta.ulid,)
+
+
+SEGMENTS = SegmentsFile(bytes=1_234, sha256="cd" * 32)
+
+
+@pytest.mark.parametrize("meta", [block(segments=SEGMENTS), merged(segments=SEGMENTS)])
+def test_segments_and_footers_are_the_same_after_their_bytes(meta: BlockMeta) -> None:
+    meta = replace(meta, files=tuple(replace(file, footer=77) for file in meta.files))
+    assert decode(encode(meta), ulid=meta.ulid) == meta
+    value = to_dict(replace(meta, schema_id=3))
+    assert from_dict(value, sources=meta.sources) == replace(meta, schema=b"", schema_id=3)
+
+
+def test_a_block_without_them_has_the_bytes_of_earlier_releases() -> None:
+    value = json.loads(encode(block()))
+    assert "segments" not in value["blockstore"]
+    assert list(value["blockstore"]["files"][0]) == ["path", "bytes", "rows", "sha256", "columns"]
+
+
+def test_segments_of_another_block_do_not_count() -> None:
+    """Release 0.1 copies fields that it does not know into the blocks that it rewrites."""
+    value = json.loads(encode(block(segments=SEGMENTS)))
+    value["blockstore"]["segments"]["ulid"] = B
+    meta = decode(json.dumps(value).encode(), ulid=A)
+    assert (meta.segments, meta.unknown) == (None, b"")
 
 
 def test_unknown_fields_are_kept_when_a_block_is_rewritten() -> None:

@@ -42,9 +42,11 @@ class Watching(Wrapper):
             self.others[f"get {key if key in (BOUNDARY, HINT) else 'checkpoint'}"] += 1
         return self.inner.get(key, if_none_match=if_none_match)
 
-    def list(self, prefix="", *, start_after="", recursive=True):  # type: ignore[no-untyped-def]
+    def list(self, prefix="", *, start_after="", recursive=True, at_most=None):  # type: ignore[no-untyped-def]
         self.others[f"list {prefix}"] += 1
-        return self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        return self.inner.list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        )
 
     def head(self, key):  # type: ignore[no-untyped-def]
         self.others["head"] += 1

@@ -24,7 +24,8 @@ from blockstore.index.change import Append, Change, Committed, Draft, Left
 from blockstore.index.checkpoint import decode_checkpoint, read_hint
 from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Operation
-from blockstore.index.log import Log, create, exists
+from blockstore.index.log import Log, create
+from blockstore.index.presence import exists
 from blockstore.index.queue import Waiting
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
@@ -121,7 +122,7 @@ def test_a_checkpoint_that_cannot_even_be_encoded_is_no_error_of_the_commit(
     def broken(bucket: object, state: object) -> None:
         raise pa.ArrowInvalid("offset overflow")
 
-    monkeypatch.setattr("blockstore.index.log.write_checkpoint", broken)
+    monkeypatch.setattr("blockstore.index.checkpoint.write_checkpoint", broken)
     for number in range(100, 170):
         assert not log.commit(append(number)).already
     assert "checkpoint 64 of memory:// was not written: offset overflow" in caplog.text

@@ -69,10 +69,17 @@ class Slow(Wrapper):
             self._travel(self._store.get_s)
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         self._travel(self._store.get_s)
-        found = list(self.inner.list(prefix, start_after=start_after, recursive=recursive))
+        found = list(
+            self.inner.list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
+        )
         self._travel(self._store.get_s)
         return iter(found)
 

@@ -613,9 +613,16 @@ class NoListedEtags(Wrapper):
     """A store whose listings have no ETags, as a folder's."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        for info in self.inner.list(prefix, start_after=start_after, recursive=recursive):
+        for info in self.inner.list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        ):
             yield replace(info, etag=None)
 
 

@@ -36,9 +36,16 @@ class Paged(Metered):
     """Counts the requests that a store with pages of 1,000 objects would have got."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        found = [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+        found = [
+            *self.inner.list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
+        ]
         self.add("list", max(1, -(-len(found) // 1000)))
         return iter(found)
 
@@ -177,11 +184,18 @@ class TestTrust:
 
         class SecondLookLags(Wrapper):
             def list(
-                self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+                self,
+                prefix: str = "",
+                *,
+                start_after: str = "",
+                recursive: bool = True,
+                at_most: int | None = None,
             ) -> Iterator[ObjectInfo]:
                 if prefix:
                     return iter([info for info in lagging if info.key.startswith(prefix)])
-                return super().list(prefix, start_after=start_after, recursive=recursive)
+                return super().list(
+                    prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                )
 
         catalog = Catalog(SecondLookLags(memory), world)
         assert catalog.sync().found[meta.ulid].damage is not None
@@ -211,9 +225,18 @@ class TestTrust:
             fails = False
 
             def list(
-                self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+                self,
+                prefix: str = "",
+                *,
+                start_after: str = "",
+                recursive: bool = True,
+                at_most: int | None = None,
             ) -> Iterator[ObjectInfo]:
-                found = [*super().list(prefix, start_after=start_after, recursive=recursive)]
+                found = [
+                    *super().list(
+                        prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                    )
+                ]
                 yield from found[: len(found) // 2] if self.fails else found
                 if self.fails:
                     raise Unavailable("the second page did not come")
@@ -252,9 +275,18 @@ class TestTrust:
     def test_an_unordered_listing_says_the_same(self, memory: MemoryBucket, world: World) -> None:
         class Unordered(Metered):
             def list(
-                self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+                self,
+                prefix: str = "",
+                *,
+                start_after: str = "",
+                recursive: bool = True,
+                at_most: int | None = None,
             ) -> Iterator[ObjectInfo]:
-                found = [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+                found = [
+                    *self.inner.list(
+                        prefix, start_after=start_after, recursive=recursive, at_most=at_most
+                    )
+                ]
                 return iter(found[1::2] + found[::-2])
 
         for number in range(9):

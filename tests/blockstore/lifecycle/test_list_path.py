@@ -107,9 +107,16 @@ def test_what_is_no_blocks_is_left_alone(bucket: MemoryBucket, world: World) -> 
 def test_a_listing_that_fails_midway_decides_nothing(world: World) -> None:
     class Failing(MemoryBucket):
         def list(
-            self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+            self,
+            prefix: str = "",
+            *,
+            start_after: str = "",
+            recursive: bool = True,
+            at_most: int | None = None,
         ) -> Iterator[ObjectInfo]:
-            yield from [*super().list(prefix, start_after=start_after, recursive=recursive)][:1]
+            yield from [
+                *super().list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
+            ][:1]
             raise Unavailable("the second page did not come")
 
     bucket = Failing(world.clock)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ from blockstore.names import deletion_mark_key, meta_key, object_key
 from blockstore.world import World
 from tests.blockstore.lifecycle.blocks import block
 from tests.support.faulty import Call, FaultyBucket, Killed
+from tests.support.segments import segments_everywhere
 from tests.support.tally import tally
 
 SCHEMA = bytes(pa.schema([("n", pa.int64())]).serialize())
@@ -166,7 +168,12 @@ class Lagging(Wrapper):
     """A store whose listings show nothing for hours; what is requested by name is there."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         return iter(())
 
@@ -338,6 +345,14 @@ def marked(bucket: MemoryBucket, meta: BlockMeta) -> None:
 OTHERS = Counter({block(number).ulid: 1 for number in (2, 3, 4)})
 
 
+@pytest.fixture(params=["small", "with segments"])
+def kind_of_block(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A copy under another ULID has the hashes of its segments, or is too small for them."""
+    with segments_everywhere() if request.param == "with segments" else nullcontext():
+        yield
+
+
+@pytest.mark.usefixtures("kind_of_block")
 @pytest.mark.parametrize("prepare", [nothing, marked])
 def test_killed_at_any_call_the_rows_are_there_once_or_not_at_all_and_resume_finishes(
     prepare: Callable[[MemoryBucket, BlockMeta], None],

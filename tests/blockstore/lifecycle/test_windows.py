@@ -90,12 +90,19 @@ class Slow(Metered):
         self.fail = ""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         self.asked.append(Window(prefix, start_after))
         if self.fail and prefix == self.fail:
             raise Unavailable("no answer")
-        found = [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+        found = [
+            *self.inner.list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
+        ]
         self.world.clock.sleep(0.1 * max(1, -(-len(found) // 100)))
         return iter(found)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from unittest import mock
 
@@ -26,6 +27,7 @@ from blockstore.index import log as index_log
 from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import FaultyBucket, Killed
+from tests.support.segments import segments_everywhere
 from tests.support.tally import tally
 
 SCHEMA = pa.schema([("writer", pa.string()), ("row", pa.int64())])
@@ -53,15 +55,19 @@ class Scene:
         return Counter(zip(table["writer"].to_pylist(), table["row"].to_pylist(), strict=True))
 
 
-@pytest.fixture(autouse=True)
-def two_chunks_a_block() -> Iterator[None]:
-    """Four rows make two chunks: what a writer holds is written after every second row."""
+@pytest.fixture(autouse=True, params=["small", "with segments"])
+def two_chunks_a_block(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Four rows make two chunks: what a writer holds is written after every second row. Once as
+    they are, and once with the hashes of their segments, as large blocks."""
     make = BlockWriter.__init__
 
     def small(self: BlockWriter, *args: object, **options: object) -> None:
         make(self, *args, **{**options, "buffer_bytes": 40})  # type: ignore[arg-type]
 
-    with mock.patch.object(BlockWriter, "__init__", small):
+    with (
+        mock.patch.object(BlockWriter, "__init__", small),
+        segments_everywhere() if request.param == "with segments" else nullcontext(),
+    ):
         yield
 
 

@@ -17,7 +17,7 @@ from blockstore.bucket.wrapper import Wrapper
 from blockstore.format.marks import MarkReason
 from blockstore.format.meta import encode, load_meta
 from blockstore.format.properties import Properties
-from blockstore.index import log as index_log
+from blockstore.index.presence import exists
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion
 from blockstore.names import BOUNDARY, INDEX, entry_key, meta_key, object_key
@@ -452,7 +452,7 @@ class TestCreating:
     def test_entry_one_alone_is_a_table_to_whoever_creates(self, world: World) -> None:
         bucket = MemoryBucket(world.clock)
         bucket.put(entry_key(1), b"{}")
-        assert index_log.exists(bucket)
+        assert exists(bucket)
         with pytest.raises(bs.Conflict):
             check_place(bucket, world, index=False)
 

@@ -393,9 +393,16 @@ class SecondPageFails(Wrapper):
     """A listing of two pages, the second of which does not come."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        found = [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+        found = [
+            *self.inner.list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
+        ]
         yield from found[: len(found) // 2]
         if prefix == "" and len(found) > 1:
             raise Unavailable("the second page did not come")
@@ -406,9 +413,16 @@ class Unordered(Wrapper):
     """A listing in no order."""
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
-        found = [*self.inner.list(prefix, start_after=start_after, recursive=recursive)]
+        found = [
+            *self.inner.list(prefix, start_after=start_after, recursive=recursive, at_most=at_most)
+        ]
         return iter(sorted(found, key=lambda info: hash((info.size, info.key[::-1]))))
 
 

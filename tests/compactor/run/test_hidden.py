@@ -253,10 +253,17 @@ class Lagging(MemoryBucket):
     lags = False
 
     def list(
-        self, prefix: str = "", *, start_after: str = "", recursive: bool = True
+        self,
+        prefix: str = "",
+        *,
+        start_after: str = "",
+        recursive: bool = True,
+        at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         young_ms = self._clock.now_ms() - (5 * 60 * 1000 - 1)
-        for found in super().list(prefix, start_after=start_after, recursive=recursive):
+        for found in super().list(
+            prefix, start_after=start_after, recursive=recursive, at_most=at_most
+        ):
             if not self.lags or found.modified_ms <= young_ms:
                 yield found
 

@@ -11,8 +11,9 @@ import logging
 
 import pytest
 
-from blockstore.care.repair.plan import RepairOptions, StepKind, plan_repair
+from blockstore.care.repair.plan import plan_repair
 from blockstore.care.repair.run import carry_out
+from blockstore.care.repair.step import RepairOptions, StepKind
 from blockstore.errors import Corrupt
 from blockstore.index.checkpoint import (
     decode_checkpoint,
