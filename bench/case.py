@@ -83,3 +83,5 @@ class Case:
     ``memory_mib``)."""
     reference: str = ""
     """The contestant that the printed ratios are taken against."""
+    store: bool = False
+    """Whether it needs an S3 server: one is started for the run, and the environment names it."""

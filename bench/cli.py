@@ -15,10 +15,11 @@ from rich.console import Console
 from bench import peers
 from bench.case import Scale
 from bench.cases import CASES, select
+from bench.cases.at_latency import DELAYS_VARIABLE
 from bench.machine import Machine
 from bench.report import load_results, write
 from bench.result import Status
-from bench.runner import PROJECT, Runner
+from bench.runner import PROJECT, TIMELINES, Runner
 from bench.table import terminal
 
 __all__ = ["app", "run"]
@@ -40,6 +41,7 @@ def run(
     selection: Annotated[str, Parameter(name="--peers")] = "",
     rounds: int | None = None,
     results: Path | None = None,
+    delays: str = "",
     docs: Annotated[bool, Parameter(negative="")] = False,
     keep: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -62,6 +64,9 @@ def run(
     results
         Where the JSON files go; by default bench/results for a full run over all peers, else
         .scratch/bench.
+    delays
+        For the benches on an S3 server with latency: the delays in ms, between commas, instead of
+        0,5,25,100; nothing published changes.
     docs
         Draw docs/benchmarks.md again from bench/results, with or without a run.
     keep
@@ -80,7 +85,7 @@ def run(
             )
         return
     scale = Scale.TINY if tiny else Scale.QUICK if quick else Scale.FULL
-    published = scale is Scale.FULL and not selection and rounds is None
+    published = scale is Scale.FULL and not (selection or delays) and rounds is None
     destination = results or (RESULTS if published else SCRATCH / "results")
     SCRATCH.mkdir(parents=True, exist_ok=True)
     busy = os.getloadavg()[0] / Machine.here().cores
@@ -88,15 +93,19 @@ def run(
         console.print(
             f"[yellow]other work keeps this machine {busy:.0%} busy: take no figure for a fact[/]"
         )
+    if delays:
+        os.environ[DELAYS_VARIABLE] = delays
     root = Path(tempfile.mkdtemp(prefix="run-", dir=SCRATCH))
     ours_failed = False
+    runner = Runner(
+        root, scale, chosen, lambda line: console.print(f"[dim]{line}[/]", highlight=False)
+    )
     try:
-        runner = Runner(
-            root, scale, chosen, lambda line: console.print(f"[dim]{line}[/]", highlight=False)
-        )
         for case in cases:
             result = runner.run(case, rounds)
             path = result.save(destination)
+            if (root / TIMELINES).exists():
+                shutil.copytree(root / TIMELINES, destination / TIMELINES, dirs_exist_ok=True)
             console.print(terminal(case, result))
             console.print(f"[dim]{path}[/]", highlight=False)
             ours_failed |= any(
@@ -104,8 +113,9 @@ def run(
                 for peer, found in result.contestants.items()
             )
         if docs or (cases and destination == RESULTS):
-            write(load_results(RESULTS), DOCS)
+            write(load_results(RESULTS), DOCS, RESULTS)
     finally:
+        runner.close()
         if keep or ours_failed:
             console.print(f"the run's tables and logs are in {root}")
         else:

@@ -17,14 +17,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.case import Case, Prepare, Scale
+from bench.cases.at_latency import TIMELINES_VARIABLE
 from bench.machine import Machine
 from bench.memory import wait_sampling
 from bench.result import Contestant, Result, Status
+from bench.server import server
 from bench.worker import Answer, Request
 
 __all__ = ["Runner"]
@@ -32,6 +35,7 @@ __all__ = ["Runner"]
 PROJECT = Path(__file__).resolve().parent.parent
 TURN_LIMIT_S = 1_800.0
 FIXED_SEED = 20_130
+TIMELINES = "timelines"
 
 
 class Runner:
@@ -44,11 +48,19 @@ class Runner:
         self._scale = scale
         self._chosen = chosen
         self._say = say
+        self._server = ExitStack()
+        self._settings: dict[str, str] = {}
         self._tables: dict[tuple[str, str, str], tuple[Path, Answer]] = {}
         self._turns = 0
 
+    def close(self) -> None:
+        """End the S3 server, if a case needed one."""
+        self._server.close()
+
     def run(self, case: Case, rounds: int | None = None) -> Result:
         """Measure ``case`` for every chosen contestant that it names."""
+        if case.store and not self._settings:
+            self._settings = self._server.enter_context(server(self._root / "s3"))
         began = datetime.now(UTC)
         rounds = rounds or (case.rounds if self._scale is Scale.FULL else 1)
         standing = {name: _Standing() for name in case.peers if name in self._chosen}
@@ -127,7 +139,11 @@ class Runner:
         command = [sys.executable, "-m", "bench.worker", str(asked), str(answered)]
         with log.open("wb") as output:
             process = subprocess.Popen(
-                command, cwd=PROJECT, stdout=output, stderr=subprocess.STDOUT
+                command,
+                cwd=PROJECT,
+                env={**os.environ, TIMELINES_VARIABLE: str(self._root / TIMELINES)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
             try:
                 if case.memory and not prepare:

@@ -151,7 +151,48 @@ def _times_native(
     )
 
 
+def _at_latency(
+    case: str,
+    work: str,
+    goal: float,
+    against: str | None,
+    ours: str = "ours-s3",
+    metric: str = "ms_25",
+    unit: str = "ms",
+) -> Target:
+    return _at_most(case, work, metric, unit, goal, against, ours)
+
+
+def _times(case: str, work: str, goal: float) -> Target:
+    return Target(
+        case=case,
+        work=work,
+        metric="ratio",
+        unit="\N{MULTIPLICATION SIGN}",
+        bound=Bound.AT_LEAST,
+        goal=goal,
+        ours="ours-s3",
+    )
+
+
 TARGETS = (
+    _at_latency("s3-append", "append 1,000 rows", 1.0, "lance-s3"),
+    _times("s3-group64", "64 threads on one handle, against one thread", 10),
+    _at_latency("s3-open", "open and count after 24 commits", 1.0, "lance-s3"),
+    _at_latency("s3-point", "1,000 of 10 M rows, cold", 0.8, "polars-s3"),
+    _at_latency("s3-point", "… by SQL", 0.8, "polars-s3", "ours-sql-s3"),
+    _at_latency("s3-point", "… by a gateway", 0.8, "polars-s3", "ours-gateway-s3"),
+    _at_latency("s3-point", "… received", 1, None, metric="down_mib", unit="MiB"),
+    _at_latency(
+        "s3-point", "… other rows, warm: requests", 1, None, metric="warm_requests", unit=""
+    ),
+    _at_latency("s3-groupby", "group-by over 10 M rows, cold", 1.0, "polars-s3"),
+    _at_latency("s3-groupby", "… by SQL", 1.0, "polars-s3", "ours-sql-s3"),
+    _at_latency("s3-groupby", "… by a gateway", 1.0, "polars-s3", "ours-gateway-s3"),
+    _at_latency(
+        "s3-groupby", "… received by SQL", 1.05, "floor-s3", "ours-sql-s3", "down_mib", "MiB"
+    ),
+    _times("s3-merge", "merge 100 blocks of 200,000 rows, against a folder", 0.8),
     _append(
         "append", "300 appends of 1,000 rows, aged", "ours-aged", 0.85, "floor", "ours-aged-durable"
     ),
@@ -219,6 +260,7 @@ TARGETS = (
 )
 
 NOT_MEASURED = (
+    ("Spark append and read at latency", "its JVM has no S3 connector here"),
     ("update 10,000 of 5 M rows", "keyed tables come later"),
     ("DuckLake", "its DuckDB extension is fetched at run time, and no bench may need the network"),
 )

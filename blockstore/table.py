@@ -32,6 +32,7 @@ from blockstore.operations.instants import to_ms
 from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
+from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
@@ -133,6 +134,7 @@ class Table:
         self.strict = strict
         self._contents = contents
         self._cache = None if cache is None else Path(cache)
+        self._reads = Reads(world)
 
     @classmethod
     def open_bucket(
@@ -295,7 +297,9 @@ class Table:
             found = Snapshot.of(self.log.as_of(to_ms(as_of)))
         else:
             found = self._contents.newest(lambda: self.catalog)
-        taken = TableSnapshot(bucket=self.bucket, world=self.world, snapshot=found)
+        taken = TableSnapshot(
+            bucket=self.bucket, world=self.world, snapshot=found, reads=self._reads
+        )
         if self.strict if strict is None else strict:
             taken.check_whole()
         return taken

@@ -32,6 +32,17 @@ class Pool(Protocol):
         """Sleep until another thread of this process has set the event."""
         ...
 
+    def runs_beside(self) -> bool:
+        """Return whether calls would run beside this thread: else ``start`` must not be used."""
+        ...
+
+    def start(self, call: Callable[[], None]) -> None:
+        """Run a call in another thread, and do not wait for it. The call raises nothing.
+
+        A call that was started may start others.
+        """
+        ...
+
 
 class Serial:
     """A pool of one: calls run in turn, in the caller's thread. Deterministic."""
@@ -42,12 +53,20 @@ class Serial:
     def wait(self, event: threading.Event) -> None:
         event.wait()
 
+    def runs_beside(self) -> bool:
+        return False
+
+    def start(self, call: Callable[[], None]) -> None:
+        raise AssertionError("this pool has no other thread: check runs_beside first")
+
 
 class Threads:
     """A pool of threads, made at its first use in a process and made again after a fork.
 
-    A call in the pool that maps again does so in turn, in its own thread: if it waited for the
-    pool's threads, all of them could wait and none would be left to work.
+    The caller works too: it takes the first call, and, while the pool's threads are busy with those
+    of others, what they have not begun. So many callers that share a pool never wait for a free
+    thread. A call in the pool that maps again does so in turn, in its own thread: if it waited for
+    the pool's threads, all of them could wait and none would be left to work.
     """
 
     def __init__(self, workers: int) -> None:
@@ -60,17 +79,25 @@ class Threads:
         work = list(items)
         if len(work) <= 1:
             return [call(item) for item in work]
-        if self._pool is None or self._pid != os.getpid():
-            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="blockstore")
-            self._pid = os.getpid()
-        if getattr(self._inside, "here", False):
+        if not self.runs_beside():
             futures = [_ended(call, item) for item in work]
         else:
-            futures = [self._pool.submit(self._within, call, item) for item in work]
+            futures = self._shared(call, work)
         errors = [error for future in futures if (error := future.exception()) is not None]
         if errors:
             raise errors[0]
         return [future.result() for future in futures]
+
+    def _shared(self, call: Callable[[A], B], work: list[A]) -> list[Future[B]]:
+        """Carry out the first call here and the others in the pool, or here if it is busy."""
+        threads = self._threads()
+        sent = [threads.submit(self._within, call, item) for item in work[1:]]
+        futures = [_ended(call, work[0]), *sent]
+        # From the end, where the pool has not come to yet.
+        for place in range(len(work) - 1, 0, -1):
+            if futures[place].cancel():
+                futures[place] = _ended(call, work[place])
+        return futures
 
     def _within(self, call: Callable[[A], B], item: A) -> B:
         self._inside.here = True
@@ -78,6 +105,18 @@ class Threads:
 
     def wait(self, event: threading.Event) -> None:
         event.wait()
+
+    def runs_beside(self) -> bool:
+        return not getattr(self._inside, "here", False)
+
+    def start(self, call: Callable[[], None]) -> None:
+        self._threads().submit(self._within, lambda _: call(), None)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._pid != os.getpid():
+            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="blockstore")
+            self._pid = os.getpid()
+        return self._pool
 
 
 def _ended(call: Callable[[A], B], item: A) -> Future[B]:

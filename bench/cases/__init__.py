@@ -16,6 +16,10 @@ from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
 from bench.cases.query_blocks import QUERY_CASES
 from bench.cases.query_s3 import S3_CASES
+from bench.cases.s3_append import S3_APPEND, S3_APPEND16, S3_GROUP
+from bench.cases.s3_merge import S3_MERGE
+from bench.cases.s3_open import S3_OPEN, S3_POLL
+from bench.cases.s3_query import S3_GROUP_BY, S3_POINT
 from bench.cases.spark_append import SPARK_APPEND
 from bench.cases.spark_read import SPARK_READ
 from bench.cases.start import START
@@ -46,6 +50,14 @@ CASES = {
         SPARK_APPEND,
         SPARK_READ,
         START,
+        S3_APPEND,
+        S3_APPEND16,
+        S3_GROUP,
+        S3_OPEN,
+        S3_POLL,
+        S3_POINT,
+        S3_GROUP_BY,
+        S3_MERGE,
     )
 }
 

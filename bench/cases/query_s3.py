@@ -8,14 +8,10 @@ and every query has other literals.
 
 from __future__ import annotations
 
-import os
 import random
-import shlex
 import statistics
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +22,8 @@ from bench.cases.query_blocks import SIZES
 from bench.peers.api import Handle
 from bench.peers.duckdb import DuckHandle
 from bench.peers.gateway import GatewayHandle
+from bench.peers.s3.place import BUCKET
+from bench.server import server
 from bench.timing import milliseconds
 from blockstore.bucket import open_bucket
 from blockstore.care.replicate import Replicator
@@ -35,8 +33,6 @@ from blockstore.world import World
 
 __all__ = ["S3_CASES"]
 
-SERVER = Path(__file__).resolve().parent.parent.parent / "scripts" / "s3-server"
-BUCKET = "bench"
 URL = f"s3://{BUCKET}/table"
 TURNS = 3
 WARM_TIMES = 15
@@ -52,8 +48,9 @@ def _measure(ask: _Ask) -> Callable[[Task], Figures]:
         spent: dict[str, list[float]] = {"cold": [], "get": [], "warm": [], "local": []}
         with (
             tempfile.TemporaryDirectory(dir=task.directory.parent) as place,
-            _server(Path(place) / "s3") as client,
+            server(Path(place) / "s3"),
         ):
+            client = _client()
             source = open_bucket(f"{task.directory / 'table'}?durable=false", world)
             Replicator(source, open_bucket(URL, world), world).once()
             chunks = open_table(URL, world=world).snapshot().scan().plan.chunks
@@ -89,6 +86,12 @@ def _measure(ask: _Ask) -> Callable[[Task], Figures]:
     return measure
 
 
+def _client() -> Any:
+    import boto3
+
+    return boto3.client("s3")
+
+
 def _median(
     ask: _Ask, handle: Handle, draw: random.Random, sizes: Sizes, *, times: int, warm: int
 ) -> float:
@@ -98,28 +101,6 @@ def _median(
 def _get(client: Any, keys: Sequence[str], world: World) -> None:
     """The bytes of all keys, side by side as the cache fetches them, and thrown away."""
     world.pool.map(lambda key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read(), keys)
-
-
-@contextmanager
-def _server(root: Path) -> Iterator[Any]:
-    """A server with an empty bucket, which the environment names; a client of it."""
-    import boto3
-
-    started = subprocess.run(
-        [str(SERVER), "start", "--root", str(root), "--while", str(os.getpid())],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    for line in started.stdout.splitlines():
-        name, _, value = line.removeprefix("export ").partition("=")
-        os.environ[name] = shlex.split(value)[0]
-    try:
-        client = boto3.client("s3")
-        client.create_bucket(Bucket=BUCKET)
-        yield client
-    finally:
-        subprocess.run([str(SERVER), "stop", "--root", str(root)], check=True)
 
 
 def _case(name: str, ask: _Ask, sentence: str) -> Case:

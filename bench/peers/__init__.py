@@ -27,6 +27,15 @@ ADAPTERS: Final = {
     "iceberg": "pyiceberg",
     "duckdb": "duckdb",
     "duckdb-1gib": "duckdb",
+    "floor-s3": "s3.floor",
+    "ours-s3": "s3.ours",
+    "ours-sql-s3": "s3.ours",
+    "ours-gateway-s3": "s3.ours",
+    "lance-s3": "s3.lance",
+    "delta-s3": "s3.delta",
+    "polars-s3": "s3.polars",
+    "pyarrow-s3": "s3.pyarrow",
+    "duckdb-s3": "s3.duckdb",
 }
 FAMILIES: Final = {
     "ours": "ours",
@@ -34,6 +43,13 @@ FAMILIES: Final = {
     "pylance": "lance",
     "deltalake": "delta",
     "pyiceberg": "iceberg",
+    "s3.floor": "floor",
+    "s3.ours": "ours",
+    "s3.lance": "lance",
+    "s3.delta": "delta",
+    "s3.polars": "polars",
+    "s3.pyarrow": "pyarrow",
+    "s3.duckdb": "duckdb",
 }
 
 

@@ -6,6 +6,7 @@ here, and refuses with ``Unsupported``; it never answers with something easier.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
@@ -91,6 +92,12 @@ class Peer(ABC):
     """The distribution whose version is recorded."""
     settings: str = ""
     """How the peer is used, in half a sentence, for the reader of the figures."""
+    resident: bool = False
+    """Whether it runs before a query comes, so that opening is not part of a cold query."""
+
+    def interpreter(self) -> str:
+        """The Python that has the peer's libraries."""
+        return sys.executable
 
     def version(self) -> str:
         """The distribution that is measured, and its version."""

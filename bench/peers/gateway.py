@@ -21,9 +21,10 @@ _CAPACITY = Capacity(queries=1, memory_bytes=4 << 30, spill_bytes=8 << 30)
 
 
 class GatewayHandle(Handle):
-    """The table at ``url``, which is called ``table``."""
+    """The table at ``url``, whose last part is ``table``."""
 
-    def __init__(self, url: str, *, cache: ChunkCache | None = None) -> None:
+    def __init__(self, url: str, *, cache: ChunkCache | None = None, table: str = "table") -> None:
+        self._table = table
         tables = Tables([url])
         tables.poll_now()
         self._engine = Engine(tables, cache=cache, capacity=_CAPACITY, isolated=True)
@@ -33,15 +34,16 @@ class GatewayHandle(Handle):
             time.sleep(0.01)
 
     def count(self) -> int:
-        return int(self._query('SELECT count(*) AS n FROM "table"')["n"][0].as_py())
+        return int(self._query(f'SELECT count(*) AS n FROM "{self._table}"')["n"][0].as_py())
 
     def point_range(self, low: int, high: int) -> int:
-        return self._query('SELECT * FROM "table" WHERE id BETWEEN $1 AND $2', [low, high]).num_rows
+        sql = f'SELECT * FROM "{self._table}" WHERE id BETWEEN $1 AND $2'
+        return self._query(sql, [low, high]).num_rows
 
     def group_by(self, shift: int) -> Mapping[str, int]:
         answer = self._query(
-            f'SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM "table" GROUP BY '
-            "origin"
+            f"SELECT origin, count(*) AS n, sum(value + {shift}) AS total FROM "
+            f'"{self._table}" GROUP BY origin'
         )
         return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
 

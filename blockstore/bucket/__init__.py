@@ -9,11 +9,12 @@ compare-and-set, list, delete. ``api.py`` states the promises; the contract suit
 ``tests/contract`` checks every adapter against them.
 
 - ``ReadBucket`` and ``Bucket`` are the interface; readers hold the first.
-- ``open_bucket`` returns the adapter for a URL: ``local`` (folders), ``memory``, ``s3`` (boto3) or
-  ``cloud`` (obstore). Adapters send each request once and raise the errors of
-  ``blockstore.errors``.
-- Wrappers have the same interface: ``Retrying`` repeats what is safe to repeat, ``Prefixed`` is a
-  folder of a bucket, ``Metered`` counts requests.
+- ``open_bucket`` returns the adapter for a URL: ``local`` (folders), ``memory``, ``cloud``
+  (obstore) or ``s3``, which uses ``cloud`` and ``s3_boto3``. Adapters send each request once and
+  raise the errors of ``blockstore.errors``.
+- Wrappers have the same interface: ``Retrying`` repeats what is safe to repeat, within a budget
+  that a process shares (``traffic``, which also has its pace, and second requests for late reads).
+  ``Prefixed`` is a folder of a bucket, ``Metered`` counts requests.
 - ``probe`` measures which promises a store keeps.
 
 Example::

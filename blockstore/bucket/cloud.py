@@ -8,11 +8,11 @@ Rules:
   ``etag@generation``; a listing shows none).
 - A create that obstore reports as lost without a 412 may have been a 409. A HEAD then decides: a
   taken key is AlreadyExists, a free one Contended.
-- obstore lists prefixes of complete path parts; the rest of a prefix is filtered here. Deletes go
-  one by one, in order (R7).
-- ``now_ms`` is the Date of an unsigned request to the endpoint, not older than a minute, because
-  obstore does not show headers. A refusal has a Date too. A store that is handed in has no
-  endpoint: its time is ours.
+- obstore lists prefixes of complete path parts; the rest of a prefix is filtered here. It shows the
+  key ``a/`` (a folder marker of a console) as ``a``: a HEAD decides what has size 0. Deletes go one
+  by one, in order (R7).
+- ``now_ms`` is the time of the endpoint (``cloud_clock.py``). A store that is handed in has none:
+  its time is ours.
 
 ``cloud_stores.py`` says which processes may share a value of this class.
 """
@@ -20,17 +20,17 @@ Rules:
 from __future__ import annotations
 
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import islice
 from typing import IO, Any
 
 from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo, is_there
-from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, open_store, require_obstore
+from blockstore.bucket.cloud_clock import EndpointClock
+from blockstore.bucket.cloud_stores import Kind, endpoint, mark_used, require_obstore, shared_store
 from blockstore.bucket.keys import check_key, check_prefix, skippable
+from blockstore.bucket.ranges import FoundRange, checked_range, range_of_all
+from blockstore.bucket.traffic.spare import Spare
 from blockstore.clock import Clock
 from blockstore.errors import (
     AlreadyExists,
@@ -38,9 +38,7 @@ from blockstore.errors import (
     Contended,
     ObjectMissing,
     PreconditionFailed,
-    Unavailable,
 )
-from blockstore.freshness import Freshness
 
 require_obstore()
 
@@ -56,8 +54,6 @@ from blockstore.bucket.cloud_errors import (  # noqa: E402
 )
 from blockstore.bucket.cloud_writer import PART_BYTES, CloudWriter  # noqa: E402
 
-_DATE_LASTS_S = 60.0
-_DATE_TIMEOUT_S = 10.0
 _PAGE = 1000
 
 
@@ -65,20 +61,27 @@ class CloudBucket(Bucket):
     """The bucket (or container) ``name`` of a kind of store.
 
     ``store`` makes obstore's store, at first use in a process; by default the one that the
-    environment configures.
+    environment configures. A thread of ``spare`` requests the store's time ahead of need.
     """
 
     def __init__(
-        self, kind: Kind, name: str, clock: Clock, *, store: Callable[[], Any] | None = None
+        self,
+        kind: Kind,
+        name: str,
+        clock: Clock,
+        *,
+        store: Callable[[], Any] | None = None,
+        spare: Spare | None = None,
     ) -> None:
         self.url = f"{kind}://{name}" + ("?client=obstore" if kind is Kind.S3 else "")
         self._kind = kind
         self._name = name
         self._clock = clock
-        self._make = store or (lambda: open_store(kind, name))
-        self._has_endpoint = store is None
+        self._make = store or (lambda: shared_store(kind, name))
+        self._store_clock = (
+            EndpointClock(lambda: endpoint(kind), self.url, clock, spare) if store is None else None
+        )
         self._opened: tuple[int, Any] | None = None
-        self._date: tuple[Freshness, int] | None = None
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
         options: Any = (
@@ -99,15 +102,17 @@ class CloudBucket(Bucket):
         if length <= 0:
             self.head(key)
             return b""
+        options: Any = {"range": (start, start + length)}
         try:
-            return bytes(
-                obstore.get_range(self._store(), check_key(key), start=start, length=length)
-            )
+            response = obstore.get(self._store(), check_key(key), options=options)
+            first, stop = response.range
+            found = FoundRange(start=first, stop=stop, size=response.meta["size"])
+            return checked_range(bytes(response.bytes()), found, start, length, self._at(key))
         except FAILURES as error:
             if is_past_the_end(error):
                 return b""
             if is_complete_object(error):
-                return self.get(key).data[start : start + length]
+                return range_of_all(self.get(key).data, start, length, self._at(""))
             raise self.error(error, key, write=False) from error
 
     def head(self, key: str) -> ObjectInfo:
@@ -134,13 +139,7 @@ class CloudBucket(Bucket):
         return iter([found for found in self._level(prefix)[1] if found.startswith(prefix)])
 
     def now_ms(self) -> int:
-        if not self._has_endpoint:
-            return self._clock.now_ms()
-        if self._date is None or self._date[0].is_over:
-            store_ms = self._endpoint_ms()
-            self._date = (Freshness(self._clock, _DATE_LASTS_S), store_ms)
-        fresh, store_ms = self._date
-        return store_ms + int(fresh.passed_s * 1000)
+        return self._clock.now_ms() if self._store_clock is None else self._store_clock.now_ms()
 
     def put(self, key: str, data: bytes) -> str:
         return self._put(key, data, None)
@@ -181,6 +180,8 @@ class CloudBucket(Bucket):
         return classify(error, self._at(key), self._name, write=write)
 
     def _put(self, key: str, data: bytes, mode: Any) -> str:
+        if self._store_clock is not None:
+            self._store_clock.soon()
         try:
             response = obstore.put(
                 self._store(), check_key(key), bytes(data), mode=mode, use_multipart=False
@@ -221,7 +222,16 @@ class CloudBucket(Bucket):
             key = meta["path"]
             flat = recursive or "/" not in key[len(prefix) :]
             if key.startswith(prefix) and key > start_after and flat:
-                yield self._info(meta, key)
+                info = self._info(meta, key)
+                if info.size or self._is_empty_object(key):
+                    yield info
+
+    def _is_empty_object(self, key: str) -> bool:
+        """Whether an object of size 0 in a listing has this key, and not the key with a slash."""
+        try:
+            return self.head(key).size == 0
+        except ObjectMissing:
+            return False
 
     def _below(self, folder: str, skipped: str) -> Iterator[Any]:
         """Yield everything below a folder.
@@ -264,25 +274,6 @@ class CloudBucket(Bucket):
             except FAILURES as error:
                 raise self.error(error, "", write=False) from error
         return self._opened[1]
-
-    def _endpoint_ms(self) -> int:
-        """Return the Date of the endpoint's response, or our own time if it has none."""
-        request = urllib.request.Request(endpoint(self._kind), method="HEAD")
-        try:
-            with urllib.request.urlopen(request, timeout=_DATE_TIMEOUT_S) as response:
-                date = response.headers.get("Date")
-        except urllib.error.HTTPError as refusal:
-            date = refusal.headers.get("Date")
-            refusal.close()
-        except (OSError, ValueError) as error:
-            raise Unavailable(
-                f"the store of {self.url} did not return its time ({error}): check its endpoint "
-                "and the network"
-            ) from error
-        try:
-            return int(parsedate_to_datetime(date or "").timestamp() * 1000)
-        except ValueError:
-            return self._clock.now_ms()
 
     def _condition(self, etag: str) -> str:
         """Return the header of a condition on an ETag."""

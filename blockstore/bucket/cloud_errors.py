@@ -70,6 +70,19 @@ def is_complete_object(error: BaseException) -> bool:
     return "non-partial response" in _said(error)
 
 
+def is_elsewhere(error: BaseException | None) -> bool:
+    """Return whether the request was refused because the bucket is in another region."""
+    if error is None:
+        return False
+    code = status_and_code(error)[1]
+    return "redirect without LOCATION" in _said(error) or code == "AuthorizationHeaderMalformed"
+
+
+def is_foreign_key(error: BaseException | None) -> bool:
+    """Return whether a listing has a key that obstore refuses, such as ``a//b``."""
+    return isinstance(error, obstore.InvalidPathError)
+
+
 def classify(error: Exception, url: str, bucket: str, *, write: bool) -> BlockstoreError:
     """Return the typed error of a failed request for the object or bucket at ``url``."""
     status, code = status_and_code(error)
@@ -100,7 +113,7 @@ def classify(error: Exception, url: str, bucket: str, *, write: bool) -> Blockst
         return AccessDenied(
             f"access to {url} is denied ({said}): check the credentials and their policy"
         )
-    if "redirect without LOCATION" in text or code == "AuthorizationHeaderMalformed":
+    if is_elsewhere(error):
         return Invalid(f"the bucket {bucket} is in another region: set AWS_REGION to its region")
     if "kind: Connect" in str(error):
         return Unavailable(

@@ -5,25 +5,37 @@ Rules:
 - obstore sends each request once (``max_retries`` 0), so that we see every response;
   ``retrying.py`` decides what is sent again. A conditional write that is resent could lose against
   itself.
+- One store for each bucket, process and environment: its connections are kept, and shared by all
+  tables of the bucket.
 - obstore's threads do not survive a fork: every request in a child of a process that has used it
-  would wait forever. Such a child raises Invalid. A process that forks first may use obstore.
+  would wait forever. Such a child raises Invalid; ``s3.py`` uses boto3 there. A process that forks
+  first may use obstore.
 - Endpoint and credentials come from the environment, as each store's own tools read them. For S3
-  that includes boto3's profiles, where boto3 is installed.
-- Only S3 URLs may have ``?client=obstore``, so a URL opens with the same client everywhere.
+  that includes boto3's profiles, where boto3 is installed. Credentials that expire are requested
+  again every ``_CREDENTIALS_LAST``: boto3 renews them when they have ten minutes left.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import threading
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
+from blockstore.bucket.s3_settings import has_keys, s3_region
 from blockstore.errors import Invalid, MissingExtra
 
 _CONNECT_TIMEOUT = "10s"
 _READ_TIMEOUT = "120s"
 _WHOLE_TIMEOUT = "1h"
+_CREDENTIALS_LAST = timedelta(minutes=5)
+
+_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
+
+_stores: dict[tuple[object, ...], Any] = {}
+_lock = threading.Lock()
 
 _used_in: int | None = None
 """The process in which obstore was first used, and which has its threads."""
@@ -46,20 +58,34 @@ def require_obstore() -> None:
         )
 
 
+def survives_here() -> bool:
+    """Return whether this process may use obstore: whether it did not fork after using it."""
+    return _used_in in (None, os.getpid())
+
+
 def mark_used() -> None:
     """Record that this process uses obstore.
 
     Raises Invalid in a forked child of a process that used it before.
     """
     global _used_in
-    pid = os.getpid()
-    if _used_in not in (None, pid):
+    if not survives_here():
         raise Invalid(
             f"process {_used_in} used obstore before it forked this one, in which requests would "
             "wait forever: open the bucket after the fork only, start processes by spawn, or use "
             "boto3 (a URL without ?client=obstore)"
         )
-    _used_in = pid
+    _used_in = os.getpid()
+
+
+def shared_store(kind: Kind, name: str) -> Any:
+    """Return this process's store of a bucket for the present environment."""
+    settings = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_PREFIXES)))
+    wanted = (os.getpid(), kind, name, settings)
+    with _lock:
+        if wanted not in _stores:
+            _stores[wanted] = open_store(kind, name)
+        return _stores[wanted]
 
 
 def open_store(kind: Kind, name: str) -> Any:
@@ -90,7 +116,7 @@ def endpoint(kind: Kind) -> str:
     match kind:
         case Kind.S3:
             named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-            return named or f"https://s3.{_region()}.amazonaws.com"
+            return named or f"https://s3.{s3_region()}.amazonaws.com"
         case Kind.GS:
             return os.environ.get("GOOGLE_BASE_URL") or "https://storage.googleapis.com"
         case Kind.AZ:
@@ -100,19 +126,25 @@ def endpoint(kind: Kind) -> str:
 
 
 def _s3_settings() -> dict[str, Any]:
-    """Return S3's region, and boto3's credentials unless the environment names some."""
-    if os.environ.get("AWS_ACCESS_KEY_ID") or importlib.util.find_spec("boto3") is None:
-        return {"region": _region()}
+    """Return S3's region, and boto3's credentials unless the environment has some."""
+    if has_keys(os.environ) or importlib.util.find_spec("boto3") is None:
+        return {"region": s3_region()}
     from boto3.session import Session
 
     session = Session()
-    region = session.region_name or _region()
+    region = os.environ.get("AWS_REGION") or session.region_name or s3_region()
     if session.get_credentials() is None:
         return {"region": region}
     from obstore.auth.boto3 import Boto3CredentialProvider
 
-    return {"region": region, "credential_provider": Boto3CredentialProvider(session)}
+    provider = Boto3CredentialProvider(session, ttl=_CREDENTIALS_LAST)
+    return {"region": region, "credential_provider": provider}
 
 
-def _region() -> str:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+def _forget_lock() -> None:
+    """In a forked child: a thread that held the lock does not exist there to release it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)

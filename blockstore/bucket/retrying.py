@@ -7,6 +7,8 @@ Rules:
 - Never after NoSpace: only a person can free a full disk.
 - A write with one Unanswered attempt ends as Unanswered, whatever the last attempt raised: it may
   have been applied.
+- Retries take from the budget that all requests to one bucket of a store share
+  (``traffic/traffic.py``); an attempt for which there is none left was the last one.
 - Full jitter: each pause is random, between zero and a bound that doubles; all of them end before
   the deadline.
 - A listing is returned once it is complete, so that a failure midway restarts it and no key is
@@ -20,6 +22,7 @@ from itertools import islice
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
+from blockstore.bucket.traffic.traffic import Traffic
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import NoSpace, Unanswered, Unavailable
 from blockstore.world import World
@@ -37,6 +40,7 @@ class Retrying(Wrapper):
         bucket: Bucket,
         world: World,
         *,
+        traffic: Traffic | None = None,
         attempts: int = 6,
         deadline_s: float = 60.0,
         first_pause_s: float = 0.1,
@@ -44,6 +48,7 @@ class Retrying(Wrapper):
     ) -> None:
         super().__init__(bucket)
         self._world = world
+        self._traffic = traffic or Traffic()
         self._attempts = attempts
         self._deadline_s = deadline_s
         self._first_pause_s = first_pause_s
@@ -112,7 +117,8 @@ class Retrying(Wrapper):
                 longest = min(self._longest_pause_s, self._first_pause_s * 2.0 ** (attempt - 1))
                 pause = self._world.ids.uniform(0, longest)
                 over = attempt == self._attempts or clock.monotonic_s() + pause >= deadline
-                if isinstance(error, NoSpace) or over:
+                final = over or isinstance(error, NoSpace)
+                if final or not self._traffic.may_retry(clock.monotonic_s()):
                     if unanswered and not isinstance(error, Unanswered):
                         raise Unanswered(f"{error} (an earlier attempt got no response)") from error
                     raise

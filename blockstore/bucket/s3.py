@@ -1,101 +1,77 @@
-"""An S3 bucket through boto3, the reference adapter.
+"""The bucket behind ``s3://``: obstore for what is frequent, boto3 for what obstore cannot do.
 
 Rules:
-- Each request is sent once (``s3_client.py``); its response is classified in ``s3_errors.py`` and
-  nowhere else.
-- ETags travel unquoted: some stores compare the quotes too.
-- Deletes go a thousand at a time (``s3_delete.py``).
-- Listings are also right on stores that order by folder (``a/b`` before ``a-b``): the store skips
-  only keys that both orders skip, the rest is filtered here. Keys that end in ``/`` (folder markers
-  of consoles) are not objects.
-- ``now_ms`` is never ahead of the store's clock: the Date of a response not older than a minute,
-  plus our time since.
+- obstore sends reads, listings, plain and conditional writes and single deletes: its import, its
+  first request and each later one cost a fraction of boto3's.
+- boto3 is imported at its first use. It sends multipart uploads (a failed part can be sent again),
+  deletes of more than ``_FEW`` keys (a thousand in one request), listings of a prefix that ends
+  within a path part or that show a key such as ``a//b``, and the question for versions.
+- boto3 sends everything in a forked child of a process that has used obstore (obstore's threads do
+  not survive a fork), for a bucket in another region (it follows there), and where the environment
+  says what only boto3 understands (``s3_settings.py``).
+- Which client sends a request changes nothing of what it means: both adapters keep the promises of
+  ``api.py``, and the contract suite runs on each of them and on this one.
+- With one of the two packages missing, the other one sends everything.
 
-Several processes may share a value of this class: clients are made after the fork
-(``s3_client.py``).
+A choice is made for each request, so a value of this class may be used across a fork.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from email.utils import parsedate_to_datetime
-from itertools import islice
-from typing import Any
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
-from blockstore.bucket.keys import check_key, check_prefix, skippable
-from blockstore.bucket.s3_client import require_boto3, shared_client
+from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
+from blockstore.bucket.cloud_stores import Kind, survives_here
+from blockstore.bucket.keys import check_key, check_prefix
+from blockstore.bucket.s3_settings import needs_boto3
+from blockstore.bucket.s3_writer import S3Writer
+from blockstore.bucket.traffic.spare import Spare
 from blockstore.clock import Clock
-from blockstore.errors import (
-    AlreadyExists,
-    BlockstoreError,
-    NotFound,
-    ObjectMissing,
-    PreconditionFailed,
-)
-from blockstore.freshness import Freshness
+from blockstore.errors import BlockstoreError, Invalid, MissingExtra
 
-require_boto3()
+if TYPE_CHECKING:
+    from blockstore.bucket.cloud import CloudBucket
+    from blockstore.bucket.s3_boto3 import Boto3Bucket
 
-from blockstore.bucket.s3_delete import S3Deletes  # noqa: E402
-from blockstore.bucket.s3_errors import FAILURES, classify, status_and_code  # noqa: E402
-from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
+A = TypeVar("A")
 
-_DATE_LASTS_S = 60.0
-_PAGE = 1000
+_FEW = 4
+"""Importing boto3 costs more than so many requests."""
 
 
 class S3Bucket(Bucket):
-    """The bucket ``name``; at most ``connections`` are kept open, one for each thread."""
+    """The bucket ``name``. Raises MissingExtra if neither client is installed."""
 
-    def __init__(self, name: str, clock: Clock, *, connections: int = 16) -> None:
+    def __init__(
+        self, name: str, clock: Clock, *, connections: int = 64, spare: Spare | None = None
+    ) -> None:
         self.url = f"s3://{name}"
         self._name = name
         self._clock = clock
         self._connections = connections
-        self._client: Any = None
-        self._pid = -1
-        self._date: tuple[Freshness, int] | None = None
-        self._deletes = S3Deletes(self)
+        self._spare = spare
+        self._has_boto3, self._has_obstore = installed("boto3"), installed("obstore")
+        if not (self._has_boto3 or self._has_obstore):
+            raise MissingExtra(
+                "s3:// URLs need obstore or boto3, and neither is installed: run pip install "
+                "'blocklake[s3]'"
+            )
+        self._boto3_only = not self._has_obstore
+        self._settings_read = False
+        self._obstore_bucket: CloudBucket | None = None
+        self._boto3_bucket: Boto3Bucket | None = None
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        condition = {} if if_none_match is None else {"IfNoneMatch": if_none_match}
-        try:
-            response = self.send("get_object", key, **condition)
-            data = response["Body"].read()
-        except FAILURES as error:
-            if status_and_code(error)[0] == 304:
-                raise NotModified(key) from None
-            raise self.error(error, key, write=False) from error
-        return Object(data=data, etag=_etag(response))
+        return self._ask(lambda bucket: bucket.get(key, if_none_match=if_none_match))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        if length <= 0:
-            self.head(key)
-            return b""
-        try:
-            response = self.send("get_object", key, Range=f"bytes={start}-{start + length - 1}")
-            data: bytes = response["Body"].read()
-        except FAILURES as error:
-            if status_and_code(error)[0] == 416:
-                return b""
-            raise self.error(error, key, write=False) from error
-        # A store without ranges responds with the complete object, with 200 in place of 206.
-        partial = response["ResponseMetadata"]["HTTPStatusCode"] == 206
-        return data if partial else data[start : start + length]
+        return self._ask(lambda bucket: bucket.get_range(key, start, length))
 
     def head(self, key: str) -> ObjectInfo:
-        try:
-            response = self.send("head_object", key)
-        except FAILURES as error:
-            raise self.error(error, key, write=False) from error
-        return ObjectInfo(
-            key=key,
-            size=response["ContentLength"],
-            modified_ms=_ms(response["LastModified"]),
-            etag=_etag(response),
-        )
+        return self._ask(lambda bucket: bucket.head(key))
 
     def list(
         self,
@@ -106,140 +82,111 @@ class S3Bucket(Bucket):
         at_most: int | None = None,
     ) -> Iterator[ObjectInfo]:
         check_prefix(prefix)
-        if start_after > prefix and not start_after.startswith(prefix):
-            return iter(())
-        return islice(self._list(prefix, start_after, recursive, at_most), at_most)
+        return self._listed(
+            prefix,
+            lambda bucket: bucket.list(
+                prefix, start_after=start_after, recursive=recursive, at_most=at_most
+            ),
+        )
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
         check_prefix(prefix)
-        for page in self._pages(prefix, "", "/"):
-            for found in page.get("CommonPrefixes", ()):
-                yield found["Prefix"]
+        return self._listed(prefix, lambda bucket: bucket.prefixes(prefix))
 
     def now_ms(self) -> int:
-        if self._date is None or self._date[0].is_over:
-            try:
-                self.send("head_bucket")
-            except FAILURES as error:
-                # A refusal has a Date too.
-                if status_and_code(error)[0] == 0:
-                    raise self.error(error, "", write=False) from error
-        if self._date is None:
-            return self._clock.now_ms()
-        fresh, store_ms = self._date
-        return store_ms + int(fresh.passed_s * 1000)
+        return self._ask(lambda bucket: bucket.now_ms())
 
     def put(self, key: str, data: bytes) -> str:
-        try:
-            return _etag(self.send("put_object", key, Body=data))
-        except FAILURES as error:
-            raise self.error(error, key, write=True) from error
+        return self._ask(lambda bucket: bucket.put(key, data))
 
     def put_if_absent(self, key: str, data: bytes) -> str:
-        try:
-            return _etag(self.send("put_object", key, Body=data, IfNoneMatch="*"))
-        except FAILURES as error:
-            if status_and_code(error)[0] == 412:
-                raise AlreadyExists(f"the object {self.url}/{key} exists already") from None
-            raise self.error(error, key, write=True) from error
+        return self._ask(lambda bucket: bucket.put_if_absent(key, data))
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
-        try:
-            return _etag(self.send("put_object", key, Body=data, IfMatch=etag))
-        except FAILURES as error:
-            typed = self.error(error, key, write=True)
-            if isinstance(typed, ObjectMissing):
-                raise PreconditionFailed(
-                    f"the object {self.url}/{key} was not replaced: it is missing, expected ETag "
-                    f"{etag}; read it again"
-                ) from None
-            raise typed from error
+        return self._ask(lambda bucket: bucket.put_if_match(key, data, etag))
 
-    def writer(self, key: str) -> S3Writer:
-        return S3Writer(self, check_key(key))
+    def writer(self, key: str) -> ObjectWriter:
+        return S3Writer(self, check_key(key)) if self._has_boto3 else self._obstore().writer(key)
 
     def delete(self, keys: Iterable[str]) -> None:
-        self._deletes.delete(keys)
+        remaining = iter(keys)
+        first = [*islice(remaining, _FEW + 1)]
+        if len(first) > _FEW and self._has_boto3:
+            self._boto3().delete(chain(first, remaining))
+        else:
+            self._ask(lambda bucket: bucket.delete(first))
+            if len(first) > _FEW:
+                self._ask(lambda bucket: bucket.delete(remaining))
 
     def keeps_versions(self) -> bool | None:
-        try:
-            status = self.send("get_bucket_versioning").get("Status")
-        except FAILURES as error:
-            typed = self.error(error, "", write=False)
-            if isinstance(typed, NotFound):
-                raise typed from error
-            return None  # unknown: the store, or our rights, do not allow the question
-        return status == "Enabled"
+        return self._boto3().keeps_versions() if self._has_boto3 else None
 
     def send(self, operation: str, key: str | None = None, **parameters: Any) -> Any:
-        """Send one request by boto3; its Date sets our idea of the store's clock."""
-        if self._pid != os.getpid():
-            self._client = shared_client(self._connections)
-            self._pid = os.getpid()
-        if key is not None:
-            parameters["Key"] = check_key(key)
-        try:
-            response = getattr(self._client, operation)(Bucket=self._name, **parameters)
-        except FAILURES as error:
-            if status_and_code(error)[0]:
-                self._note_date(getattr(error, "response", None))
-            raise
-        self._note_date(response)
-        return response
+        """Send one request by boto3."""
+        return self._boto3().send(operation, key, **parameters)
 
     def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError:
-        """Return the typed error of a failed request for ``key``."""
-        return classify(error, f"{self.url}/{key}".rstrip("/"), self._name, write=write)
+        """Return the typed error of a failed request of ``send``."""
+        return self._boto3().error(error, key, write=write)
 
-    def _list(
-        self, prefix: str, start_after: str, recursive: bool, at_most: int | None
-    ) -> Iterator[ObjectInfo]:
-        skipped = skippable(prefix, start_after)
-        for page in self._pages(prefix, skipped, "" if recursive else "/", at_most):
-            for found in page.get("Contents", ()):
-                key = found["Key"]
-                if key > start_after and not key.endswith("/"):
-                    yield ObjectInfo(
-                        key=key,
-                        size=found["Size"],
-                        modified_ms=_ms(found["LastModified"]),
-                        etag=_etag(found) if "ETag" in found else None,
-                    )
+    def place(self, key: str) -> str:
+        """Return the object's place, for messages."""
+        return f"{self.url}/{key}".rstrip("/")
 
-    def _pages(
-        self, prefix: str, start_after: str, delimiter: str, at_most: int | None = None
-    ) -> Iterator[Any]:
-        parameters: dict[str, Any] = {"Prefix": prefix}
-        if at_most is not None:
-            parameters["MaxKeys"] = min(at_most, _PAGE)
-        if start_after:
-            parameters["StartAfter"] = start_after
-        if delimiter:
-            parameters["Delimiter"] = delimiter
-        while True:
-            try:
-                page = self.send("list_objects_v2", **parameters)
-            except FAILURES as error:
-                raise self.error(error, prefix, write=False) from error
-            yield page
-            if not page.get("IsTruncated"):
-                return
-            parameters["ContinuationToken"] = page["NextContinuationToken"]
+    def _ask(self, request: Callable[[Bucket], A]) -> A:
+        """Return the result of a request, by the client that is right for it now."""
+        if self._sends_boto3():
+            return request(self._boto3())
+        try:
+            return request(self._obstore())
+        except Invalid as error:
+            self._follow(error)
+        return request(self._boto3())
 
-    def _note_date(self, response: Any) -> None:
-        date = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        if date:
-            try:
-                store_ms = int(parsedate_to_datetime(date).timestamp() * 1000)
-            except ValueError:
-                return  # not a date: as if there were none
-            self._date = (Freshness(self._clock, _DATE_LASTS_S), store_ms)
+    def _listed(self, prefix: str, listing: Callable[[Bucket], Iterator[A]]) -> Iterator[A]:
+        """Return a listing once it is complete, so that the other client can start it again."""
+        if prefix != "" and not prefix.endswith("/") and self._has_boto3:
+            return listing(self._boto3())
+        if self._sends_boto3():
+            return listing(self._boto3())
+        try:
+            return iter([*listing(self._obstore())])
+        except Invalid as error:
+            from blockstore.bucket.cloud_errors import is_foreign_key
+
+            if not (self._has_boto3 and is_foreign_key(error.__cause__)):
+                self._follow(error)
+        return listing(self._boto3())
+
+    def _follow(self, refused: Invalid) -> None:
+        """Send everything by boto3 from now on, if the bucket is in another region; else raise."""
+        from blockstore.bucket.cloud_errors import is_elsewhere
+
+        if not (self._has_boto3 and is_elsewhere(refused.__cause__)):
+            raise refused
+        self._boto3_only = True
+
+    def _sends_boto3(self) -> bool:
+        if not self._settings_read:
+            self._boto3_only |= self._has_boto3 and needs_boto3(self._name)
+            self._settings_read = True
+        return self._boto3_only or (self._has_boto3 and not survives_here())
+
+    def _obstore(self) -> CloudBucket:
+        if self._obstore_bucket is None:
+            from blockstore.bucket.cloud import CloudBucket
+
+            self._obstore_bucket = CloudBucket(Kind.S3, self._name, self._clock, spare=self._spare)
+        return self._obstore_bucket
+
+    def _boto3(self) -> Boto3Bucket:
+        if self._boto3_bucket is None:
+            from blockstore.bucket.s3_boto3 import Boto3Bucket
+
+            self._boto3_bucket = Boto3Bucket(self._name, self._clock, connections=self._connections)
+        return self._boto3_bucket
 
 
-def _etag(response: Any) -> str:
-    etag: str = response["ETag"]
-    return etag.strip('"')
-
-
-def _ms(time: Any) -> int:
-    return round(time.timestamp() * 1000)
+def installed(package: str) -> bool:
+    """Return whether a client can be imported."""
+    return importlib.util.find_spec(package) is not None

@@ -7,6 +7,8 @@ Rules:
 - botocore sends each request once, so that we see every response; ``retrying.py`` decides what is
   sent again. One exception: a request that was refused because the bucket is in another region goes
   to that region.
+- No request waits for "100 Continue": that costs a PUT a round trip, and a store refuses a body
+  rarely.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ _READ_TIMEOUT_S = 60
 class S3Requests(Protocol):
     """What the writer and the deletes of an S3 bucket need of it."""
 
-    url: str
-
     def send(self, operation: str, key: str | None = None, **parameters: Any) -> Any: ...
 
     def error(self, error: Exception, key: str, *, write: bool) -> BlockstoreError: ...
+
+    def place(self, key: str) -> str: ...
 
     def put(self, key: str, data: bytes) -> str: ...
 
@@ -63,6 +65,7 @@ def shared_client(connections: int) -> Any:
 def _make_client(connections: int) -> Any:
     import boto3
     from botocore.config import Config
+    from botocore.handlers import add_expect_header
     from botocore.session import get_session
 
     session = get_session()
@@ -73,7 +76,9 @@ def _make_client(connections: int) -> Any:
     client = boto3.session.Session(botocore_session=session).client(
         "s3",
         # A store without regions accepts any; a client needs one.
-        region_name=session.get_config_variable("region") or "us-east-1",
+        region_name=os.environ.get("AWS_REGION")
+        or session.get_config_variable("region")
+        or "us-east-1",
         config=Config(
             connect_timeout=_CONNECT_TIMEOUT_S,
             read_timeout=_READ_TIMEOUT_S,
@@ -87,6 +92,7 @@ def _make_client(connections: int) -> Any:
             response_checksum_validation="when_required",
         ),
     )
+    client.meta.events.unregister("before-call.s3", add_expect_header)
     client.meta.events.register("before-call.s3.HeadBucket", _ask_the_region_once)
     return client
 

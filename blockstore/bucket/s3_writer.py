@@ -3,6 +3,8 @@
 Rules:
 - Parts have ``PART_BYTES``, except the last; at most one part and the data of one ``write`` are
   held in memory.
+- The client's package is imported at the first multipart request: a small object may be sent by
+  another client (``s3.py``).
 - Nothing is visible before the upload is completed; the parts of an aborted upload are freed.
 - The bytes of a failed request are kept, so that ``write(b"")`` or ``close()`` sends them again. A
   completion whose response was lost is sent again; if the store has forgotten the upload by then,
@@ -15,7 +17,6 @@ import hashlib
 from typing import Any
 
 from blockstore.bucket.s3_client import S3Requests
-from blockstore.bucket.s3_errors import FAILURES, NO_SUCH_UPLOAD, status_and_code
 from blockstore.errors import BlockstoreError, Invalid, ObjectMissing, Unanswered
 
 PART_BYTES = 16 * 1024 * 1024
@@ -60,6 +61,8 @@ class S3Writer:
             self._done = True
             return
         self._done = True
+        from blockstore.bucket.s3_errors import FAILURES
+
         try:
             self._bucket.send("abort_multipart_upload", self._key, UploadId=upload)
         except FAILURES:
@@ -72,7 +75,7 @@ class S3Writer:
         number = len(self._etags) + 1
         if number > _MAX_PARTS:
             raise Invalid(
-                f"the object {self._bucket.url}/{self._key} has more than {_MAX_PARTS} parts of "
+                f"the object {self._bucket.place(self._key)} has more than {_MAX_PARTS} parts of "
                 f"{PART_BYTES} bytes, which S3 refuses: write several smaller objects"
             )
         with memoryview(self._buffer) as view:
@@ -82,6 +85,8 @@ class S3Writer:
         del self._buffer[:size]
 
     def _complete(self, upload: str) -> None:
+        from blockstore.bucket.s3_errors import FAILURES, NO_SUCH_UPLOAD, status_and_code
+
         parts = [
             {"PartNumber": number, "ETag": etag} for number, etag in enumerate(self._etags, start=1)
         ]
@@ -106,11 +111,13 @@ class S3Writer:
             found = None
         if found != _multipart_etag(self._etags):
             raise Unanswered(
-                f"the upload of {self._bucket.url}/{self._key} is gone, and the object there is "
+                f"the upload of {self._bucket.place(self._key)} is gone, and the object there is "
                 "missing or another writer's: write it again"
             )
 
     def _request(self, operation: str, **parameters: Any) -> Any:
+        from blockstore.bucket.s3_errors import FAILURES
+
         try:
             return self._bucket.send(operation, self._key, **parameters)
         except FAILURES as error:

@@ -1,9 +1,9 @@
 """The bucket of a URL: the one place that knows the schemes.
 
 ``lake/flights``, ``file:///data/lake`` (both take ``?durable=false``), ``memory://name/prefix``,
-``s3://bucket/prefix`` (through boto3, or obstore with ``?client=obstore``), ``gs://bucket/prefix``,
-``az://container/prefix``. ``bucket.url`` is the canonical form: absolute, without a slash at the
-end. Opening sends no request.
+``s3://bucket/prefix`` (by obstore and boto3, or by one of them with ``?client=boto3`` or
+``?client=obstore``), ``gs://bucket/prefix``, ``az://container/prefix``. ``bucket.url`` is the
+canonical form: absolute, without a slash at the end. Opening sends no request.
 
 The spellings of Spark and Hadoop for the same places are accepted too:
 - ``file:/x`` is ``file:///x``: Spark hands out folders like that.
@@ -25,6 +25,10 @@ from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.retrying import Retrying
+from blockstore.bucket.traffic.hedged import Hedged
+from blockstore.bucket.traffic.paced import Paced
+from blockstore.bucket.traffic.spare import SPARE, Spare
+from blockstore.bucket.traffic.traffic import shared_traffic
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
 
@@ -71,10 +75,10 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
         from blockstore.bucket.memory import memory_bucket
 
         bucket: Bucket = memory_bucket(check_key(name), world.clock)
-    elif scheme == "s3" and _client(url, query) == "boto3":
-        bucket = _s3(name, world)
+    elif scheme == "s3":
+        bucket = _remote(scheme, _s3(name, _client(url, query), world), world)
     else:
-        bucket = _cloud(scheme, name, world)
+        bucket = _remote(scheme, _cloud(scheme, name, world), world)
     return Prefixed(bucket, prefix) if prefix else bucket
 
 
@@ -130,10 +134,11 @@ def _check_endpoint() -> None:
             )
 
 
-def _client(url: str, query: str) -> str:
+def _client(url: str, query: str) -> str | None:
+    """The client that an S3 URL names; None for the usual one."""
     options = dict(parse_qsl(query, keep_blank_values=True))
-    client = options.pop("client", _CLIENTS[0])
-    if options or client not in _CLIENTS:
+    client = options.pop("client", None)
+    if options or client not in (None, *_CLIENTS):
         raise Invalid(f"{url!r} has unknown options: s3:// takes ?client=boto3 or ?client=obstore")
     return client
 
@@ -150,15 +155,37 @@ def _local(url: str, path: str, query: str, world: World) -> LocalBucket:
     return LocalBucket(path, world.clock, durable=durable == "true")
 
 
-def _s3(name: str, world: World) -> Bucket:
+def _remote(scheme: str, bucket: Bucket, world: World) -> Bucket:
+    """The bucket with what a network needs: second requests for late reads, a pace, retries."""
+    from blockstore.bucket.cloud_stores import Kind, endpoint
+
+    traffic = shared_traffic(f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}")
+    spare = _spare(world)
+    if spare is not None:
+        bucket = Hedged(bucket, world.clock, traffic, spare)
+    return Retrying(Paced(bucket, world.clock, traffic), world, traffic=traffic)
+
+
+def _s3(name: str, client: str | None, world: World) -> Bucket:
+    if client == "obstore":
+        return _cloud("s3", name, world)
+    workers = world.pool.workers if isinstance(world.pool, Threads) else 1
+    connections = max(64, workers)
+    if client == "boto3":
+        from blockstore.bucket.s3_boto3 import Boto3Bucket
+
+        return Boto3Bucket(name, world.clock, connections=connections)
     from blockstore.bucket.s3 import S3Bucket
 
-    workers = world.pool.workers if isinstance(world.pool, Threads) else 1
-    return Retrying(S3Bucket(name, world.clock, connections=max(16, workers)), world)
+    return S3Bucket(name, world.clock, connections=connections, spare=_spare(world))
 
 
 def _cloud(scheme: str, name: str, world: World) -> Bucket:
     from blockstore.bucket.cloud import CloudBucket
     from blockstore.bucket.cloud_stores import Kind
 
-    return Retrying(CloudBucket(Kind(scheme), name, world.clock), world)
+    return CloudBucket(Kind(scheme), name, world.clock, spare=_spare(world))
+
+
+def _spare(world: World) -> Spare | None:
+    return SPARE if isinstance(world.pool, Threads) else None

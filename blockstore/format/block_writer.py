@@ -7,7 +7,7 @@ Rules:
 - Statistics and hashes, also those of segments, are computed during the write; no byte is read
   twice.
 - At most ``buffer_bytes`` and one row group are held, however large the batches are (a batch is cut
-  before it is cast).
+  before it is cast), and some megabytes of small chunks, which are sent side by side.
 - A row is refused before it is written: ``write`` checks types, nulls and names. After an error
   nothing that was written is visible; chunks in the bucket are debris that no meta.json names.
 - This module never deletes: after ``abort``, a later cleaning removes the debris.
@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -34,6 +34,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.encoding import end_of_data, open_parquet, rows_per_group
 from blockstore.format.labels import check_labels
 from blockstore.format.new_block import WrittenChunks, block_meta, to_ms
+from blockstore.format.outbox import Outbox
 from blockstore.format.schema import with_reserved
 from blockstore.format.segments import FileSegments, packed
 from blockstore.format.sink import MemorySink, Sink, StreamSink
@@ -93,6 +94,7 @@ class BlockWriter:
         self._presorted = presorted
         self._schema = with_reserved(definition.schema, extra_columns)
         self._held = Held(coded)
+        self._outbox = Outbox(bucket, world)
         self._open: _OpenChunk | None = None
         self._segments: list[FileSegments] = []
         self._files: list[ChunkFile] = []
@@ -131,7 +133,7 @@ class BlockWriter:
         segments (``write_segments``).
         """
         self._seal_last()
-        self._send()
+        self._send_all()
         return self._written(None)
 
     def finish_block(self) -> WrittenChunks:
@@ -139,14 +141,10 @@ class BlockWriter:
         stored side by side with the last of them."""
         self._seal_last()
         found = packed(self._segments)
-        if found is None:
-            self._send()
-            return self._written(None)
-        data, ref = found
-        key = object_key(self.ulid, segments_path(ref.sha256))
-        calls: list[Callable[[], object]] = [self._send, lambda: self._bucket.put(key, data)]
-        self._world.pool.map(lambda call: call(), calls)
-        return self._written(ref)
+        if found is not None:
+            self._outbox.put(object_key(self.ulid, segments_path(found[1].sha256)), found[0])
+        self._send_all()
+        return self._written(None if found is None else found[1])
 
     def describe(
         self,
@@ -175,6 +173,7 @@ class BlockWriter:
         """
         self._ended = True
         self._held = Held(self._coded)
+        self._outbox.drop()
         if self._open is not None:
             self._open.abort()
             self._open = None
@@ -270,7 +269,7 @@ class BlockWriter:
     def _new_chunk(self, sample: pa.Table, *, small: bool) -> _OpenChunk:
         path = chunk_path(len(self._files) + 1, self._token)
         key = object_key(self.ulid, path)
-        sink: Sink = MemorySink(self._bucket, key) if small else StreamSink(self._bucket, key)
+        sink: Sink = MemorySink(self._outbox, key) if small else StreamSink(self._bucket, key)
         return _OpenChunk(path, sink, self._definition, self._schema, sample)
 
     def _seal(self) -> None:
@@ -291,6 +290,15 @@ class BlockWriter:
             # If this fails, abort must still see the chunk.
             self._open.sink.send()
             self._open = None
+
+    def _send_all(self) -> None:
+        """Make everything that is sealed visible: a large chunk side by side with the small
+        objects."""
+        if self._open is not None and isinstance(self._open.sink, StreamSink):
+            self._world.pool.map(lambda call: call(), (self._send, self._outbox.send))
+        else:
+            self._send()
+            self._outbox.send()
 
     def _time_range(self) -> tuple[int, int]:
         """Return the range in milliseconds, the end exclusive; without a time column, the block's

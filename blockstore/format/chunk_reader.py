@@ -4,7 +4,10 @@ Rules:
 - A chunk's size must be what meta.json says; a chunk that cannot be parsed is Corrupt, a missing
   one is ObjectMissing, each with its key: rows are never missing (R11).
 - If the bucket has files, the file is read; a small chunk costs one GET; of a large one only the
-  needed ranges are fetched, in the caller's thread.
+  needed ranges are fetched, in the caller's thread, and nothing compares them with a hash
+  (``scan.fetch`` reads chunks with segments by checked ranges).
+- To verify a chunk, no more of it is held in memory than otherwise: it is compared with its SHA-256
+  on the disk, a remote one in a copy.
 - Rows are returned as the file holds them; ``schema.adapt`` brings them under a newer schema.
 - Only the caller's ``may`` leaves out row groups; nothing of those is fetched.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,8 +34,11 @@ from blockstore.format.coded import coded_texts, decoded
 from blockstore.format.unreadable import UNREADABLE
 
 _WHOLE = 4 * 1024 * 1024
+_PIECE = 8 * 1024 * 1024
 
-_MANY_ROWS = 20_000
+BATCH_ROWS = 65_536
+
+MANY_ROWS = 20_000
 """In a smaller chunk, reading each column's entry in the footer costs more than it saves."""
 
 JudgeGroups = Callable[[pq.ParquetFile], Sequence[bool]]
@@ -55,7 +62,7 @@ def read_chunk(
         parquet, ranged = opened.parquet, opened.ranged
         _expect(parquet, ranged, columns, range(parquet.metadata.num_row_groups))
         return parquet.read(
-            columns=_present(parquet, columns), use_threads=threads and ranged is None
+            columns=present(parquet, columns), use_threads=threads and ranged is None
         )
 
 
@@ -65,7 +72,7 @@ def read_batches(
     file: ChunkFile,
     columns: Sequence[str] | None = None,
     *,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a chunk, batch by batch, in its order; holds one row group at most."""
@@ -82,7 +89,7 @@ def read_part(
     part: int = 0,
     parts: int = 1,
     may: JudgeGroups | None = None,
-    batch_rows: int = 65_536,
+    batch_rows: int = BATCH_ROWS,
     verify: bool = False,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield one of ``parts`` runs of the chunk's row groups: batches with the position of their
@@ -94,31 +101,67 @@ def read_part(
     with _opened(bucket, key, file, verify=verify) as opened:
         parquet, ranged = opened.parquet, opened.ranged
         groups = parquet.metadata.num_row_groups
-        mine: Sequence[int] = range(part * groups // parts, (part + 1) * groups // parts)
+        mine: Sequence[int] = part_of_groups(groups, part, parts)
         # A chunk's only group was judged with the chunk, by its meta.json.
         if may is not None and mine and groups > 1:
             judged = may(parquet)
             mine = [group for group in mine if judged[group]]
         _expect(parquet, ranged, columns, mine)
-        names = _present(parquet, columns)
-        sizes = (parquet.metadata.row_group(group).num_rows for group in range(groups))
-        starts = list(accumulate(sizes, initial=0))
-        coded = coded_texts(parquet, names, mine) if file.rows >= _MANY_ROWS else []
+        names = present(parquet, columns)
+        coded = coded_texts(parquet, names, mine) if file.rows >= MANY_ROWS else []
         if coded:
             parquet = opened.coding(coded)
-        for run in _neighbors(mine):
-            position, end = starts[run[0]], starts[run[-1] + 1]
-            for batch in parquet.iter_batches(
-                batch_size=batch_rows, row_groups=run, columns=names, use_threads=False
-            ):
-                for piece in decoded(batch, coded):
-                    yield position, piece
-                    position += piece.num_rows
-            if position != end:
-                raise Corrupt(
-                    f"chunk {key} has rows up to {position:,} only, expected {end:,} as its footer "
-                    "says: restore it from a copy"
-                )
+        yield from group_batches(key, parquet, mine, names, coded, batch_rows=batch_rows)
+
+
+def part_of_groups(groups: int, part: int, parts: int) -> range:
+    """Return one of ``parts`` runs of a chunk's row groups."""
+    return range(part * groups // parts, (part + 1) * groups // parts)
+
+
+def group_starts(metadata: pq.FileMetaData) -> list[int]:
+    """Return the first row of each row group, and at last the number of all rows."""
+    sizes = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+    return list(accumulate(sizes, initial=0))
+
+
+def group_batches(
+    key: str,
+    parquet: pq.ParquetFile,
+    groups: Sequence[int],
+    columns: Sequence[str] | None,
+    coded: Sequence[str],
+    *,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of these row groups, in ascending order: batches with the position of their
+    first row in the chunk.
+
+    Args:
+        key: The chunk, for errors.
+        parquet: It reads the columns of ``coded`` as codes of dictionaries.
+        groups: Numbers of row groups.
+        columns: Names of columns that the file has, or None for all.
+        coded: Those to be decoded.
+        batch_rows: The most rows of a batch.
+
+    Raises:
+        Corrupt: A group has fewer or more rows than the footer says.
+    """
+    starts = group_starts(parquet.metadata)
+    for run in _neighbors(groups):
+        position, end = starts[run[0]], starts[run[-1] + 1]
+        for batch in parquet.iter_batches(
+            batch_size=batch_rows, row_groups=run, columns=columns, use_threads=False
+        ):
+            for piece in decoded(batch, coded):
+                yield position, piece
+                position += piece.num_rows
+        if position != end:
+            raise Corrupt(
+                f"chunk {key} has rows up to {position:,} only, expected {end:,} as its footer "
+                "says: restore it from a copy"
+            )
 
 
 def _neighbors(groups: Sequence[int]) -> Iterator[list[int]]:
@@ -174,28 +217,45 @@ def _expect(
     groups: Collection[int],
 ) -> None:
     if ranged is not None:
-        ranged.expect(_ranges(parquet.metadata, columns, groups))
+        ranged.expect(column_ranges(parquet.metadata, columns, groups))
 
 
 def _source(
     bucket: ReadBucket, key: str, file: ChunkFile, *, verify: bool
 ) -> pa.NativeFile | RangeFile:
     path = bucket.path_of(key)
-    if path is not None and not verify:
+    if path is not None:
         _check_size(key, _file_size(key, path), file)
+        if verify:
+            with open(path, "rb") as opened:
+                _check_hash(key, hashlib.file_digest(opened, "sha256").hexdigest(), file)
         return pa.memory_map(path)
-    if verify or file.bytes <= _WHOLE:
+    if file.bytes <= _WHOLE:
         data = bucket.get(key).data
         _check_size(key, len(data), file)
-        if verify and hashlib.sha256(data).hexdigest() != file.sha256:
-            raise Corrupt(
-                f"chunk {key} has another SHA-256 than its meta.json says: restore it from a copy"
-            )
+        if verify:
+            _check_hash(key, hashlib.sha256(data).hexdigest(), file)
         return pa.BufferReader(data)
-    return RangeFile(bucket, key, file.bytes)
+    return _checked_copy(bucket, key, file) if verify else RangeFile(bucket, key, file.bytes)
 
 
-def _ranges(
+def _checked_copy(bucket: ReadBucket, key: str, file: ChunkFile) -> pa.NativeFile:
+    """Return a local copy that was compared with the chunk's SHA-256; its disk space is freed when
+    it is closed."""
+    with tempfile.NamedTemporaryFile(prefix="blockstore-verify-") as copy:
+        digest = hashlib.sha256()
+        size = 0
+        while piece := bucket.get_range(key, size, _PIECE):
+            digest.update(piece)
+            copy.write(piece)
+            size += len(piece)
+        copy.flush()
+        _check_size(key, size, file)
+        _check_hash(key, digest.hexdigest(), file)
+        return pa.OSFile(copy.name)
+
+
+def column_ranges(
     metadata: pq.FileMetaData, columns: Sequence[str] | None, groups: Collection[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield the ranges of these columns in the file, including all parts of nested columns, whose
@@ -237,7 +297,15 @@ def _check_size(key: str, found: int, file: ChunkFile) -> None:
         )
 
 
-def _present(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str] | None:
+def _check_hash(key: str, found: str, file: ChunkFile) -> None:
+    if found != file.sha256:
+        raise Corrupt(
+            f"chunk {key} has another SHA-256 than its meta.json says: restore it from a copy"
+        )
+
+
+def present(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str] | None:
+    """Return those of the columns that the file has; None for all."""
     if columns is None:
         return None
     there = set(parquet.schema_arrow.names)

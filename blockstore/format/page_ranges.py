@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from blockstore.format.pages import PageBounds, column_pages
+from blockstore.format.pages import PageBounds, Readable, column_pages
 from blockstore.format.row_groups import bounded_columns
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _MOST_COLUMNS = 500
 
 
 def page_ranges(
-    parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
+    parquet: pq.ParquetFile, file: Readable, column: pa.Field
 ) -> list[tuple[int, PageRange]]:
     """Return the number of rows and the range of each page of the column, in the file's order.
 

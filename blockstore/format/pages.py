@@ -16,10 +16,9 @@ import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
-import pyarrow as pa
-
+from blockstore.format.footer import Footer
 from blockstore.format.thrift import MALFORMED, struct_at
 
 _TAIL_BYTES = 8
@@ -30,7 +29,7 @@ _ROW_GROUPS = 4  # of FileMetaData
 _COLUMNS, _ROWS = 1, 3  # of RowGroup
 _OFFSET_INDEX, _COLUMN_INDEX = (4, 5), (6, 7)  # of ColumnChunk: where each begins, and its length
 _LOCATIONS, _TEXTS = 1, 2  # of OffsetIndex
-_COMPRESSED, _FIRST_ROW = 2, 3  # of PageLocation
+_OFFSET, _COMPRESSED, _FIRST_ROW = 1, 2, 3  # of PageLocation
 _ONLY_NULLS, _LOWS, _HIGHS = 1, 2, 3  # of ColumnIndex
 
 _HEADER_BYTES = 128
@@ -50,20 +49,31 @@ PageBounds = tuple[bytes, bytes] | None
 nulls."""
 
 
+class Readable(Protocol):
+    """A file, or the bytes of its end: ``pa.NativeFile``, ``Footer``."""
+
+    def size(self) -> int: ...
+
+    def read_at(self, nbytes: int, offset: int, /) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPages:
     """The data pages of one column of one row group, at least one."""
 
     first_rows: tuple[int, ...]
     """Counted from the row group's first; ascending, from 0."""
+    offsets: tuple[int, ...]
+    """Where each begins in the file; ascending, and no page reaches into the next one."""
     compressed: tuple[int, ...]
+    """The bytes of each in the file, with its header."""
     texts: tuple[int, ...] | None
     """The bytes of the texts or binaries in each page, decoded; None if unknown."""
     bounds: tuple[PageBounds, ...] | None = None
     """None if they were not requested, or are unknown."""
 
 
-def dictionary_bytes(file: pa.NativeFile, offset: int) -> int | None:
+def dictionary_bytes(file: Readable, offset: int) -> int | None:
     """Return the decompressed size of the dictionary page at ``offset``; None if it is invalid."""
     try:
         header = struct_at(file.read_at(_HEADER_BYTES, offset), 0)
@@ -74,7 +84,7 @@ def dictionary_bytes(file: pa.NativeFile, offset: int) -> int | None:
 
 
 def column_pages(
-    file: pa.NativeFile, groups: Collection[int], places: Collection[int], *, bounds: bool = False
+    file: Readable, groups: Collection[int], places: Collection[int], *, bounds: bool = False
 ) -> dict[_At, ColumnPages]:
     """Return the pages of the columns at these places of these row groups, if the file has them;
     with ``bounds``, theirs too."""
@@ -97,7 +107,7 @@ def column_pages(
 
 
 def _indexes(
-    file: pa.NativeFile, columns: Mapping[_At, dict[int, Any]], which: tuple[int, int]
+    file: Readable, columns: Mapping[_At, dict[int, Any]], which: tuple[int, int]
 ) -> dict[_At, dict[int, Any]]:
     """Return one of the two indexes of each of the columns that have it, by one read."""
     offset, length = which
@@ -112,7 +122,9 @@ def _indexes(
     return {at: struct_at(data, column[offset] - start) for at, column in indexed.items()}
 
 
-def _footer(file: pa.NativeFile) -> dict[int, Any]:
+def _footer(file: Readable) -> dict[int, Any]:
+    if isinstance(file, Footer):
+        return file.fields
     size = file.size()
     (length,) = struct.unpack_from("<I", file.read_at(_TAIL_BYTES, size - _TAIL_BYTES))
     return struct_at(file.read_at(length, size - _TAIL_BYTES - length), 0)
@@ -122,14 +134,19 @@ def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> C
     """Return the pages of one column, if they are valid."""
     locations = index[_LOCATIONS]
     first_rows = tuple(one[_FIRST_ROW] for one in locations)
+    offsets = tuple(one[_OFFSET] for one in locations)
     compressed = tuple(one[_COMPRESSED] for one in locations)
     texts = tuple(index[_TEXTS]) if _TEXTS in index else None
     ascending = all(one < other for one, other in pairwise((*first_rows, rows)))
+    ends = map(sum, zip(offsets, compressed, strict=True))
+    apart = all(end <= start for end, start in zip(ends, offsets[1:], strict=False))
     sizes = (*compressed, *(texts or ()))
     if (
         not first_rows
         or first_rows[0] != 0
         or not ascending
+        or not apart
+        or offsets[0] < 0
         or min(sizes) < 0
         or sum(sizes) > _MOST_BYTES
     ):
@@ -138,6 +155,7 @@ def _pages(index: dict[int, Any], rows: int, bounds: dict[int, Any] | None) -> C
         return None
     return ColumnPages(
         first_rows=first_rows,
+        offsets=offsets,
         compressed=compressed,
         texts=texts,
         bounds=None if bounds is None else _bounds(bounds, len(first_rows)),

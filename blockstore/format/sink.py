@@ -39,10 +39,16 @@ class Sink(Protocol):
         ...
 
 
+class Puts(Protocol):
+    """What takes a complete object: a bucket, or what sends several to it."""
+
+    def put(self, key: str, data: bytes, /) -> object: ...
+
+
 class MemorySink:
     """A chunk that is held in memory and sent by one PUT."""
 
-    def __init__(self, bucket: Bucket, key: str) -> None:
+    def __init__(self, bucket: Puts, key: str) -> None:
         self._bucket = bucket
         self._key = key
         self.file = pa.BufferOutputStream()

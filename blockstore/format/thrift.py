@@ -30,6 +30,28 @@ def struct_at(data: bytes, at: int) -> dict[int, Any]:
     return _struct(data, at)[0]
 
 
+def elements_at(data: bytes, at: int, field: int) -> list[bytes]:
+    """Return the structs of a list, still encoded: of the field with this number, in the struct
+    that begins at this byte.
+
+    Raises KeyError if it has no such list of structs.
+    """
+    number = 0
+    while head := data[at]:
+        number, at = (number + (head >> 4), at + 1) if head >> 4 else _number(data, at + 1)
+        if number == field and head & 15 == _LIST:
+            length, kind, at = _list_head(data, at)
+            if kind != _STRUCT:
+                break
+            found = []
+            for _ in range(length):
+                start, at = at, _struct(data, at)[1]
+                found.append(data[start:at])
+            return found
+        _, at = _value(data, at, head & 15)
+    raise KeyError(field)
+
+
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = data[at] & 127
     shift = 7
@@ -76,11 +98,16 @@ def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
 
 
 def _list(data: bytes, at: int) -> tuple[list[Any], int]:
-    head = data[at]
-    length, at = (head >> 4, at + 1) if head >> 4 < 15 else _varint(data, at + 1)
-    kind = _BYTE if head & 15 in (_TRUE, _FALSE) else head & 15
+    length, kind, at = _list_head(data, at)
     values = []
     for _ in range(length):
         value, at = _value(data, at, kind)
         values.append(value)
     return values, at
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return how many elements a list has, their type, and where they begin."""
+    head = data[at]
+    length, at = (head >> 4, at + 1) if head >> 4 < 15 else _varint(data, at + 1)
+    return length, _BYTE if head & 15 in (_TRUE, _FALSE) else head & 15, at

@@ -323,7 +323,7 @@ class Committer:
                 if tries or not fresh:
                     self._reader.check_sent(before, attempt.sent[entry], entry, blocks=not fresh)
                     attempt.sent[entry] = resent(attempt.sent[entry], entry)
-                asked_s = self._clock.monotonic_s()
+                asked_s = self._reader.looks.sends()
                 etag = self._bucket.put_if_absent(entry_key(entry), attempt.sent[entry])
                 self._pace.answered()
                 return etag, asked_s

@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -134,15 +134,20 @@ class Log:
         """Whether this handle has met another history, and is over."""
         return self._replaced is not None
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether requests of this table's store are worth a thread each."""
+        return self.reader.requests.is_slow
+
     def is_same(self, state: State) -> bool:
         """Whether the entry that a state ends with is still there: one small request. False where
         the table was made again or put back since, and where that entry was collected; a cold read
         is safe for both."""
         return self.reader.looks.look(state) is Look.SAME
 
-    def look_no_more(self) -> None:
-        """What this thread has looked at ahead is for no later operation of it."""
-        self.reader.looks.end()
+    def own_looks(self) -> AbstractContextManager[None]:
+        """An operation of this thread: looks may be made ahead of its commit and serve no other."""
+        return self.reader.looks.operation()
 
     def confirm(self) -> None:
         """Raise HistoryReplaced unless the table is still the one whose state this handle has: for
@@ -155,13 +160,11 @@ class Log:
 
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for a caller that has others to make at
-        the same time; None where it is cheaper made in turn."""
-        state = self._state
-        return (
-            partial(self.reader.looks.ahead, state, threading.get_ident())
-            if state is not None and self.reader.requests.is_slow
-            else None
-        )
+        the same time; None where it is cheaper made in turn, and where another thread makes it."""
+        state, looks = self._state, self.reader.looks
+        if state is None or not (self.is_slow and looks.take_on_look()):
+            return None
+        return partial(looks.ahead, state)
 
     def follow(self) -> Log:
         """This handle, polled; or another one, read cold, where the table's history was replaced

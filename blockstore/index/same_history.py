@@ -6,17 +6,21 @@ Rules:
   are hashed. An entry of a release before 0.2 is known by its commit.
 - Another entry under its name, or none although the boundary is below it: the history was replaced.
   None, and the boundary has reached it: it was collected, and a cold read continues.
-- A look serves one commit of the thread that made it, and not for long. What a poll reads is not a
-  look: its response may have come long before the commit begins.
-- An entry that this handle created was there when the store said so. That serves like a look, but
-  only a commit that had begun to look by then: what begins after the history was replaced finds out
-  by a look of its own.
+- A look serves what had begun when it was sent, and not for long: an operation that begins after
+  the history was replaced finds out by a later one. What a poll reads is not a look: its response
+  may have come long before the commit begins.
+- An entry that this handle created was there when the store said so. That serves like a look.
+- So the threads that share a handle share its looks: one that finds a look or a PUT of another's
+  sent since its own operation began makes none. Each operation is served once.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 import orjson
@@ -53,10 +57,16 @@ class Looks:
         self._clock = clock
         self._etags: dict[Link, str] = {}
         self._lock = threading.Lock()
+        self._began: dict[int, float] = {}
+        """When the operation of each thread began that has not been served yet."""
         self._ahead: dict[int, tuple[Link, float]] = {}
-        """What each thread has looked at last, and when."""
-        self._created: tuple[Link, float] | None = None
-        """What this handle has created last, and when."""
+        """What each thread has read for its own commit, and when."""
+        self._found: tuple[Link, float] | None = None
+        """What a look of any thread has found last, or this handle has created last, and when that
+        was sent."""
+        self._sent_s = -math.inf
+        """When the last of these was sent, also where there is no response yet."""
+        self._forgotten = 0
 
     def look(self, state: State) -> Look:
         """Whether the entry with which a state ends is still there: one small request, with a
@@ -85,25 +95,51 @@ class Looks:
         self.remember(state.last, found.etag)
         return True
 
-    def ahead(self, state: State, thread: int) -> None:
-        """Look for a commit of a thread that is about to come; what goes wrong is left to it."""
-        started = self._clock.monotonic_s()
+    @contextmanager
+    def operation(self) -> Iterator[None]:
+        """An operation of this thread."""
+        self._began[threading.get_ident()] = self._clock.monotonic_s()
+        try:
+            yield
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """It is over: what it has looked at serves no other one, which may begin in another
+        history."""
+        self._began.pop(threading.get_ident(), None)
+        self._ahead.pop(threading.get_ident(), None)
+
+    def take_on_look(self) -> bool:
+        """Whether the operation of this thread should look ahead: nothing has been sent since it
+        began that will serve it. Then the caller looks at once, and others rely on it."""
+        began = self._began.get(threading.get_ident())
+        if began is None or self._sent_s >= began:
+            return False
+        self.sends()
+        return True
+
+    def ahead(self, state: State) -> None:
+        """Look for a commit that is about to come; what goes wrong is left to it."""
+        started, forgotten = self.sends(), self._forgotten
         try:
             standing = self.look(state)
         except BlockstoreError:
             return
-        if standing is Look.SAME:
-            self._ahead[thread] = (state.last, started)
+        if standing is Look.SAME and forgotten == self._forgotten:
+            self._note(state.last, started)
 
     def were_lately(self, state: State) -> bool:
-        """Whether a look ahead of this thread has found the state's last entry a moment ago, or
-        this handle has created that entry since such a look; each serves one commit."""
-        ahead = self._ahead.pop(threading.get_ident(), None)
-        created, self._created = self._created, None
-        if ahead is None or self._clock.monotonic_s() - ahead[1] > _AHEAD_S:
-            return False
-        return ahead[0] == state.last or (
-            created is not None and created[0] == state.last and created[1] >= ahead[1]
+        """Whether the state's last entry was looked at, or created, a moment ago, and since the
+        operation of this thread began. Serves an operation once."""
+        began = self._began.pop(threading.get_ident(), math.inf)
+        ahead, found = self._ahead.pop(threading.get_ident(), None), self._found
+        if found is not None and found[1] < began:
+            found = None
+        latest_s = self._clock.monotonic_s() - _AHEAD_S
+        return any(
+            one is not None and one[0] == state.last and one[1] >= latest_s
+            for one in (ahead, found)
         )
 
     def noted(self, state: State, asked_s: float) -> State:
@@ -112,21 +148,28 @@ class Looks:
         self._ahead[threading.get_ident()] = (state.last, asked_s)
         return state
 
-    def end(self) -> None:
-        """An operation of this thread is over: what it has looked at serves no other one, which may
-        begin in another history."""
-        self._ahead.pop(threading.get_ident(), None)
-
     def forget(self) -> None:
         """No earlier look, of any thread, counts any longer: another history was met, or a commit
         has ended in an error."""
+        self._forgotten += 1
         self._ahead = {}
-        self._created = None
+        self._found = None
+        self._sent_s = -math.inf
+
+    def sends(self) -> float:
+        """Now: a look is sent, or the PUT of an entry, which serves like one once it is created."""
+        self._sent_s = self._clock.monotonic_s()
+        return self._sent_s
 
     def created(self, state: State, etag: str, asked_s: float) -> None:
         """The state's last entry was created by this handle, by a request of that time."""
         self.remember(state.last, etag)
-        self._created = state.last, asked_s
+        self._note(state.last, asked_s)
+
+    def _note(self, link: Link, sent_s: float) -> None:
+        with self._lock:
+            if self._found is None or self._found[1] <= sent_s:
+                self._found = link, sent_s
 
     def remember(self, link: Link, etag: str) -> None:
         """Record the ETag under which an entry is stored."""

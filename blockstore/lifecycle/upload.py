@@ -1,11 +1,16 @@
 """The end of an upload: meta.json last, then two looks, in this order (R3).
 
 Rules:
-- meta.json is PUT after every chunk's PUT has returned. Then the uploader looks *first* for a
-  deletion mark, *then* at the listing, which must hold every chunk with its size. The other order
-  would miss a removal between the looks: the mark goes last (R7), so a directory without a mark
-  whose chunks are all there was not being removed. What a listing does not show is requested by
-  name, since listings may lag.
+- meta.json is PUT after every chunk's PUT has returned. Where the rows will rest on the block's age
+  (``finish_upload``, ``look_again``) the uploader then looks *first* for a deletion mark, *then* at
+  the listing, which must hold every chunk with its size. The other order would miss a removal
+  between the looks: the mark goes last (R7), so a directory without a mark whose chunks are all
+  there was not being removed. What a listing does not show is requested by name, since listings may
+  lag.
+- A block that an entry is to name (``finish_for_entry``) needs neither: nothing above the horizon
+  is taken for an aborted upload, and the commit refuses what is not above it. Its chunks are
+  requested by name side by side with the PUT of meta.json, which costs no time: a copy of the
+  bucket that was put back a moment ago may lack them.
 - A mark, whatever its reason, refuses the upload: its chunks are copied under a new ULID that keeps
   the sources, with ``revision`` + 1, so that no reader ever counts the rows twice, whatever becomes
   of the mark.
@@ -22,7 +27,8 @@ Rules:
 - Nothing is deleted here: a refused upload is the compactor's to remove.
 
 Cost when nothing goes wrong: one PUT, one HEAD (the mark, a 404), one LIST of the block's
-directory.
+directory, in turn. For an entry: one PUT, and side by side with it a HEAD for each chunk, or one
+LIST where there are many.
 """
 
 from __future__ import annotations
@@ -30,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, ReadBucket, is_there
@@ -63,32 +70,91 @@ ASK_S = 60.0
 """For so many seconds the result of a lost response is queried."""
 
 _ATTEMPTS = 5
+_NAMED = 8
+"""So many files are requested by name; more of them by a listing."""
 _COPY_BYTES = 8 * 1024 * 1024
 
 T = TypeVar("T")
 
 
 def finish_upload(
-    bucket: Bucket,
-    world: World,
-    meta: BlockMeta,
-    *,
-    ask_s: float = ASK_S,
-    meanwhile: Callable[[], object] | None = None,
+    bucket: Bucket, world: World, meta: BlockMeta, *, ask_s: float = ASK_S
 ) -> BlockMeta:
     """Make a block whose chunks are all uploaded complete; returns the block that holds, under R3,
     its rows.
 
     That is ``meta``, also where a merge of it holds them by now, or its successor under another
     ULID where a mark refused it. Raises BlockCondemned where chunks are gone and no other block
-    holds the rows (write them again), Indeterminate where the store does not show it. ``meanwhile``
-    is a request that the caller needs next; it raises nothing, and is made side by side with the
-    looks.
+    holds the rows (write them again), Indeterminate where the store does not show it.
     """
-    for _ in range(_ATTEMPTS):
-        asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
+
+    def finish(meta: BlockMeta, asking: _Asking) -> _Refusal | None:
         _put_meta(bucket, meta, asking)
-        refusal = _refusal(bucket, meta, asking, meanwhile)
+        return _refusal(bucket, meta, asking)
+
+    return _finished(bucket, world, meta, ask_s, finish)
+
+
+def finish_for_entry(
+    bucket: Bucket,
+    world: World,
+    meta: BlockMeta,
+    *,
+    slow: bool,
+    meanwhile: Callable[[], object] | None = None,
+    ask_s: float = ASK_S,
+) -> BlockMeta:
+    """Make a block whose chunks are all uploaded complete, for an entry of the index that is to
+    name it next; returns the block to name.
+
+    Until that entry is committed the rows rest on nothing: where it is not, ``look_again`` is owed.
+
+    Args:
+        bucket: the table's store.
+        world: the process.
+        meta: the block.
+        slow: whether requests of this store are worth a thread each.
+        meanwhile: a request that the caller needs next, made at the same time; it raises nothing.
+        ask_s: for so long the result of a lost response is queried.
+
+    Raises:
+        BlockCondemned: chunks are gone, and no other block holds the rows: write them again.
+        Indeterminate: the store does not show it.
+    """
+
+    def finish(meta: BlockMeta, asking: _Asking) -> _Refusal | None:
+        requests: list[Callable[[], object]] = [
+            lambda: _put_meta(bucket, meta, asking),
+            *_looks_at_files(bucket, meta, _asking(world, meta.ulid, ask_s, begun=_begun(meta))),
+        ]
+        if meanwhile is not None:
+            requests.append(meanwhile)
+        results = (
+            world.pool.map(lambda request: request(), requests)
+            if slow
+            else [request() for request in requests]
+        )
+        return next((one for one in results if isinstance(one, _Refusal)), None)
+
+    return _finished(bucket, world, meta, ask_s, finish)
+
+
+def look_again(bucket: Bucket, world: World, meta: BlockMeta, *, ask_s: float = ASK_S) -> BlockMeta:
+    """R3's looks at a block that is complete, and that its writer has no entry for after all;
+    returns and raises what ``finish_upload`` does."""
+    asking = _asking(world, meta.ulid, ask_s, begun=_begun(meta))
+    return _looked_at(bucket, world, meta, asking, ask_s)
+
+
+def _finished(
+    bucket: Bucket,
+    world: World,
+    meta: BlockMeta,
+    ask_s: float,
+    finish: Callable[[BlockMeta, _Asking], _Refusal | None],
+) -> BlockMeta:
+    for _ in range(_ATTEMPTS):
+        refusal = finish(meta, _asking(world, meta.ulid, ask_s, begun=_begun(meta)))
         if refusal is None:
             return meta
         held, meta = _elsewhere(bucket, world, meta, refusal, ask_s)
@@ -112,6 +178,12 @@ def resume(bucket: Bucket, world: World, ulid: str, *, ask_s: float = ASK_S) -> 
         meta = asking.until_known(lambda: load_meta(bucket, ulid), "its meta.json")
     except ObjectMissing:
         return None
+    return _looked_at(bucket, world, meta, asking, ask_s)
+
+
+def _looked_at(
+    bucket: Bucket, world: World, meta: BlockMeta, asking: _Asking, ask_s: float
+) -> BlockMeta:
     refusal = _refusal(bucket, meta, asking)
     if refusal is None:
         return meta
@@ -263,26 +335,32 @@ class _Refusal:
     problem: str
 
 
-def _refusal(
-    bucket: ReadBucket,
-    meta: BlockMeta,
-    asking: _Asking,
-    meanwhile: Callable[[], object] | None = None,
-) -> _Refusal | None:
-    def look() -> _Refusal | None:
-        return asking.until_known(lambda: _look(bucket, meta), "its checks")
-
-    if meanwhile is None:
-        return look()
-    refusal, _ = asking.world.pool.map(lambda request: request(), (look, meanwhile))
-    return refusal  # type: ignore[return-value]
+def _refusal(bucket: ReadBucket, meta: BlockMeta, asking: _Asking) -> _Refusal | None:
+    return asking.until_known(lambda: _look(bucket, meta), "its checks")
 
 
 def _look(bucket: ReadBucket, meta: BlockMeta) -> _Refusal | None:
     """R3's two looks, in their order."""
     if is_there(bucket, deletion_mark_key(meta.ulid)):
         return _Refusal(marked=True, problem="it is marked for deletion, and files of it are gone,")
-    problem = _difference(bucket, meta)
+    return _gone(_difference(bucket, meta))
+
+
+def _looks_at_files(
+    bucket: ReadBucket, meta: BlockMeta, asking: _Asking
+) -> list[Callable[[], _Refusal | None]]:
+    """Requests that show whether the files of a block are there."""
+    if len(meta.files) > _NAMED:
+        return [lambda: asking.until_known(lambda: _gone(_difference(bucket, meta)), "its files")]
+
+    def look(file: ChunkFile) -> _Refusal | None:
+        key = object_key(meta.ulid, file.path)
+        return asking.until_known(lambda: _gone(_differs(file, _size(bucket, key))), file.path)
+
+    return [partial(look, file) for file in meta.files]
+
+
+def _gone(problem: str | None) -> _Refusal | None:
     return None if problem is None else _Refusal(marked=False, problem=problem)
 
 
@@ -321,11 +399,17 @@ def _difference(bucket: ReadBucket, meta: BlockMeta) -> str | None:
     sizes = {found.key: found.size for found in bucket.list(object_key(meta.ulid, ""))}
     for file in meta.files:
         key = object_key(meta.ulid, file.path)
-        size = sizes.get(key) or _size(bucket, key)
-        if size is None:
-            return f"{file.path} is missing"
-        if size != file.bytes:
-            return f"{file.path} has {size:,} bytes, expected {file.bytes:,},"
+        problem = _differs(file, sizes.get(key) or _size(bucket, key))
+        if problem is not None:
+            return problem
+    return None
+
+
+def _differs(file: ChunkFile, size: int | None) -> str | None:
+    if size is None:
+        return f"{file.path} is missing"
+    if size != file.bytes:
+        return f"{file.path} has {size:,} bytes, expected {file.bytes:,},"
     return None
 
 

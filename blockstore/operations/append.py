@@ -1,13 +1,13 @@
-"""The append of one uploaded block: durable first, then visible.
+"""The append of one uploaded block: complete first, then visible.
 
 Invariants (protocol, "What append returns"):
-- Without a job an append succeeds once the block is durable (R3). It is published, or the result
-  says ``published = False`` and the block becomes visible by age.
+- Without a job an append succeeds once an entry names its block, or once R3's looks have shown that
+  the block will stay; then the result says ``published = False``, and it becomes visible by age.
 - With a job the block is visible by its entry only. The result is the commit, or an error after
   which the same job is retried; for a batch that is committed already it is the block that did it.
 - A condemned block (at or below the horizon) is uploaded again under a new ULID that keeps its
   source, a few times.
-- Once the block is durable a failure to publish is not an error of a write without a job: a caller
+- Once the block is complete a failure to publish is not an error of a write without a job: a caller
   that was refused would write the rows again, and discovery would show both. A damaged index
   (Corrupt) and a replaced history are raised, with the block's ULID and how to continue.
 """
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,13 @@ from blockstore.ids import ulid_time_ms
 from blockstore.index.change import Append, Committed, Left
 from blockstore.index.log import Log
 from blockstore.index.state import State
-from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
+from blockstore.lifecycle.upload import (
+    finish_for_entry,
+    finish_upload,
+    in_time,
+    look_again,
+    upload_again,
+)
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -103,9 +109,9 @@ class Publisher(ABC):
         """
 
     @abstractmethod
-    def meanwhile(self) -> Callable[[], object] | None:
-        """The first check of a commit, to be made while the block is being completed; None where it
-        takes no time to make it later."""
+    def complete(self, bucket: Bucket, world: World, meta: BlockMeta) -> BlockMeta:
+        """Write the meta.json of a block whose chunks are uploaded, with the looks that are owed
+        before ``publish``; returns the block that holds the rows. Raises as ``finish_upload``."""
 
     @abstractmethod
     def own_looks(self) -> AbstractContextManager[None]:
@@ -120,7 +126,7 @@ class Publisher(ABC):
         message: str,
         append: AppendOf = Append,
     ) -> AppendedBlock:
-        """Make a durable block visible. ``append`` makes the change that names the block."""
+        """Make a complete block visible. ``append`` makes the change that names the block."""
 
 
 def publisher_of(log: Log | None) -> Publisher:
@@ -144,8 +150,8 @@ class ByAge(Publisher):
     def is_accounted(self, sources: Sequence[str]) -> bool:
         return False
 
-    def meanwhile(self) -> Callable[[], object] | None:
-        return None
+    def complete(self, bucket: Bucket, world: World, meta: BlockMeta) -> BlockMeta:
+        return finish_upload(bucket, world, meta)
 
     def own_looks(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -184,15 +190,14 @@ class ByEntry(Publisher):
         self._log.confirm()
         return True
 
-    def meanwhile(self) -> Callable[[], object] | None:
-        return self._log.look_ahead()
+    def complete(self, bucket: Bucket, world: World, meta: BlockMeta) -> BlockMeta:
+        """The first look of the commit is made at the same time."""
+        return finish_for_entry(
+            bucket, world, meta, slow=self._log.is_slow, meanwhile=self._log.look_ahead()
+        )
 
-    @contextmanager
-    def own_looks(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self._log.look_no_more()
+    def own_looks(self) -> AbstractContextManager[None]:
+        return self._log.own_looks()
 
     def publish(
         self,
@@ -208,12 +213,12 @@ class ByEntry(Publisher):
                 committed = self._log.commit(change)
             except BlockCondemned as error:
                 condemned = error
-                meta = finish_upload(bucket, world, upload_again(bucket, world, meta))
+                meta = self.complete(bucket, world, upload_again(bucket, world, meta))
             except (Unavailable, Indeterminate, AccessDenied) as error:
                 if meta.visible_by is VisibleBy.INDEX:
                     raise
-                _logger.warning("block %s is durable but not published: %s", meta.ulid, error)
-                return _result(meta, version=None, published=False)
+                _logger.warning("block %s is uploaded but not published: %s", meta.ulid, error)
+                return self._left_to_its_age(bucket, world, meta)
             except HistoryReplaced as error:
                 how = _how_to_go_on(meta, "the table is open again")
                 raise HistoryReplaced(f"{error}; {how}") from error
@@ -221,11 +226,23 @@ class ByEntry(Publisher):
                 how = _how_to_go_on(meta, "the index is repaired")
                 raise type(error)(f"{error}; {how}") from error
             else:
+                if committed.left.get(meta.ulid) in (Left.DEFERRED, Left.QUARANTINED):
+                    return self._left_to_its_age(bucket, world, meta)
                 return _committed(self._log.state, meta, committed)
         raise BlockCondemned(
             f"{condemned}; the {_UPLOADS - 1} uploads before it were condemned too: compare this "
             "machine's clock with the store's"
         )
+
+    def _left_to_its_age(self, bucket: Bucket, world: World, meta: BlockMeta) -> AppendedBlock:
+        """The result for a block that no entry names: R3's looks are owed."""
+        try:
+            meta = look_again(bucket, world, meta)
+        except BlockCondemned:
+            if not self.is_accounted(meta.sources):
+                raise
+            return known_block(self._log.state, meta.ulid, None)
+        return _result(meta, version=None, published=False)
 
 
 def append_block(
@@ -243,8 +260,8 @@ def append_block(
     """
     publisher = publisher_of(log)
     with publisher.own_looks():
-        durable = _durable(bucket, world, publisher, meta)
-        return publisher.publish(bucket, world, durable, message, append)
+        complete = _complete(bucket, world, publisher, meta)
+        return publisher.publish(bucket, world, complete, message, append)
 
 
 def publish(
@@ -284,10 +301,11 @@ def _waits(meta: BlockMeta, what: str, why: str) -> Conflict:
     )
 
 
-def _durable(bucket: Bucket, world: World, publisher: Publisher, meta: BlockMeta) -> BlockMeta:
+def _complete(bucket: Bucket, world: World, publisher: Publisher, meta: BlockMeta) -> BlockMeta:
     try:
-        complete = in_time(bucket, world, meta, ulid_time_ms(meta.ulid))
-        return finish_upload(bucket, world, complete, meanwhile=publisher.meanwhile())
+        return publisher.complete(
+            bucket, world, in_time(bucket, world, meta, ulid_time_ms(meta.ulid))
+        )
     except BlockCondemned:
         if not publisher.is_accounted(meta.sources):
             raise
@@ -334,8 +352,6 @@ def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:
 
 
 def _committed(state: State, meta: BlockMeta, committed: Committed) -> AppendedBlock:
-    if committed.left.get(meta.ulid) in (Left.DEFERRED, Left.QUARANTINED):
-        return _result(meta, version=None, published=False)
     if meta.job is not None and committed.already:
         earlier = earlier_block(state, meta.job)
         if earlier is not None and earlier.ulid != meta.ulid:

@@ -26,9 +26,10 @@ from blockstore.format.sources import write_sources
 from blockstore.format.statistics import decode
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
-from blockstore.lifecycle.upload import copy_file, finish_upload
+from blockstore.lifecycle.upload import copy_file
 from blockstore.operations.access import Access
 from blockstore.operations.matching import Fate, untrue
+from blockstore.operations.staging import complete
 from blockstore.operations.view import snapshot_of
 from blockstore.predicate import Predicate
 from blockstore.scan.execute import read_plan
@@ -171,9 +172,7 @@ class Rewriter:
             sources_file=write_sources(self.access.bucket, ulid, old.sources),
             segments=write_segments(self.access.bucket, ulid, written),
         )
-        return finish_upload(
-            self.access.bucket, self.access.world, replace(meta, unknown=old.unknown)
-        )
+        return complete(self.access, replace(meta, unknown=old.unknown))
 
 
 def _time_range(file: ChunkFile, meta: BlockMeta, definition: Definition) -> tuple[int, int]:

@@ -31,12 +31,12 @@ from blockstore.format.schema import with_reserved
 from blockstore.format.sources import write_sources
 from blockstore.ids import ulid_time_ms
 from blockstore.index.state import State
-from blockstore.lifecycle.upload import finish_upload, in_time, upload_again
+from blockstore.lifecycle.upload import in_time, upload_again
 from blockstore.operations.access import Access
 from blockstore.operations.incoming import batches_of
 from blockstore.operations.kept_rows import SOURCE
 from blockstore.operations.matching import untrue
-from blockstore.operations.staging import renewed
+from blockstore.operations.staging import complete, renewed
 from blockstore.predicate import Predicate
 from blockstore.scan.chunk import HIDDEN
 
@@ -188,7 +188,7 @@ class FreshRows:
             segments=write_segments(self._bucket, self.source, written),
         )
         meta = in_time(self._bucket, self._world, meta, ulid_time_ms(self.source))
-        return finish_upload(self._bucket, self._world, meta)
+        return complete(self._access, meta)
 
     def _again(
         self, durable: BlockMeta, sources: tuple[str, ...], parents: tuple[Parent, ...]
@@ -197,7 +197,7 @@ class FreshRows:
         listed = write_sources(self._bucket, copied.ulid, sources)
         files = copied.files if listed is None else (*copied.files, listed)
         meta = replace(copied, sources=sources, parents=parents, files=files)
-        return finish_upload(self._bucket, self._world, meta)
+        return complete(self._access, meta)
 
 
 def with_source(batch: pa.RecordBatch, definition: Definition, source: str) -> pa.RecordBatch:

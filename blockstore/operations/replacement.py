@@ -114,6 +114,10 @@ class Replacing:
         """Carry it out. Raises Conflict where others changed rows that it is about, Unavailable and
         Indeterminate as a commit; then nothing of it is visible, or, for Indeterminate, all of it
         may be."""
+        with self.access.log.own_looks():
+            return self._run()
+
+    def _run(self) -> Changed:
         commit = self.access.world.ids.ulid()
         first, judged = self._judge_begun()
         problem: Conflict | None = None

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from blockstore.errors import Indeterminate, Unavailable
 from blockstore.format.block import BlockMeta
 from blockstore.index.state import State
-from blockstore.lifecycle.upload import finish_upload, upload_again
+from blockstore.lifecycle.upload import finish_for_entry, upload_again
 from blockstore.operations.access import Access
 
 RENEWALS = 2
@@ -37,5 +37,12 @@ def renewed(access: Access, state: State, meta: BlockMeta) -> BlockMeta:
     """The block, or if the state condemns it, its rows under a new ULID."""
     if not state.below_horizon(meta.ulid):
         return meta
-    again = upload_again(access.bucket, access.world, meta)
-    return finish_upload(access.bucket, access.world, again)
+    return complete(access, upload_again(access.bucket, access.world, meta))
+
+
+def complete(access: Access, meta: BlockMeta) -> BlockMeta:
+    """Write the meta.json of a block whose chunks are uploaded; the entry that names it is next."""
+    log = access.log
+    return finish_for_entry(
+        access.bucket, access.world, meta, slow=log.is_slow, meanwhile=log.look_ahead()
+    )

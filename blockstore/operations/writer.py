@@ -24,7 +24,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.labels import check_new_labels
 from blockstore.format.texts import check_text
 from blockstore.index.log import Log
-from blockstore.lifecycle.upload import finish_upload, in_time, resume
+from blockstore.lifecycle.upload import in_time, resume
 from blockstore.names import is_ulid
 from blockstore.operations.append import NOTHING, AppendedBlock, ByAge, publisher_of
 from blockstore.operations.incoming import batches_of
@@ -82,6 +82,7 @@ class Writer:
         self._options = options
         self._publisher = publisher_of(log)
         self._publisher.check_job(options.job, bucket.url)
+        self._visible_by = self._publisher if options.publish else ByAge()
         if options.labels is not None:
             check_new_labels(options.labels, definition.schema.names)
         self._failed = False
@@ -168,19 +169,17 @@ class Writer:
             self.abort()
 
     def _finish(self) -> AppendedBlock:
-        if self._durable is None:
-            if self._meta is None:
-                self._meta = self._written()
-            if self._meta is None:
-                return NOTHING
-            with self._publisher.own_looks():
+        with self._visible_by.own_looks():
+            if self._durable is None:
+                if self._meta is None:
+                    self._meta = self._written()
+                if self._meta is None:
+                    return NOTHING
                 self._durable = self._made_durable(self._meta)
-                return self._published(self._durable)
-        return self._published(self._durable)
+            return self._published(self._durable)
 
     def _published(self, block: BlockMeta) -> AppendedBlock:
-        publisher = self._publisher if self._options.publish else ByAge()
-        return publisher.publish(self._bucket, self._world, block, self._options.message)
+        return self._visible_by.publish(self._bucket, self._world, block, self._options.message)
 
     def _written(self) -> BlockMeta | None:
         """The block of the rows, its chunks uploaded; None if there are no rows."""
@@ -208,9 +207,7 @@ class Writer:
                     return durable
             else:
                 meta = self._meta = in_time(self._bucket, self._world, meta, self._begun_ms)
-            return finish_upload(
-                self._bucket, self._world, meta, meanwhile=self._publisher.meanwhile()
-            )
+            return self._visible_by.complete(self._bucket, self._world, meta)
         except Indeterminate as error:
             self._open = error
             raise

@@ -16,6 +16,9 @@ Pruning goes from cheap to expensive and never drops a matching row:
 2. chunks, by their statistics (``plan.py``);
 3. row groups and pages, by the file's own footer (``groups.py``, ``page_rows.py``).
 
+Chunks that are local files are read as files. Remote ones are read by ranges (``remote_rows.py``,
+``fetch/``), many at once, and only those that the columns and the condition need.
+
 Example::
 
     plan = plan_scan(snapshot, columns=["origin"], where="dep_delay > 60")

@@ -2,7 +2,9 @@
 
 Rules:
 - R11: a chunk that cannot be read fails the scan with the block's name; rows are never missing.
-- Memory is bounded by one window of small chunks, or one row group of a large one.
+- Chunks that are local files are read as files. Memory is bounded by one window of small chunks, or
+  one row group of a large one.
+- Remote chunks are read by ranges (``remote_rows.py``), in memory that ``fetch/flow.py`` bounds.
 - Rows come in the plan's order: by block, chunk and position.
 - Of a chunk that may hold matching rows, row groups whose bounds in the footer exclude them are not
   read.
@@ -10,19 +12,22 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
-from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.chunk_reader import read_part as read_chunk_part
 from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.failures import named
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.scan.fetch.fetcher import Fetcher
 
 _SMALL_BYTES = 16 * 1024 * 1024
 _WINDOW_BYTES = 64 * 1024 * 1024
@@ -30,29 +35,43 @@ _WINDOW_CHUNKS = 64
 
 
 def read_plan(
-    bucket: ReadBucket, plan: ScanPlan, world: World, *, verify: bool = False
+    bucket: ReadBucket,
+    plan: ScanPlan,
+    world: World,
+    *,
+    verify: bool = False,
+    fetcher: Fetcher | None = None,
 ) -> pa.RecordBatchReader:
     """Return the rows of the plan, batch by batch.
 
-    ``verify`` compares each chunk's SHA-256, for which the complete chunk is held.
+    Args:
+        bucket: Where the chunks are.
+        plan: What to read.
+        world: Its pool fetches and decodes.
+        verify: Compare each chunk's SHA-256 that is not checked otherwise.
+        fetcher: What keeps the bytes of remote chunks between plans; None to keep nothing.
     """
     return pa.RecordBatchReader.from_batches(
-        plan.output_schema, _batches(bucket, plan, world, verify)
+        plan.output_schema, _batches(bucket, plan, world, fetcher, verify)
     )
 
 
 def read_part(
-    bucket: ReadBucket, plan: ScanPlan, *, part: int, parts: int
+    bucket: ReadBucket, plan: ScanPlan, world: World, *, part: int, parts: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one of ``parts`` runs of row groups of the plan's only chunk, so that
     several processes can share a large one."""
     (chunk,) = plan.chunks
+    if _is_remote(bucket, plan):
+        for _, batches in _remote_rows(bucket, plan, world, part=part, parts=parts):
+            yield from batches
+        return
     reader = RowReader(plan)
     stored = reader.stored_columns(chunk)
     if not stored:
         yield from reader.constant_batches(chunk) if part == 0 else ()
         return
-    with _named(chunk):
+    with named(chunk):
         pieces = read_chunk_part(
             bucket,
             chunk.key,
@@ -68,20 +87,25 @@ def read_part(
                 yield rows
 
 
-def count_rows(bucket: ReadBucket, plan: ScanPlan, world: World) -> int:
+def count_rows(
+    bucket: ReadBucket, plan: ScanPlan, world: World, *, fetcher: Fetcher | None = None
+) -> int:
     """Return how many rows the plan has; read only chunks whose metadata does not say."""
     known = sum(chunk.file.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
     unknown = tuple(chunk for chunk in plan.chunks if not chunk.certain or chunk.filtered)
     if not unknown:
         return known
     narrow = replace(plan, chunks=unknown, output_schema=plan.columns.select(["_source"]))
-    return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world))
+    return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world, fetcher))
 
 
 def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
     """Return how many rows each chunk of the plan has; read only chunks whose metadata does not
     say."""
-    reader = RowReader(replace(plan, output_schema=plan.columns.select(["_source"])))
+    narrow = replace(plan, output_schema=plan.columns.select(["_source"]))
+    if _is_remote(bucket, plan):
+        return _count_each_remote(bucket, narrow, world)
+    reader = RowReader(narrow)
 
     def count(chunk: ScanChunk) -> int:
         if chunk.certain and not chunk.filtered:
@@ -91,9 +115,53 @@ def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
     return [rows for window in _windows(plan.chunks) for rows in world.pool.map(count, window)]
 
 
+def _count_each_remote(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
+    counts = [chunk.file.rows for chunk in plan.chunks]
+    unknown = [
+        place for place, chunk in enumerate(plan.chunks) if not chunk.certain or chunk.filtered
+    ]
+    for place in unknown:
+        counts[place] = 0
+    narrow = replace(plan, chunks=tuple(plan.chunks[place] for place in unknown))
+    for at, rows in _remote_rows(bucket, narrow, world):
+        counts[unknown[at]] += sum(batch.num_rows for batch in rows)
+    return counts
+
+
+def _is_remote(bucket: ReadBucket, plan: ScanPlan) -> bool:
+    """Whether no program on this machine can open the chunks as files."""
+    return bool(plan.chunks) and bucket.path_of(plan.chunks[0].key) is None
+
+
+def _remote_rows(
+    bucket: ReadBucket,
+    plan: ScanPlan,
+    world: World,
+    fetcher: Fetcher | None = None,
+    *,
+    part: int = 0,
+    parts: int = 1,
+    verify: bool = False,
+) -> Iterator[tuple[int, Iterable[pa.RecordBatch]]]:
+    """As ``remote_rows``, loaded only where chunks are remote: a query of files starts sooner."""
+    from blockstore.scan.fetch.fetcher import Fetcher
+    from blockstore.scan.remote_rows import remote_rows
+
+    fetcher = fetcher or Fetcher(world.pool)
+    return remote_rows(bucket, plan, fetcher, part=part, parts=parts, verify=verify)
+
+
 def _batches(
-    bucket: ReadBucket, plan: ScanPlan, world: World, verify: bool = False
+    bucket: ReadBucket,
+    plan: ScanPlan,
+    world: World,
+    fetcher: Fetcher | None = None,
+    verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
+    if _is_remote(bucket, plan):
+        for _, rows in _remote_rows(bucket, plan, world, fetcher, verify=verify):
+            yield from rows
+        return
     reader = RowReader(plan)
     for window in _windows(plan.chunks):
         if len(window) == 1:
@@ -132,25 +200,10 @@ def _chunk_batches(
         yield from reader.constant_batches(chunk)
         return
     may = reader.judge_groups(chunk)
-    with _named(chunk):
+    with named(chunk):
         for position, batch in read_chunk_part(
             bucket, chunk.key, chunk.file, stored, may=may, verify=verify
         ):
             rows = reader.rows(chunk, batch, position)
             if rows.num_rows:
                 yield rows
-
-
-@contextmanager
-def _named(chunk: ScanChunk) -> Iterator[None]:
-    """Name the block of a chunk that cannot be read (R11)."""
-    try:
-        yield
-    except ObjectMissing as error:
-        raise ObjectMissing(
-            f"block {chunk.block} cannot be read: {chunk.file.path} is missing ({error}); take a "
-            "newer snapshot; if that names the block too, open the table again (it may have been "
-            "put back from a copy) and run blockstore verify"
-        ) from error
-    except Corrupt as error:
-        raise Corrupt(f"block {chunk.block} cannot be read: {error}") from error

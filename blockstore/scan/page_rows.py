@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from blockstore.format.page_ranges import page_ranges
+from blockstore.format.pages import Readable
 from blockstore.predicate.literals import TIMED, kind_of, unit_ns
 from blockstore.predicate.nodes import Key
 from blockstore.predicate.prune import Hull
@@ -73,9 +74,7 @@ def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
     return rows
 
 
-def read_pages(
-    parquet: pq.ParquetFile, file: pa.NativeFile, column: pa.Field
-) -> PagedColumn | None:
+def read_pages(parquet: pq.ParquetFile, file: Readable, column: pa.Field) -> PagedColumn | None:
     """The pages of a column, if the file has them and they are not too many;
 
     ``file`` is what ``parquet`` reads.

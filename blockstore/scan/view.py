@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -33,8 +33,12 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
 from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.scan.fetch.fetcher import Fetcher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class TableSnapshot:
     bucket: ReadBucket
     world: World
     snapshot: Snapshot
+    reads: Reads | None = None
+    """What the handle keeps of chunks between queries; None to keep nothing."""
 
     @property
     def version(self) -> int | None:
@@ -98,7 +104,8 @@ class TableSnapshot:
         from blockstore.scan.execute import count_rows
 
         with _or_expired(self.bucket, self.world, self.version):
-            return count_rows(self.bucket, self.scan().plan, self.world)
+            plan = self.scan().plan
+            return count_rows(self.bucket, plan, self.world, fetcher=_fetcher(self.reads))
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
         """Return a scan of the rows that meet ``where``.
@@ -109,7 +116,12 @@ class TableSnapshot:
         """
         names = columns if columns is None or isinstance(columns, str) else list(columns)
         return Scan(
-            bucket=self.bucket, world=self.world, snapshot=self.snapshot, columns=names, where=where
+            bucket=self.bucket,
+            world=self.world,
+            snapshot=self.snapshot,
+            columns=names,
+            where=where,
+            reads=self.reads,
         )
 
 
@@ -122,6 +134,8 @@ class Scan:
     snapshot: Snapshot
     columns: Any = None
     where: Any = None
+    reads: Reads | None = None
+    """As in ``TableSnapshot``."""
 
     @cached_property
     def plan(self) -> ScanPlan:
@@ -139,7 +153,7 @@ class Scan:
         """
         from blockstore.scan.execute import read_plan
 
-        rows = read_plan(self.bucket, self.plan, self.world)
+        rows = read_plan(self.bucket, self.plan, self.world, fetcher=_fetcher(self.reads))
         return _batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:
@@ -169,6 +183,10 @@ class Scan:
             return duckdb.connect().from_arrow(self.to_table())
 
         return _needs("duckdb", "reader", convert)
+
+
+def _fetcher(reads: Reads | None) -> Fetcher | None:
+    return None if reads is None else reads.fetcher
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from blockstore.bucket.traffic.traffic import TrafficCounts, total_traffic
 from blockstore.clock import Clock
 from blockstore.index.boundary import BoundaryCounts
 from blockstore.service.billing import CLASS_OF, Billed, MonthlyCost, Prices
@@ -117,7 +118,8 @@ class Source(Collector):
 
 
 class BucketRequests:
-    """Requests and bytes by verb, requests by price class, and the estimated cost of a month."""
+    """Requests and bytes by verb, requests by price class, the estimated cost of a month, and what
+    this process sent again, sent twice or held back."""
 
     def __init__(
         self,
@@ -128,6 +130,7 @@ class BucketRequests:
         clock: Clock,
     ) -> None:
         self._meters = meters
+        self._clock = clock
         self._cost = MonthlyCost(prices, clock)
         Source(registry, self._metrics)
 
@@ -141,6 +144,7 @@ class BucketRequests:
         return self._cost.estimate(_classes(_counted(billed)[0]))
 
     def _metrics(self) -> Iterator[Metric]:
+        yield from _traffic(total_traffic(self._clock.monotonic_s()))
         meters = list(self._meters())
         requests, sizes = _counted(meters)
         classes = _classes(requests)
@@ -172,6 +176,35 @@ class BucketRequests:
                 for name, value in self._estimate(one for one in meters if one.costs).items()
             ),
         )
+
+
+def _traffic(counts: TrafficCounts) -> Iterator[Metric]:
+    """What the requests to stores in a network share."""
+
+    def each(name: str, text: str, value: int) -> Metric:
+        return total(f"blockstore_store_{name}", text, (), [((), value)])
+
+    yield each(
+        "requests", "Requests to stores in a network, with those sent again.", counts.requests
+    )
+    yield each("retries", "Requests that were sent again after an error.", counts.retries)
+    yield each(
+        "retries_refused",
+        "Errors that were raised because the budget of retries was spent.",
+        counts.retries_refused,
+    )
+    yield each("hedges", "Late reads that were sent a second time.", counts.hedges)
+    yield each("hedges_won", "Of these, those that responded first.", counts.hedges_won)
+    yield each(
+        "throttled", "Responses by which a store limited the rate of requests.", counts.throttled
+    )
+    yield gauge(
+        "blockstore_store_rate_limit",
+        "Requests a second that this process allows itself since a store limited them; 0 without a "
+        "limit. Of several buckets, the lowest.",
+        (),
+        [((), counts.rate)],
+    )
 
 
 def _counted(meters: Iterable[Billed]) -> tuple[dict[str, int], dict[str, int]]:

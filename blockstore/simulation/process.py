@@ -324,3 +324,9 @@ class _Turns:
 
     def wait(self, event: threading.Event) -> None:
         self._scheduler.wait(event)
+
+    def runs_beside(self) -> bool:
+        return False
+
+    def start(self, call: Callable[[], None]) -> None:
+        raise AssertionError("a simulated process has one thread: check runs_beside first")

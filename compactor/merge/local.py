@@ -33,7 +33,7 @@ from blockstore.compactor.merge.run import Run, Unsorted, depth
 from blockstore.compactor.merge.shared import Shared
 from blockstore.compactor.merge.sources import SOURCE, Sources
 from blockstore.compactor.merge.spill import spill, spill_sorted
-from blockstore.compactor.merge.stage import Stage
+from blockstore.compactor.merge.stage import PIECE_BYTES, Stage
 from blockstore.compactor.merge.weight import COLUMN_BYTES
 from blockstore.compactor.merge.workdir import merge_folder
 from blockstore.errors import Corrupt
@@ -63,6 +63,9 @@ _WEIGHED = 16
 
 _REMOTE_LANES = 16
 """How many chunks are read in parallel where reading is mostly waiting."""
+
+_MOST_PIECE_BYTES = 8 << 20
+"""A remote chunk is read by requests of at most this many bytes, which follow one another."""
 
 
 class LocalEngine:
@@ -132,15 +135,19 @@ class _Attempt:
         self._order = RowOrder(task.definition.sort_by)
         self._buffers = options.memory_bytes // _BUFFERS
         self._held_bytes = max(_HELD_BYTES, self._buffers // max(1, len(specs)))
+        # A remote store is mostly waiting: many chunks are read in parallel.
+        remote = bucket.path_of(META) is None
+        self._lanes = max(options.lanes, _REMOTE_LANES) if remote else options.lanes
         self._stage = Stage(
-            bucket, merge_folder(options.work_dir, task.ulid), whole_bytes=self._held_bytes
+            bucket,
+            merge_folder(options.work_dir, task.ulid),
+            whole_bytes=self._held_bytes,
+            piece_bytes=max(PIECE_BYTES, min(_MOST_PIECE_BYTES, self._buffers // self._lanes))
+            if remote
+            else PIECE_BYTES,
         )
         self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS)
         self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
-        # A remote store is mostly waiting: many chunks are read in parallel.
-        self._lanes = (
-            options.lanes if bucket.path_of(META) is not None else max(options.lanes, _REMOTE_LANES)
-        )
         self._spills = 0
 
     def run(self) -> Merged:

@@ -25,7 +25,7 @@ from blockstore.errors import ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.names import object_key
 
-_PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,20 @@ class Staged:
 class Stage:
     """Checked access to the chunks of one merge, and its work directory."""
 
-    def __init__(self, bucket: ReadBucket, directory: Path, *, whole_bytes: int) -> None:
-        """Chunks of at most ``whole_bytes`` are held in memory; ``directory`` is created at its
-        first use."""
+    def __init__(
+        self,
+        bucket: ReadBucket,
+        directory: Path,
+        *,
+        whole_bytes: int,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
+        """Chunks of at most ``whole_bytes`` are held in memory; others are read in pieces of
+        ``piece_bytes``. ``directory`` is created at its first use."""
         self._bucket = bucket
         self._directory = WorkDirectory(directory)
         self._whole_bytes = whole_bytes
+        self._piece_bytes = piece_bytes
         self._copies = 0
 
     def open(self, ulid: str, file: ChunkFile) -> Staged:
@@ -98,10 +106,13 @@ class Stage:
 
     def _pieces(self, key: str, file: ChunkFile) -> Iterator[bytes]:
         start = 0
-        while piece := self._bucket.get_range(key, start, _PIECE_BYTES):
+        while start <= file.bytes:
+            # One byte more than declared shows a chunk that is too large.
+            asked = min(self._piece_bytes, file.bytes + 1 - start)
+            piece = self._bucket.get_range(key, start, asked)
             yield piece
             start += len(piece)
-            if start > file.bytes:
+            if len(piece) < asked:
                 return
 
 

@@ -43,7 +43,7 @@ from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held
 from blockstore.lifecycle import second_look
 from blockstore.lifecycle.undo_merge import away, take_away
-from blockstore.lifecycle.upload import finish_upload
+from blockstore.lifecycle.upload import finish_for_entry, finish_upload
 from blockstore.table import Table
 
 IN_A_ROW = 3
@@ -223,18 +223,19 @@ class Executor:
     ) -> JobResult:
         """Replace the inputs by one entry; without rows, only remove them."""
         assert seen.version is not None
-        block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
-        committed = self.table.log.commit(
-            Compact(
-                commit=self.table.world.ids.ulid(),
-                block=block,
-                read={item.meta.ulid: item.excepted for item in task.inputs},
-                read_version=seen.version,
-                parameters={"reason": str(job.reason), "details": job.details},
-                role=None if self.held is None else self.held.role,
-                epoch=None if self.held is None else self.held.epoch,
+        with self.table.log.own_looks():
+            block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
+            committed = self.table.log.commit(
+                Compact(
+                    commit=self.table.world.ids.ulid(),
+                    block=block,
+                    read={item.meta.ulid: item.excepted for item in task.inputs},
+                    read_version=seen.version,
+                    parameters={"reason": str(job.reason), "details": job.details},
+                    role=None if self.held is None else self.held.role,
+                    epoch=None if self.held is None else self.held.epoch,
+                )
             )
-        )
         return JobResult(
             job=job,
             outcome=Outcome.COMMITTED,
@@ -311,7 +312,13 @@ class Executor:
                 "hidden meanwhile, and the next pass plans again"
             )
         stamped = replace(block, uploaded_time=self.table.world.clock.now_ms())
-        return finish_upload(bucket, self.table.world, stamped)
+        world = self.table.world
+        if visible_by is VisibleBy.AGE:
+            return finish_upload(bucket, world, stamped)
+        log = self.table.log
+        return finish_for_entry(
+            bucket, world, stamped, slow=log.is_slow, meanwhile=log.look_ahead()
+        )
 
 
 def release_frames(error: BaseException) -> None:

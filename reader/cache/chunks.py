@@ -1,6 +1,8 @@
 """The cache of chunks of remote buckets, on a local disk.
 
 Invariants:
+- A chunk is kept as a complete file, or as one with only the column chunks that queries needed
+  (``columns.py``); the rest is about complete files.
 - A file is named by its SHA-256 and appears only when it is complete: it is downloaded under
   another name, checked for size and hash, synced to disk, and renamed. Chunks never change, so a
   cached file is never stale, and equal chunks are stored once.
@@ -12,7 +14,7 @@ Invariants:
   same paths for the same chunks, so that an engine can cache footers by path.
 - The files together stay within ``limit_bytes``; the least recently used are removed first, by the
   access time, which each use sets (the modification time stays that of the download). What one
-  query needs at once is kept until it ends, even if it exceeds the limit.
+  query needs at once is kept until it ends, even if it exceeds the limit. Holes do not count.
 - Processes share a folder without locks: every step is one atomic call of the file system.
 """
 
@@ -23,18 +25,40 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from blockstore.bucket import ReadBucket
 from blockstore.errors import Corrupt, NoSpace
+from blockstore.format.footer import Footer
+from blockstore.reader.cache.columns import INDEX, ColumnFiles
 from blockstore.reader.cache.hold_folders import HoldFolder, HoldFolders
+from blockstore.scan.fetch.bounded import Bounded
+from blockstore.scan.fetch.course import Course, side_by_side
+from blockstore.scan.fetch.fetcher import Fetcher, Opened
+from blockstore.scan.fetch.pieces import LANES, Range
+from blockstore.scan.fetch.remote import Remote, Way
 from blockstore.world import World
 
 _PIECE = 8 << 20
+_MOST_READ_ALONE = 4_096
 _ABANDONED_MS = 24 * 3600 * 1000
+
+
+ChooseColumns: TypeAlias = Callable[[Footer], Sequence[Range]]
+"""Returns the bytes of the column chunks that a query can read (``columns.column_chunks``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Some:
+    """The part of a chunk that a query needs."""
+
+    remote: Remote
+    columns: ChooseColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +69,8 @@ class Wanted:
     key: str
     bytes: int
     sha256: str
+    some: Some | None = None
+    """None: all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,6 +82,14 @@ class Hold:
     folder: HoldFolder
     paths: tuple[str, ...]
     """In the order of the request."""
+    partial: dict[str, Opened] = field(default_factory=dict)
+    """The paths of files that do not have all columns, and by what they can be checked."""
+
+    def is_sound(self, path: str) -> bool | None:
+        """Whether all that is filled of a file is what was written; None if the file is complete,
+        so that its hash says it."""
+        opened = self.partial.get(path)
+        return None if opened is None else self.cache.columns.is_sound(opened, Path(path))
 
     def forget(self, path: str, sha256: str) -> None:
         """Drop the file at one of the paths from the cache, because it is damaged."""
@@ -75,6 +109,7 @@ class Counts:
     misses: int = 0
     """Chunks that had to be downloaded."""
     bytes_served: int = 0
+    """The bytes that queries needed."""
     bytes_fetched: int = 0
     evicted: int = 0
 
@@ -84,6 +119,7 @@ class ChunkCache:
 
     def __init__(self, folder: Path, world: World, *, limit_bytes: int = 10 << 30) -> None:
         self._files = folder / "files"
+        self._partial = folder / "columns"
         self._parts = folder / "parts"
         self.held = folder / "held"
         """The folder that contains all holds: a query engine must be allowed to read it."""
@@ -93,7 +129,12 @@ class ChunkCache:
         self._sound: dict[str, tuple[int, int]] = {}
         """The inode and modification time at which a file's hash was verified, by hash."""
         self.counts = Counts()
-        for each in (self._files, self._parts, self.held):
+        self.fetcher = Fetcher(world.pool)
+        """Reads ranges of chunks, and keeps footers between queries."""
+        self.read_alone: Bounded[str, int] = Bounded(_MOST_READ_ALONE)
+        """How many bytes of pages were read without their columns, by the chunk's hash."""
+        self.columns = ColumnFiles(self._partial, self._parts, world, self.fetcher)
+        for each in (self._files, self._partial, self._parts, self.held):
             each.mkdir(parents=True, exist_ok=True)
         self._folders = HoldFolders(self.held, world.ids.token(), world.clock)
         self._sweep()
@@ -109,7 +150,7 @@ class ChunkCache:
             folder = self._folders.take()
             hold = Hold(cache=self, folder=folder, paths=_names(folder.path, chunks))
             try:
-                self._world.pool.map(self._held, zip(chunks, hold.paths, strict=True))
+                self._make_all(chunks, hold)
             except BaseException:
                 hold.release()
                 raise
@@ -117,39 +158,105 @@ class ChunkCache:
                 if self.counts.misses != misses:
                     self._evict()
         except OSError as error:
-            raise NoSpace(
-                f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free "
-                "space, or set another folder"
-            ) from error
+            raise self._no_space(error) from error
+        return hold
+
+    def _make_all(self, chunks: Iterable[Wanted], hold: Hold) -> None:
+        """Make a file with all that is needed of each chunk at each path of the hold."""
+        left = list(zip(chunks, hold.paths, strict=True))
+        while left:
+            lanes = max(1, LANES // len(left))
+            courses = [self._holding(chunk, path, lanes) for chunk, path in left]
+            made = list(zip(left, side_by_side(self._world.pool, courses), strict=True))
+            hold.partial.update((path, one.opened) for (_, path), one in made if one is not None)
+            left = [job for job, one in made if one is not None and one.awaited]
+            # Only now: a query that waited while it fills something could wait for one that waits
+            # for it.
+            for event in [event for _, one in made if one is not None for event in one.awaited]:
+                self._world.pool.wait(event)
+
+    def hold_made(self, data: bytes) -> Hold:
+        """Make a file of these bytes that only one query has. Raises NoSpace.
+
+        It is named by its hash: an engine that keeps footers by path must not meet another file
+        under the same name.
+        """
+        try:
+            folder = self._folders.take()
+            path = f"{folder.path}/{hashlib.sha256(data).hexdigest()}.parquet"
+            hold = Hold(cache=self, folder=folder, paths=(path,))
+            try:
+                Path(path).write_bytes(data)
+            except BaseException:
+                hold.release()
+                raise
+        except OSError as error:
+            raise self._no_space(error) from error
         return hold
 
     def forget(self, held: Path, sha256: str) -> None:
         """Drop the cached file that this link refers to; a newer file in its place stays."""
         with self._lock:
             self._sound.pop(sha256, None)
-        cached = self._files / sha256
-        try:
-            if cached.samefile(held):
-                cached.unlink()
-        except FileNotFoundError:
-            # One of the two is gone: a file that is cached now is checked at its next use.
-            pass
+        self.columns.forget(sha256)
+        for cached in (self._files / sha256, self._partial / sha256):
+            # One of the two may be gone: a file that is cached now is checked at its next use.
+            with suppress(FileNotFoundError):
+                if cached.samefile(held):
+                    cached.unlink()
 
     def bytes_used(self) -> int:
         """The size of the cached files, without those that only a query still holds."""
-        return sum(entry.stat().st_size for entry in os.scandir(self._files))
+        return sum(one.bytes for one in self._cached())
 
-    def _held(self, job: tuple[Wanted, str]) -> None:
-        chunk, link = job[0], Path(job[1])
+    def lacks(self, wanted: Wanted, columns: Sequence[Range]) -> bool:
+        """Whether something would have to be fetched for these column chunks of a chunk."""
+        return self.columns.lacks(wanted.sha256, columns) and not self._is_whole(wanted)
+
+    def _no_space(self, error: OSError) -> NoSpace:
+        return NoSpace(
+            f"the chunk cache {self.held.parent} cannot be written ({error.strerror}): free space, "
+            "or set another folder"
+        )
+
+    def _is_whole(self, chunk: Wanted) -> bool:
+        return (self._files / chunk.sha256).exists()
+
+    def _holding(self, chunk: Wanted, path: str, lanes: int) -> Course[_Part | None]:
+        """Link a file with all that is needed of a chunk; return what is to be known of one that is
+        not complete."""
+        link = Path(path)
+        some = chunk.some
+        if some is not None and some.remote.way is Way.SEGMENTS and not self._is_whole(chunk):
+            try:
+                opened = yield from self.fetcher.opening(some.remote)
+                if opened is not None and opened.whole is None:
+                    filled = yield from self.columns.holding(
+                        opened, some.columns(opened.footer), link, lanes=lanes
+                    )
+                    if not filled.awaited:
+                        self._count(filled.needed, filled.fetched)
+                    elif filled.fetched:
+                        self._count(0, filled.fetched)
+                    return _Part(opened, filled.awaited)
+            except Corrupt as error:
+                raise Corrupt(f"{chunk.bucket.url}/{chunk.key}: {error}") from error
+        yield [partial(self._held, chunk, link)]
+        return None
+
+    def _held(self, chunk: Wanted, link: Path) -> None:
         cached = self._files / chunk.sha256
         fetched = not self._linked(chunk, cached, link)
         if fetched:
             self._download(chunk, cached, link)
+        self._count(chunk.bytes, chunk.bytes * fetched)
+
+    def _count(self, needed: int, fetched: int) -> None:
         with self._lock:
             self.counts.hits += not fetched
-            self.counts.misses += fetched
-            self.counts.bytes_served += chunk.bytes
-            self.counts.bytes_fetched += chunk.bytes * fetched
+            self.counts.misses += fetched > 0
+            self.counts.bytes_served += needed
+            self.counts.bytes_fetched += fetched
 
     def _linked(self, chunk: Wanted, cached: Path, link: Path) -> bool:
         """Link a cached file and record its use. False if it is not cached, or was damaged and has
@@ -224,26 +331,35 @@ class ChunkCache:
 
     def _evict(self) -> None:
         """Remove the least recently used files until the rest fit."""
-        found = []
-        for entry in os.scandir(self._files):
-            with suppress(FileNotFoundError):
-                state = entry.stat()
-                found.append((state.st_atime_ns, state.st_size, entry.path))
-        kept = {os.path.basename(path) for _, _, path in found}
+        found = list(self._cached())
+        kept = {os.path.basename(one.path) for one in found}
         with self._lock:
             for gone in self._sound.keys() - kept:
                 del self._sound[gone]
-        excess = sum(size for _, size, _ in found) - self._limit_bytes
-        for _, size, path in sorted(found):
+        excess = sum(one.bytes for one in found) - self._limit_bytes
+        for one in sorted(found):
             if excess <= 0:
                 return
             try:
-                Path(path).unlink(missing_ok=True)
+                Path(one.path).unlink(missing_ok=True)
+                Path(one.path + INDEX).unlink(missing_ok=True)
             except OSError:
                 continue  # another user's file in a shared folder: remove the next one
-            excess -= size
+            excess -= one.bytes
             with self._lock:
                 self.counts.evicted += 1
+
+    def _cached(self) -> Iterator[_Cached]:
+        for folder in (self._files, self._partial):
+            for entry in os.scandir(folder):
+                if entry.name.endswith(INDEX):
+                    continue
+                with suppress(FileNotFoundError):
+                    state = entry.stat()
+                    size = state.st_size
+                    if folder == self._partial:
+                        size = min(size, state.st_blocks * 512)
+                    yield _Cached(state.st_atime_ns, size, entry.path)
 
     def _sweep(self) -> None:
         """Remove what killed processes left behind more than a day ago."""
@@ -257,6 +373,23 @@ class ChunkCache:
                         shutil.rmtree(entry.path, ignore_errors=True)
                     else:
                         Path(entry.path).unlink(missing_ok=True)
+
+
+class _Part(NamedTuple):
+    """A file that is not complete."""
+
+    opened: Opened
+    """By what it can be checked."""
+    awaited: Sequence[threading.Event]
+    """What to wait for before it has all that is needed."""
+
+
+class _Cached(NamedTuple):
+    """A file in the cache."""
+
+    used_ns: int
+    bytes: int
+    path: str
 
 
 def _identity(state: os.stat_result) -> tuple[int, int]:

@@ -119,6 +119,13 @@ class GatewayMetrics:
         queries = self._engine.counts
         yield total("blockstore_queries", "Queries started.", (), [((), queries.queries)])
         yield total("blockstore_query_failures", "Queries that failed.", (), [((), queries.failed)])
+        yield total(
+            "blockstore_queries_read_again",
+            "Queries that read more columns of a remote table than was expected of them, and were "
+            "run again over complete chunks.",
+            (),
+            [((), queries.incomplete)],
+        )
         yield gauge(
             "blockstore_queries_running", "Running queries.", (), [((), self._engine.running())]
         )
@@ -143,19 +150,20 @@ class GatewayMetrics:
         cache, counts = self._cache, self._cache.counts
         yield gauge(
             "blockstore_cache_used_bytes",
-            "Size of the cached chunks on disk.",
+            "Size of what is cached of chunks on disk.",
             (),
             [((), cache.bytes_used())],
         )
         yield total(
             "blockstore_cache_chunks",
-            "Chunks of remote stores that queries needed: found in the cache, or downloaded.",
+            "Chunks of remote stores that queries needed: what was needed of them was found in the "
+            "cache, or something was downloaded.",
             ("result",),
             [(("hit",), counts.hits), (("miss",), counts.misses)],
         )
         yield total(
             "blockstore_cache_bytes",
-            "Bytes of the chunks that queries needed, and of those that were downloaded.",
+            "Bytes of remote stores that queries needed, and those that were downloaded.",
             ("what",),
             [(("asked",), counts.bytes_served), (("fetched",), counts.bytes_fetched)],
         )

@@ -15,20 +15,20 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from blockstore.errors import BlockstoreError
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.query.admission import Admission, Budget, Capacity
 from blockstore.reader.query.answer import Answer, Ending
 from blockstore.reader.query.deadlines import Deadlines
-from blockstore.reader.query.files import Placed, place
-from blockstore.reader.query.runners.failures import may_be_damage, translated
+from blockstore.reader.query.launch import Launch
+from blockstore.reader.query.runners.failures import translated
 from blockstore.reader.query.runners.inprocess import InProcess
 from blockstore.reader.query.runners.instance import Instance, Limits
 from blockstore.reader.query.source import Fixed, Source
@@ -36,11 +36,11 @@ from blockstore.reader.query.sql.conditions import conditions
 from blockstore.reader.query.sql.counting import Counted, bare_count
 from blockstore.reader.query.sql.hidden import hide
 from blockstore.reader.query.sql.parameters import bind, checked
+from blockstore.reader.query.sql.reading import columns_read
 from blockstore.reader.query.sql.statement import Statement, parse
 from blockstore.reader.query.sql.syntax import Syntax
-from blockstore.reader.query.sql.views import guard, view
 from blockstore.reader.query.sql.windows import Windows
-from blockstore.reader.query.task import Parameters, Runner, Step, Task
+from blockstore.reader.query.task import Parameters, Runner
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
@@ -51,11 +51,8 @@ if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
     from blockstore.reader.query.runners.pool import WorkerPool
 
-_FEW_CHUNKS = 64
-"""Up to this many files are checked before the query starts. Checking thousands takes as long as
-DuckDB takes to start with them, so it is done at the same time; no row is handed out before."""
-
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
+_MOST_SURPRISING = 64
 _OVERHEAD_BYTES = 768 << 20
 """The memory of a process that DuckDB does not count: decoded pages, values in transit, what the
 allocator keeps."""
@@ -67,6 +64,8 @@ class Counts:
 
     queries: int = 0
     failed: int = 0
+    incomplete: int = 0
+    """Queries that read something of a remote table that was not expected."""
 
 
 class Engine:
@@ -92,6 +91,8 @@ class Engine:
         self._admission = Admission(capacity, self._world.clock)
         self._deadlines = Deadlines(self._world.clock)
         self._windows = Windows()
+        self._surprising: deque[str] = deque(maxlen=_MOST_SURPRISING)
+        """The texts of queries that read what was not expected, after they returned rows."""
         folders = self._folders()
         shares = capacity.queries if isolated else 1
         limits = _limits(capacity, shares)
@@ -212,31 +213,27 @@ class Engine:
                 ending=ending,
                 explain=self._translated,
             )
-        placed: list[Placed] = []
-        unchecked: list[Placed] = []
-        views: list[Step] = [guard(name) for name in sorted(statement.withs)]
-        for name, plan in plans.items():
-            ending.check()
-            one = seen.views[name]
-            files = place(snapshots[one.table].bucket, plan.chunks, self._chunk_cache)
-            ending.at_end(files.release)
-            placed.append(files)
-            if len(plan.chunks) <= _FEW_CHUNKS:
-                _check([files], ending)
-            else:
-                unchecked.append(files)
-            views += view(name, plan, files.paths, one.hidden, self._windows.of(plan, files.paths))
-        task = Task(
-            views=tuple(views),
+        launch = Launch(
             sql=sql,
             parameters=parameters,
             limit=budget.limit,
             seconds=budget.seconds,
+            withs=statement.withs,
+            views=seen.views,
+            plans=plans,
+            snapshots=snapshots,
+            named=columns_read(statement),
+            ending=ending,
         )
-        explain = _explainer(placed, partial(self._translated, placed=not seen.changed))
+        explain = launch.explainer(partial(self._translated, placed=not seen.changed))
         try:
-            ending.check()
-            running = self._runner.start(task, ending.began, partial(_check, unchecked, ending))
+            running = launch.start(
+                self._runner,
+                self._windows,
+                self._chunk_cache,
+                complete=sql in self._surprising,
+                incomplete=partial(self._note_incomplete, sql),
+            )
         except Exception as error:
             raise (ending.reason or explain(error)) from error
         ending.at_end(running.close)
@@ -248,6 +245,12 @@ class Engine:
             ending=ending,
             explain=explain,
         )
+
+    def _note_incomplete(self, sql: str, again: bool) -> None:
+        with self._lock:
+            self.counts.incomplete += 1
+            if not again:
+                self._surprising.append(sql)
 
     def _parse(self, sql: str, allowed: Collection[str] | None) -> Statement:
         names = Names(self.source.names(allowed))
@@ -276,12 +279,6 @@ class Engine:
             return self._cache
 
 
-def _check(placed: Iterable[Placed], ending: Ending) -> None:
-    for files in placed:
-        for _ in files.checked():
-            ending.check()
-
-
 def _limits(capacity: Capacity, shares: int) -> Limits:
     """The limits of one of ``shares`` instances."""
     return Limits(
@@ -298,19 +295,3 @@ def _workers(folders: list[str], limits: Limits) -> WorkerPool:
     workers = WorkerPool(folders, limits, most_bytes=most)
     workers.warm()
     return workers
-
-
-def _explainer(
-    placed: list[Placed], translate: Callable[[BaseException], BlockstoreError]
-) -> Callable[[BaseException], BlockstoreError]:
-    def explain(error: BaseException) -> BlockstoreError:
-        """The error of the query as a project error; a damaged file comes before what DuckDB
-        reports."""
-        if not isinstance(error, BlockstoreError) and may_be_damage(error):
-            for files in placed:
-                damage = files.damage(str(error))
-                if damage is not None:
-                    return damage
-        return translate(error)
-
-    return explain

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from blockstore.names import META
 from blockstore.scan.chunk import ScanChunk
 
 if TYPE_CHECKING:
-    from blockstore.reader.cache import ChunkCache, Hold
+    from blockstore.reader.cache import Hold
 
 _PIECE = 8 << 20
 _MOST_READ = 4 << 30
@@ -72,11 +72,13 @@ class Placed:
                 if size == chunk.file.bytes and left < chunk.file.bytes:
                     continue
                 left -= chunk.file.bytes
-                found = _digest(path)
+                sound = None if self.hold is None else self.hold.is_sound(path)
+                if sound is None:
+                    sound = _digest(path) == chunk.file.sha256
             except OSError as error:
                 damage = _unreadable(self.bucket, chunk, error)
             else:
-                if found == chunk.file.sha256:
+                if sound:
                     continue
                 damage = _damaged(
                     self.bucket, chunk, "its bytes have another hash than meta.json says"
@@ -107,30 +109,11 @@ def local_folder(bucket: ReadBucket) -> str | None:
     return None if path is None else path.removesuffix(META).rstrip("/")
 
 
-def place(
-    bucket: ReadBucket, chunks: Iterable[ScanChunk], cache: Callable[[], ChunkCache]
-) -> Placed:
-    """Make every chunk available as a file, not checked yet; ``cache`` is called only if the bucket
-    has no local files."""
+def place(bucket: ReadBucket, folder: str, chunks: Iterable[ScanChunk]) -> Placed:
+    """The chunks as files of the bucket's local folder, not checked yet."""
     planned = tuple(chunks)
-    folder = local_folder(bucket)
-    if folder is not None:
-        paths = {chunk.key: f"{folder}/{chunk.key}" for chunk in planned}
-        return Placed(bucket=bucket, chunks=planned, paths=paths)
-    from blockstore.reader.cache import Wanted
-
-    wanted = [
-        Wanted(bucket=bucket, key=chunk.key, bytes=chunk.file.bytes, sha256=chunk.file.sha256)
-        for chunk in planned
-    ]
-    if not wanted:
-        return Placed(bucket=bucket, chunks=(), paths={})
-    try:
-        hold = cache().hold(wanted)
-    except (ObjectMissing, Corrupt) as error:
-        raise _which(bucket, planned, error) from error
-    paths = {chunk.key: path for chunk, path in zip(planned, hold.paths, strict=True)}
-    return Placed(bucket=bucket, chunks=planned, paths=paths, hold=hold)
+    paths = {chunk.key: f"{folder}/{chunk.key}" for chunk in planned}
+    return Placed(bucket=bucket, chunks=planned, paths=paths)
 
 
 def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
@@ -146,8 +129,12 @@ def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
         )
 
 
-def _which(bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: Exception) -> BlockstoreError:
+def which(
+    bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: ObjectMissing | Corrupt
+) -> BlockstoreError:
     """The error with the name of the block, found by the key in its message."""
+    if any(f"block {chunk.block}" in str(error) for chunk in chunks):
+        return error
     chunk = next((chunk for chunk in chunks if chunk.key in str(error)), chunks[0])
     return (
         _missing(bucket, chunk)

@@ -30,7 +30,7 @@ def run_batches(
     mine = replace(plan, chunks=tuple(share.chunk for share in run))
     if len(run) == 1 and run[0].parts > 1:
         batches: Iterable[pa.RecordBatch] = read_part(
-            bucket, mine, part=run[0].part, parts=run[0].parts
+            bucket, mine, world, part=run[0].part, parts=run[0].parts
         )
     else:
         batches = read_plan(bucket, mine, world)

@@ -252,6 +252,9 @@ def test_names_and_groups_select_and_unknown_ones_are_refused_with_the_known() -
         "ours-durable",
         "ours-aged-durable",
         "ours-gateway",
+        "ours-s3",
+        "ours-sql-s3",
+        "ours-gateway-s3",
     }
     assert peers.names("lance-btree, floor") == {"lance-btree", "floor"}
     assert peers.names("") == set(peers.ADAPTERS)

@@ -28,6 +28,27 @@ def test_a_pool_raises_only_after_every_call_has_ended() -> None:
     assert sorted(ended) == list(range(1, 20))
 
 
+def test_callers_that_share_a_busy_pool_do_their_own_work() -> None:
+    """Threads that commit through one handle share its pool: they would wait for one another."""
+    pool = Threads(1)
+    busy, free = threading.Event(), threading.Event()
+
+    def occupy() -> None:
+        busy.set()
+        free.wait(60)
+
+    def hold() -> None:
+        pool.map(lambda call: call(), [busy.wait, occupy])
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    assert busy.wait(60)
+    here = threading.get_ident()
+    assert pool.map(lambda _: threading.get_ident(), range(5)) == [here] * 5
+    free.set()
+    holder.join(60)
+
+
 def test_a_pool_works_again_in_a_forked_child() -> None:
     """A thread does not survive a fork; a pool that forgot would hang for ever."""
     pool = Threads(2)

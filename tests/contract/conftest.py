@@ -39,6 +39,8 @@ EXACT = [
     pytest.param("s3", marks=pytest.mark.s3),
     pytest.param("rgw", marks=RGW),
     "obstore-memory",
+    pytest.param("boto3-s3", marks=pytest.mark.s3),
+    pytest.param("boto3-rgw", marks=RGW),
     pytest.param("obstore-s3", marks=pytest.mark.s3),
     pytest.param("obstore-rgw", marks=RGW),
     *WRAPPERS,
@@ -65,9 +67,10 @@ def make(kind: str, request: pytest.FixtureRequest) -> Bucket:
         return MemoryBucket(WORLD.clock)
     if kind in ("s3", "rgw"):
         return open_bucket(request.getfixturevalue(f"{kind}_url"), WORLD)
-    if kind in ("obstore-s3", "obstore-rgw"):
-        place = request.getfixturevalue(f"{kind.removeprefix('obstore-')}_url")
-        return open_bucket(f"{place}?client=obstore", WORLD)
+    if kind in ("boto3-s3", "boto3-rgw", "obstore-s3", "obstore-rgw"):
+        client, _, store = kind.partition("-")
+        place = request.getfixturevalue(f"{store}_url")
+        return open_bucket(f"{place}?client={client}", WORLD)
     if kind == "obstore-memory":
         store = MemoryStore()
         return CloudBucket(Kind.AZ, "memory", WORLD.clock, store=lambda: store)
@@ -89,11 +92,14 @@ def mocked_s3() -> Iterator[None]:
 
 @pytest.fixture
 def moto(mocked_s3: None, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A fresh place in the mocked S3; not atomic, so never race on it."""
+    """A fresh place in the mocked S3; not atomic, so never race on it.
+
+    It replaces boto3's requests; those of another client would reach the real S3.
+    """
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "mocked")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "mocked")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     shared_client(16).create_bucket(Bucket="mocked")
-    return f"s3://mocked/pre fix/{WORLD.ids.token()}"
+    return f"s3://mocked/pre fix/{WORLD.ids.token()}?client=boto3"

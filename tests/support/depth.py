@@ -127,7 +127,7 @@ class Time:
         self._local = threading.local()
         self._local.counted = True
         self._free = workers
-        self._line: deque[Callable[[], None]] = deque()
+        self._line: deque[partial[None]] = deque()
 
     def world(self, *, seed: int = 1) -> World:
         """A process in this time."""
@@ -148,12 +148,21 @@ class Time:
             self._pause(_Pause(event=event))
 
     def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """As a pool does, with so many workers for all callers together. A call in the pool that
-        maps again does so in turn."""
+        """As ``Threads`` does, with so many workers for all callers together: the caller takes the
+        first call, and those that no worker has begun. A call in the pool that maps again does so
+        in turn."""
         work = list(items)
         if len(work) <= 1 or getattr(self._local, "inside", False):
             return [call(item) for item in work]
         return self._side_by_side([partial(call, item) for item in work], pooled=True)
+
+    def runs_beside(self) -> bool:
+        """As a pool does: False for a call in the pool."""
+        return not getattr(self._local, "inside", False)
+
+    def start(self, call: Callable[[], None]) -> None:
+        """As a pool does."""
+        self._start(call, pooled=True)
 
     def together(self, calls: Iterable[Callable[[], A]]) -> list[A]:
         """Run each call in a thread of its own, as threads of a caller; returns the results, or
@@ -177,15 +186,20 @@ class Time:
                 if not left:
                     ended.set()
 
-        for place in range(len(calls)):
-            self._start(partial(run, place), pooled=pooled)
+        jobs = [partial(run, place) for place in range(len(calls))]
+        for job in jobs[pooled:]:
+            self._start(job, pooled=pooled)
+        if pooled:
+            jobs[0]()
+            while (job := self._not_begun(jobs)) is not None:
+                job()
         self.wait(ended)
         for error in errors:
             if error is not None:
                 raise error
         return results
 
-    def _start(self, job: Callable[[], None], *, pooled: bool) -> None:
+    def _start(self, job: partial[None], *, pooled: bool) -> None:
         with self._changed:
             if pooled and not self._free:
                 self._line.append(job)
@@ -194,9 +208,18 @@ class Time:
             self._running += 1
         threading.Thread(target=self._work, args=(job, pooled), daemon=True).start()
 
-    def _work(self, job: Callable[[], None], pooled: bool) -> None:
+    def _not_begun(self, jobs: list[partial[None]]) -> partial[None] | None:
+        """Take back the last of these that waits for a worker."""
+        with self._changed:
+            for job in reversed(jobs):
+                if job in self._line:
+                    self._line.remove(job)
+                    return job
+        return None
+
+    def _work(self, job: partial[None], pooled: bool) -> None:
         self._local.counted, self._local.inside = True, pooled
-        following: Callable[[], None] | None = job
+        following: partial[None] | None = job
         while following is not None:
             following()
             with self._changed:

@@ -21,7 +21,8 @@ __all__ = ["Answer", "Scripted", "scripted_s3"]
 class Answer:
     """One answer;
 
-    ``reset`` closes the connection instead, ``silent`` says nothing until the server ends.
+    ``reset`` closes the connection instead, ``silent`` says nothing until the server ends,
+    ``hangs_up`` closes it after the answer, without having said so.
     """
 
     status: int = 200
@@ -31,6 +32,7 @@ class Answer:
     claimed_length: int | None = None
     reset: bool = False
     silent: bool = False
+    hangs_up: bool = False
 
     def payload(self) -> bytes:
         if not self.code:
@@ -110,6 +112,7 @@ def scripted_s3() -> Iterator[Scripted]:
             self.end_headers()
             if self.command != "HEAD" and answer.status not in {204, 304}:
                 self.wfile.write(payload)
+            self.close_connection |= answer.hangs_up
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = answer
 

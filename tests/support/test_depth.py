@@ -32,7 +32,8 @@ def test_more_calls_than_workers_take_turns() -> None:
     time, bucket = store(workers=2)
     with bucket.watch() as seen:
         time.map(lambda key: bucket.put(key, b""), "abcde")
-    assert [len(wave) for wave in seen.waves()] == [2, 2, 1]
+    assert len(seen.requests) == 5
+    assert [len(wave) for wave in seen.waves()] == [3, 2], "the caller works too"
 
 
 def test_a_call_in_the_pool_that_maps_again_does_so_in_turn() -> None:
@@ -42,8 +43,11 @@ def test_a_call_in_the_pool_that_maps_again_does_so_in_turn() -> None:
         time.map(lambda part: bucket.put(key + part, b""), "12")
 
     with bucket.watch() as seen:
-        time.map(two, "ab")
-    assert seen.waves() == [["PUT a1", "PUT b1"], ["PUT a2", "PUT b2"]]
+        time.map(two, "abc")
+    assert seen.waves() == [
+        ["PUT a1", "PUT a2", "PUT b1", "PUT c1"],
+        ["PUT b2", "PUT c2"],
+    ], "a is the caller's own"
 
 
 def test_threads_of_the_test_may_map_and_wait_for_one_another() -> None:

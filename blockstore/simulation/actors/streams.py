@@ -12,7 +12,7 @@ from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.index.change import Append
 from blockstore.index.epochs import Held, claim
-from blockstore.lifecycle.upload import finish_upload
+from blockstore.lifecycle.upload import finish_for_entry
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
 from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Write
@@ -59,7 +59,9 @@ def _batch(process: Process, table: Table, held: Held) -> None:
     if job not in jobs:
         jobs[job] = process.stage.ledger.write(process.stage.scheduler.now_ms, job)
     write = jobs[job]
-    meta = finish_upload(process.bucket, process.world, _upload(process, table, write))
+    meta = finish_for_entry(
+        process.bucket, process.world, _upload(process, table, write), slow=table.log.is_slow
+    )
     change = Append(
         commit=process.world.ids.ulid(), blocks=(meta,), job=job, role=held.role, epoch=held.epoch
     )

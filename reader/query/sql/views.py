@@ -12,6 +12,8 @@ Rules:
   can provide them.
 - No name here can collide with a column's: columns of a file are qualified, added columns have
   reserved names, and a name that DuckDB fixes is not used with a file that has it.
+- A column that the query does not name may not be in the files (``reading.py``). The view has its
+  name and type, and reading it is an error.
 - Parquet's bounds never include NaN. DuckDB takes them for the bounds of all values unless an
   option says that a column may contain NaN.
 """
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from blockstore.reader.query.sql.reading import Named
 from blockstore.reader.query.sql.types import quoted, sql_type, text
 from blockstore.reader.query.sql.windows import FILE_ROW, numbers_rows, window_over
 from blockstore.reader.query.task import Step
@@ -36,8 +39,14 @@ _FILE, _ROW = "_blockstore_file", "_blockstore_row"
 _FEW_PATHS = 64
 
 
+UNREAD = "blockstore: this column was not expected to be read"
+"""The error of a query that reads a column of which nothing was fetched."""
+
+_UNREAD = f"error({text(UNREAD)})"
+
+
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Chunks that one ``read_parquet`` reads."""
 
     chunks: Sequence[ScanChunk]
@@ -48,23 +57,53 @@ class _Part:
 def view(
     name: str,
     plan: ScanPlan,
+    parts: Iterable[Part],
     paths: Mapping[str, str],
     hidden: Sequence[str],
-    windows: Mapping[str, range],
+    named: Named | None = None,
 ) -> list[Step]:
     """The statements that create a view of a table's planned chunks.
 
     Args:
         name: The name of the view.
         plan: The chunks and the columns of the table.
+        parts: The chunks, as ``parts_of`` returns them.
         paths: The file of each chunk, by its key.
         hidden: The hidden columns that the view has.
-        windows: The rows of a chunk that suffice, by its key.
+        named: The columns that can be read, since the files have only those; None: all.
     """
     lists = _Lists(name)
-    selects = [_select(part, plan, paths, hidden, lists) for part in _parts(plan, hidden, windows)]
+    selects = [_select(part, plan, paths, hidden, named, lists) for part in parts]
     body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, hidden)
     return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
+
+
+def view_of_rows(
+    name: str, plan: ScanPlan, paths: Sequence[str], rows: pa.Schema, hidden: Sequence[str]
+) -> Step:
+    """The statement that creates a view of rows that were read before.
+
+    Args:
+        name: The name of the view.
+        plan: The plan that they are the rows of.
+        paths: The files that have them, with columns that are named by their numbers.
+        rows: The columns in the files; another one cannot be read.
+        hidden: The hidden columns that the view has.
+    """
+    columns = []
+    for field in (*plan.columns.visible, *(HIDDEN.field(column) for column in hidden)):
+        at = rows.get_field_index(field.name)
+        value = _UNREAD if at < 0 else f"{_CHUNK}.{numbered(at)}"
+        columns.append(f"CAST({value} AS {sql_type(field.type)}) AS {quoted(field.name)}")
+    source = f"read_parquet([{', '.join(map(text, paths))}], hive_partitioning = false)"
+    body = f"SELECT {', '.join(columns)} FROM {source} AS {_CHUNK}"
+    return f"CREATE TEMP VIEW {quoted(name)} AS {body}", ()
+
+
+def numbered(place: int) -> str:
+    """The name of a column in a file of rows that were read before. DuckDB does not distinguish
+    columns by the case of their names, so that they have others there."""
+    return f"c{place}"
 
 
 def guard(name: str) -> Step:
@@ -91,38 +130,45 @@ class _Lists:
         return f"getvariable({text(variable)})"
 
 
-def _parts(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]) -> Iterator[_Part]:
-    """The plan's groups; those that need row numbers that DuckDB cannot provide are split by
+def parts_of(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]) -> Iterator[Part]:
+    """The plan's chunks as parts; ``windows`` are the rows of a chunk that suffice, by its key.
+
+    They are the plan's groups; those that need row numbers that DuckDB cannot provide are split by
     file."""
     for group in plan.groups():
         if "_row_id" in hidden and not numbers_rows(plan.schemas[group.schema_id]):
             for chunk in group.chunks:
-                yield _Part([chunk])
+                yield Part([chunk])
         else:
             yield from _alike(group.chunks, hidden, windows)
 
 
 def _alike(
     chunks: Sequence[ScanChunk], hidden: Sequence[str], windows: Mapping[str, range]
-) -> Iterator[_Part]:
+) -> Iterator[Part]:
     """The chunks of a group; if the view has hidden columns, chunks whose rows contain their own
     source are separate."""
     split: dict[bool, list[ScanChunk]] = {}
     for chunk in chunks:
         split.setdefault(bool(hidden) and chunk.source is None, []).append(chunk)
     for some in split.values():
-        yield _Part(some, window_over(some, windows))
+        yield Part(some, window_over(some, windows))
 
 
 def _select(
-    part: _Part, plan: ScanPlan, paths: Mapping[str, str], hidden: Sequence[str], lists: _Lists
+    part: Part,
+    plan: ScanPlan,
+    paths: Mapping[str, str],
+    hidden: Sequence[str],
+    named: Named | None,
+    lists: _Lists,
 ) -> str:
     first = part.chunks[0]
     stored = plan.schemas[first.schema_id]
     file = _free(_FILE, stored)
     facts = hidden if first.source is not None else ()
     row = FILE_ROW if numbers_rows(stored) else _free(_ROW, stored)
-    columns = [*_columns(part, plan), *(_hidden(column, facts, row) for column in hidden)]
+    columns = [*_columns(part, plan, named), *(_hidden(column, facts, row) for column in hidden)]
     options = "hive_partitioning = false, union_by_name = false"
     if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
@@ -150,13 +196,15 @@ def _free(name: str, stored: pa.Schema) -> str:
     return name
 
 
-def _columns(part: _Part, plan: ScanPlan) -> Iterator[str]:
+def _columns(part: Part, plan: ScanPlan, named: Named | None) -> Iterator[str]:
     first = part.chunks[0]
     reads = plan.reads(first.schema_id)
     for field in plan.columns.table:
         read = reads[field.name]
         if read.stored_as is None:
             value = f"CAST(NULL AS {sql_type(field.type)})"
+        elif named is not None and not named.has(field.name):
+            value = f"CAST({_UNREAD} AS {sql_type(field.type)})"
         elif read.widened:
             value = f"CAST({_stored(read.stored_as)} AS {sql_type(field.type)})"
         else:
@@ -183,7 +231,7 @@ def _hidden(column: str, facts: Sequence[str], row: str) -> str:
     return f"{_FACTS}.{column.lstrip('_')} AS {quoted(column)}"
 
 
-def _facts(part: _Part, paths: Mapping[str, str]) -> str:
+def _facts(part: Part, paths: Mapping[str, str]) -> str:
     """The facts that the index has about each file, as rows to join with."""
     rows = ", ".join(
         f"({text(paths[chunk.key])}, {_text(chunk.source)}, {_number(chunk.version)}, "
@@ -193,7 +241,7 @@ def _facts(part: _Part, paths: Mapping[str, str]) -> str:
     return f"(VALUES {rows}) AS {_FACTS}(path, source, version, first_row_id)"
 
 
-def _filter(part: _Part) -> str:
+def _filter(part: Part) -> str:
     first = part.chunks[0]
     tests = []
     if first.sources is not None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -22,7 +22,13 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from blockstore.format.pages import Readable
     from blockstore.scan.page_rows import PagedColumn
+
+ReadPages: TypeAlias = "Callable[[ScanChunk, pa.Field], PagedColumn | None]"
+"""Reads the pages of a column that the chunk stores as this field; None if they are unknown."""
 
 FILE_ROW = "file_row_number"
 """DuckDB's name for the number of a row in its file."""
@@ -42,37 +48,28 @@ class Windows:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str, str], PagedColumn | None] = OrderedDict()
 
-    def of(self, plan: ScanPlan, paths: Mapping[str, str]) -> dict[str, range]:
+    def of(self, plan: ScanPlan, read: ReadPages) -> dict[str, range]:
         """By the keys of chunks, the range that contains all rows of the plan; only for chunks
-        where one is known."""
+        where one is known. ``read`` reads the page index of a chunk."""
         large = [chunk for chunk in plan.chunks if chunk.file.rows >= _LEAST_ROWS]
-        if len(plan.chunks) > _MOST_CHUNKS or not large:
+        if not may_help(plan):
             return {}
         from blockstore.scan.page_rows import matching_rows
 
         def pages_of(chunk: ScanChunk, column: pa.Field) -> PagedColumn | None:
-            return self._pages(chunk, paths[chunk.key], column)
+            return self._pages(chunk, column, read)
 
         found = {chunk.key: (chunk, matching_rows(plan, chunk, pages_of)) for chunk in large}
         return {key: rows for key, (chunk, rows) in found.items() if len(rows) < chunk.file.rows}
 
-    def _pages(self, chunk: ScanChunk, path: str, column: pa.Field) -> PagedColumn | None:
-        import pyarrow.parquet as pq
-
-        from blockstore.scan.page_rows import read_pages
-
+    def _pages(self, chunk: ScanChunk, column: pa.Field, read: ReadPages) -> PagedColumn | None:
         name = chunk.file.sha256, column.name, str(column.type)
         with self._lock:
             if name in self._kept:
                 self._kept.move_to_end(name)
                 return self._kept[name]
         try:
-            with pa.OSFile(path) as file, pq.ParquetFile(file) as parquet:
-                pages = (
-                    read_pages(parquet, file, column)
-                    if numbers_rows(parquet.schema_arrow)
-                    else None
-                )
+            pages = read(chunk, column)
         except (OSError, ValueError, pa.ArrowException):
             # Damaged or gone: reading the rows will report it.
             return None
@@ -81,6 +78,28 @@ class Windows:
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return pages
+
+
+def may_help(plan: ScanPlan) -> bool:
+    """Whether the page index of the plan's chunks is to be read."""
+    return len(plan.chunks) <= _MOST_CHUNKS and any(
+        chunk.file.rows >= _LEAST_ROWS and not chunk.certain for chunk in plan.chunks
+    )
+
+
+def pages_of_file(path: str, column: pa.Field) -> PagedColumn | None:
+    """The pages of a column of a local chunk. Raises OSError, ValueError or what Arrow raises."""
+    import pyarrow.parquet as pq
+
+    with pa.OSFile(path) as file, pq.ParquetFile(file) as parquet:
+        return pages_in(parquet, file, column)
+
+
+def pages_in(parquet: pq.ParquetFile, file: Readable, column: pa.Field) -> PagedColumn | None:
+    """The pages of a column of a chunk whose rows DuckDB can number."""
+    from blockstore.scan.page_rows import read_pages
+
+    return read_pages(parquet, file, column) if numbers_rows(parquet.schema_arrow) else None
 
 
 def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> range | None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from blockstore.bucket.s3 import S3Bucket
+from blockstore.bucket.s3_boto3 import Boto3Bucket
 from blockstore.clock import Clock, ManualClock
 from tests.support.scripted_s3 import Answer, Scripted, scripted_s3
 
-Script = Callable[..., tuple[S3Bucket, Scripted]]
+Script = Callable[..., tuple[Boto3Bucket, Scripted]]
 
 
 @pytest.fixture(scope="session")
@@ -23,15 +23,15 @@ def scripted_server() -> Iterator[Scripted]:
 
 @pytest.fixture
 def s3_script(scripted_server: Scripted, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """``s3_script(*responses)`` returns an S3Bucket and its server, which sends these responses."""
+    """``s3_script(*responses)`` returns a Boto3Bucket and its server, which sends these."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "scripted")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "scripted")
     monkeypatch.setenv("AWS_ENDPOINT_URL", scripted_server.endpoint)
 
-    def script(*responses: Answer, clock: Clock | None = None) -> tuple[S3Bucket, Scripted]:
+    def script(*responses: Answer, clock: Clock | None = None) -> tuple[Boto3Bucket, Scripted]:
         scripted_server.script(*responses)
-        return S3Bucket("bucket", clock or ManualClock()), scripted_server
+        return Boto3Bucket("bucket", clock or ManualClock()), scripted_server
 
     return script

@@ -124,6 +124,7 @@ def test_a_store_that_says_nothing_leaves_a_write_unanswered_and_is_asked_once(
     scripted: Open, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_stores, "_WHOLE_TIMEOUT", "0.2s")
+    monkeypatch.setenv("AWS_EXECUTION_ENV", "impatient")  # another environment, another store
     bucket, server = scripted(Answer(silent=True))
     assert exact(METHODS[method], bucket) is (Unanswered if method in WRITES else Unavailable)
     assert len(server.requests) == 1

@@ -9,6 +9,7 @@ import pytest
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.retrying import Retrying
+from blockstore.bucket.traffic.traffic import Traffic
 from blockstore.clock import ManualClock
 from blockstore.errors import (
     BlockstoreError,
@@ -187,3 +188,30 @@ def test_a_write_of_which_one_attempt_was_not_answered_may_be_there(last: Blocks
     bucket, _, _ = unreliable([Unanswered("x"), *[last] * 5])
     with pytest.raises(Unanswered, match="earlier attempt"):
         bucket.put("b", b"x")
+
+
+def test_a_store_that_is_down_is_not_sent_all_the_retries() -> None:
+    """Each request alone would be sent six times."""
+    world, traffic = World.manual(), Traffic()
+    faulty = FaultyBucket(
+        MemoryBucket(world.clock), refuse=dict.fromkeys(range(1, 10_000), Unavailable("down"))
+    )
+    buckets = [Retrying(faulty, world, traffic=traffic, first_pause_s=0.001) for _ in range(10)]
+    for number in range(200):
+        with pytest.raises(Unavailable, match="down"):
+            buckets[number % 10].get("a")
+    counts = traffic.counts(world.clock.monotonic_s())
+    assert len(faulty.calls) == 200 + counts.retries
+    assert counts.retries < 130
+    assert counts.retries_refused > 100
+
+
+def test_a_write_without_a_retry_left_may_be_there() -> None:
+    world, traffic = World.manual(), Traffic()
+    while traffic.may_retry(world.clock.monotonic_s()):
+        pass
+    memory = MemoryBucket(world.clock)
+    faulty = FaultyBucket(memory, refuse={1: Unanswered("lost")})
+    with pytest.raises(Unanswered):
+        Retrying(faulty, world, traffic=traffic).put("a", b"x")
+    assert len(faulty.calls) == 1

@@ -88,16 +88,19 @@ def test_a_url_that_names_no_bucket_is_refused(url: str) -> None:
         open_bucket(url, WORLD)
 
 
-def test_s3_without_boto3_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket?client=boto3"])
+def test_s3_without_its_clients_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name, *rest: None if name == "boto3" else found(name, *rest),
+        lambda name, *rest: None if name in {"boto3", "obstore"} else found(name, *rest),
     )
-    monkeypatch.delitem(sys.modules, "blockstore.bucket.s3", raising=False)
+    monkeypatch.delitem(sys.modules, "blockstore.bucket.s3_boto3", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'blocklake\[s3\]'"):
-        open_bucket("s3://bucket", WORLD)
+        open_bucket(url, WORLD)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +120,11 @@ def test_the_clouds_without_obstore_say_what_to_install(
         open_bucket(url, WORLD)
 
 
-def test_the_client_of_an_s3_url_is_boto3_unless_it_says_obstore() -> None:
-    assert open_bucket("s3://bucket/lake?client=boto3", WORLD).url == "s3://bucket/lake"
-    assert (
-        open_bucket("s3://bucket/lake?client=obstore", WORLD).url
-        == "s3://bucket/lake?client=obstore"
-    )
+@pytest.mark.parametrize("client", ["", "?client=boto3", "?client=obstore"])
+def test_an_s3_url_keeps_the_client_that_it_names(client: str) -> None:
+    url = f"s3://bucket/lake{client}"
+    assert open_bucket(url, WORLD).url == url
+    assert open_bucket(url, World.real()).url == url
 
 
 def test_a_path_object_is_a_url_and_what_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -159,9 +161,7 @@ def test_an_unknown_scheme_with_one_slash_is_no_folder(
     assert open_bucket(f"./{url}", WORLD).url == f"file://{tmp_path}/{url.replace(':', '%3A')}"
 
 
-@pytest.mark.parametrize(
-    "url", ["s3a://bucket/t", "s3n://bucket/t", "S3A://bucket/t", "s3a://bucket/t?client=boto3"]
-)
+@pytest.mark.parametrize("url", ["s3a://bucket/t", "s3n://bucket/t", "S3A://bucket/t"])
 def test_the_connectors_of_spark_name_the_same_bucket(url: str) -> None:
     assert open_bucket(url, WORLD).url == "s3://bucket/t"
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -192,3 +193,24 @@ def test_a_flipped_byte_is_found_by_its_hash(bucket: Bucket) -> None:
     bucket.put(key, bytes(data))
     with pytest.raises(Corrupt, match=key):
         read_chunk(bucket, key, file, verify=True)
+
+
+def test_a_large_remote_chunk_is_verified_in_pieces_and_leaves_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    bucket = Metered(MemoryBucket(World.manual().clock))
+    key, file, rows = write(bucket, 1_200_000)
+    assert file.bytes > 8 << 20
+    bucket.reset()
+    assert read_chunk(bucket, key, file, verify=True).equals(rows)
+    assert bucket.counts == {"get_range": 3}
+    damaged = bytearray(bucket.get(key).data)
+    damaged[len(damaged) // 2] ^= 1
+    bucket.put(key, bytes(damaged))
+    with pytest.raises(Corrupt, match="another SHA-256"):
+        read_chunk(bucket, key, file, verify=True)
+    bucket.put(key, bytes(damaged[:-1]))
+    with pytest.raises(Corrupt, match="bytes"):
+        read_chunk(bucket, key, file, verify=True)
+    assert list(tmp_path.iterdir()) == []

@@ -185,7 +185,7 @@ def test_it_costs_a_remote_store_no_request_and_no_byte_more(
     file = ChunkFile(path="chunks/000001.parquet", bytes=len(data), rows=count, sha256="0" * 64)
     spent = []
     for many in (count, count + 1):
-        monkeypatch.setattr(chunk_reader, "_MANY_ROWS", many)
+        monkeypatch.setattr(chunk_reader, "MANY_ROWS", many)
         bucket.reset()
         assert pa.Table.from_batches(read_batches(bucket, "chunk", file, ["word"])).equals(
             rows.select(["word"])

@@ -539,11 +539,12 @@ def test_a_look_that_finds_another_history_takes_away_what_an_earlier_look_was_g
     commits."""
     writer, copy = grown(bucket, world, log)
     looks = writer.reader.looks
-    looks.ahead(writer.state, threading.get_ident())
-    put_back(bucket, copy)
-    looks.ahead(writer.state, threading.get_ident() + 1)
-    with pytest.raises(HistoryReplaced):
-        writer.commit(append(4))
+    with writer.own_looks():
+        looks.ahead(writer.state)
+        put_back(bucket, copy)
+        looks.ahead(writer.state)
+        with pytest.raises(HistoryReplaced):
+            writer.commit(append(4))
     assert copy_of(bucket) == copy
 
 

@@ -43,7 +43,7 @@ def read_chunks(faulty: FaultyBucket) -> set[str]:
     return {
         call.key.partition("/")[0]
         for call in faulty.calls
-        if "/chunks/" in call.key and not call.writes
+        if "/chunks/" in call.key and call.method in {"get", "get_range"}
     }
 
 

@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 
 from blockstore.bucket import open_bucket
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.traffic.traffic import shared_traffic, total_traffic
 from blockstore.clock import ManualClock
 from blockstore.index.boundary import BoundaryCounts
 from blockstore.service.billing import Billed, MonthlyCost, Prices
@@ -64,6 +65,23 @@ def test_every_verb_and_price_class_is_there_before_the_first_request() -> None:
         'blockstore_bucket_month_cost_estimate{price_class="write"} 0.0',
     ):
         assert line in found, line
+
+
+def test_what_stores_in_a_network_did_is_there_from_the_start_and_counted() -> None:
+    registry = CollectorRegistry()
+    BucketRequests(registry, list, prices=PRICES, clock=ManualClock())
+    names = ("requests", "retries", "retries_refused", "hedges", "hedges_won", "throttled")
+    found = text(registry)
+    for name in names:
+        assert f"blockstore_store_{name}_total " in found
+    assert "blockstore_store_rate_limit " in found
+    before = total_traffic(0)
+    traffic = shared_traffic("s3://metrics")
+    traffic.turn(0)
+    traffic.throttled(0)
+    found = text(registry)
+    assert f"blockstore_store_requests_total {before.requests + 1}.0" in found
+    assert f"blockstore_store_throttled_total {before.throttled + 1}.0" in found
 
 
 def test_requests_and_bytes_are_those_of_all_buckets() -> None:

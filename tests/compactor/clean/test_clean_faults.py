@@ -46,7 +46,7 @@ def stalled_commit(work_dir: Path) -> None:
     waiting = [True]
 
     def stall(call: Call) -> None:
-        if call.method == "list" and call.key and waiting:
+        if call.method == "head" and "/chunks/" in call.key and waiting:
             waiting.clear()
             for _ in range(2):
                 lake.sleep(2.2)

@@ -10,6 +10,7 @@ import pytest
 from blockstore.bucket import Bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.metered import Metered
 from blockstore.clock import ManualClock
 from blockstore.compactor.merge import DamagedInput
 from blockstore.compactor.merge.stage import Stage
@@ -70,3 +71,15 @@ def test_a_chunk_that_is_not_what_was_written_is_refused(
     with pytest.raises(DamagedInput, match=part) as found:
         stage.open(ULID, FILE)
     assert found.value.ulid == ULID
+
+
+@pytest.mark.parametrize("piece", [len(DATA) // 4, len(DATA) // 4 + 1, len(DATA), len(DATA) + 1])
+def test_no_request_finds_only_that_the_chunk_has_ended(tmp_path: Path, piece: int) -> None:
+    """On a distant store requests in turn are what a merge waits for."""
+    bucket = Metered(MemoryBucket(ManualClock()))
+    bucket.put(object_key(ULID, FILE.path), DATA)
+    stage = Stage(bucket, tmp_path / "work", whole_bytes=0, piece_bytes=piece)
+    staged = stage.open(ULID, FILE)
+    assert staged.file.read() == DATA
+    assert bucket.counts["get_range"] == -(-(len(DATA) + 1) // piece)
+    staged.close()

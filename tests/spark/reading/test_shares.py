@@ -93,7 +93,7 @@ def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scan:
 def test_the_parts_of_a_chunk_hold_each_row_once_at_its_position(scan: Scan, parts: int) -> None:
     bucket, found = open_bucket(scan.bucket.url, World.real()), []
     for part in range(parts):
-        batches = list(read_part(bucket, scan.plan, part=part, parts=parts))
+        batches = list(read_part(bucket, scan.plan, World.real(), part=part, parts=parts))
         rows = [(row["id"], row["_row_id"]) for batch in batches for row in batch.to_pylist()]
         assert len(rows) < 700 / parts + 100
         found += rows
@@ -106,7 +106,7 @@ def test_parts_of_which_the_file_is_not_needed_count_once(scan: Scan) -> None:
         bucket=scan.bucket, world=scan.world, snapshot=scan.snapshot, columns=["_source"]
     ).plan
     rows = [
-        sum(batch.num_rows for batch in read_part(bucket, hidden, part=part, parts=3))
+        sum(batch.num_rows for batch in read_part(bucket, hidden, World.real(), part=part, parts=3))
         for part in range(3)
     ]
     assert rows == [700, 0, 0]
@@ -117,5 +117,6 @@ def test_a_damaged_chunk_is_named_with_its_block(scan: Scan) -> None:
     path = scan.bucket.path_of(chunk.key)
     assert path is not None
     Path(path).unlink()
+    world = World.real()
     with pytest.raises(bs.NotFound, match=chunk.block):
-        list(read_part(open_bucket(scan.bucket.url, World.real()), scan.plan, part=0, parts=2))
+        list(read_part(open_bucket(scan.bucket.url, world), scan.plan, world, part=0, parts=2))

@@ -12,8 +12,9 @@ import pytest
 import blockstore as bs
 from blockstore.reader.query import Engine
 from blockstore.reader.query.sql import windows as module
+from blockstore.reader.query.sql.views import parts_of
 from blockstore.reader.query.sql.views import view as view_steps
-from blockstore.reader.query.sql.windows import Windows, window_over
+from blockstore.reader.query.sql.windows import ReadPages, Windows, pages_of_file, window_over
 from blockstore.scan import page_rows, plan_scan
 from blockstore.scan.page_rows import PagedColumn, read_pages
 from blockstore.scan.plan import ScanPlan
@@ -46,17 +47,21 @@ def planned(table: bs.Table, where: str) -> tuple[ScanPlan, dict[str, str]]:
     return plan, {chunk.key: str(snapshot.bucket.path_of(chunk.key)) for chunk in plan.chunks}
 
 
+def pages_of(paths: dict[str, str]) -> ReadPages:
+    return lambda chunk, column: pages_of_file(paths[chunk.key], column)
+
+
 def view(
     name: str, plan: ScanPlan, paths: dict[str, str], hidden: list[str], windows: dict[str, range]
 ) -> str:
-    ((sql, _),) = view_steps(name, plan, paths, hidden, windows)
+    ((sql, _),) = view_steps(name, plan, parts_of(plan, hidden, windows), paths, hidden)
     return sql
 
 
 def window(table: bs.Table, where: str) -> range | None:
     plan, paths = planned(table, where)
     assert plan.chunks
-    return window_over(plan.chunks, Windows().of(plan, paths))
+    return window_over(plan.chunks, Windows().of(plan, pages_of(paths)))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,7 @@ def test_a_window_is_a_few_pages_around_the_rows(
     assert found.start <= wanted.start < wanted.stop <= found.stop
     assert len(found) <= 50_000
     plan, paths = planned(table, where)
-    sql = view("t", plan, paths, [], Windows().of(plan, paths))
+    sql = view("t", plan, paths, [], Windows().of(plan, pages_of(paths)))
     assert f"{module.FILE_ROW} BETWEEN {found.start} AND {found.stop - 1}" in sql
 
 
@@ -95,7 +100,7 @@ def test_chunks_of_which_most_is_wanted_or_nothing_known_are_read_whole(
 ) -> None:
     assert window(table, where) is None
     plan, paths = planned(table, where)
-    assert module.FILE_ROW not in view("t", plan, paths, [], Windows().of(plan, paths))
+    assert module.FILE_ROW not in view("t", plan, paths, [], Windows().of(plan, pages_of(paths)))
 
 
 def test_a_window_of_nothing_reads_nothing(table: bs.Table) -> None:
@@ -109,7 +114,7 @@ def test_chunks_that_are_read_alike_share_a_window_and_are_bound_once(tmp_path: 
     table = make(tmp_path / "t", overlapping=True)
     plan, paths = planned(table, "k = 40000")
     assert len(plan.chunks) == 2
-    sql = view("t", plan, paths, [], Windows().of(plan, paths))
+    sql = view("t", plan, paths, [], Windows().of(plan, pages_of(paths)))
     assert sql.count("read_parquet") == 1
     assert module.FILE_ROW in sql
     with Engine({"t": table.snapshot()}) as engine:
@@ -186,7 +191,9 @@ def test_a_file_that_has_such_a_column_undeclared_is_read_whole(
     pq.write_table(
         foreign, tmp_path / "foreign.parquet", write_page_index=True, max_rows_per_page=1_000
     )
-    assert Windows().of(plan, dict.fromkeys(paths, str(tmp_path / "foreign.parquet"))) == {}
+    assert (
+        Windows().of(plan, pages_of(dict.fromkeys(paths, str(tmp_path / "foreign.parquet")))) == {}
+    )
 
 
 def test_a_file_is_opened_once_for_a_column_and_few_are_kept(
@@ -202,12 +209,17 @@ def test_a_file_is_opened_once_for_a_column_and_few_are_kept(
 
     monkeypatch.setattr(page_rows, "read_pages", counted)
     windows = Windows()
+
+    def ask(windows: Windows, where: str) -> None:
+        plan, paths = planned(table, where)
+        windows.of(plan, pages_of(paths))
+
     for _ in range(3):
-        windows.of(*planned(table, "k = 7"))
+        ask(windows, "k = 7")
     assert opened == ["k"]
     monkeypatch.setattr(module, "_MOST_KEPT", 1)
-    windows.of(*planned(table, "k = 150000"))
-    windows.of(*planned(table, "k = 7"))
+    ask(windows, "k = 150000")
+    ask(windows, "k = 7")
     assert opened == ["k"] * 3
 
 
@@ -216,5 +228,5 @@ def test_a_file_that_cannot_be_read_has_no_window(table: bs.Table, tmp_path: Pat
     (tmp_path / "garbage").write_bytes(b"PAR1garbagePAR1")
     for damaged in (tmp_path / "missing", tmp_path / "garbage"):
         windows = Windows()
-        assert windows.of(plan, dict.fromkeys(paths, str(damaged))) == {}
-        assert len(windows.of(plan, paths)) == 1
+        assert windows.of(plan, pages_of(dict.fromkeys(paths, str(damaged)))) == {}
+        assert len(windows.of(plan, pages_of(paths))) == 1

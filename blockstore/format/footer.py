@@ -1,0 +1,122 @@
+"""The tail of a chunk: its page index and its footer, without the bytes before them.
+
+It says where each column and each page is stored, so a reader that has it fetches only what it
+needs. It is small, and is kept between queries.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from blockstore.format.thrift import elements_at, struct_at
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_MAGIC = b"PAR1"
+_END_BYTES = 8  # the footer's length, and the magic
+_SCHEMA = 2  # of FileMetaData
+_NAME, _CHILDREN, _REPETITION = 4, 5, 3  # of SchemaElement
+_REPEATED = 2
+
+
+def footer_start(tail: bytes, size: int) -> int:
+    """Return where the footer of a file of ``size`` bytes begins, from its last bytes.
+
+    Raises ValueError if these are not the end of a Parquet file.
+    """
+    if len(tail) < _END_BYTES or tail[-len(_MAGIC) :] != _MAGIC:
+        raise ValueError("its last bytes are not those of a Parquet file")
+    (length,) = struct.unpack_from("<I", tail, len(tail) - _END_BYTES)
+    start = size - _END_BYTES - length
+    if start < len(_MAGIC):
+        raise ValueError(f"its footer has {length:,} bytes, which are more than the file has")
+    return int(start)
+
+
+class Footer:
+    """A chunk's footer, parsed, with the page index as far as the tail has it.
+
+    It serves ``format.pages`` as the file: a read of bytes before the tail raises IndexError, which
+    means there that the pages are not known.
+    """
+
+    def __init__(self, tail: bytes, size: int) -> None:
+        """``tail`` are the last bytes of a file of ``size`` bytes, at least the footer.
+
+        Raises ValueError or what Arrow raises if they are not.
+        """
+        import pyarrow.parquet as pq
+
+        start = footer_start(tail, size)
+        first = size - len(tail)
+        if start < first:
+            raise ValueError(f"its footer begins at byte {start:,}, found the bytes from {first:,}")
+        self._tail = tail
+        self._first = first
+        self._size = size
+        self.encoded = tail[start - first : -_END_BYTES]
+        alone = b"".join((_MAGIC, tail[start - first :]))
+        self.parquet = pq.ParquetFile(pa.BufferReader(alone), pre_buffer=False)
+        """For what the footer says: the file that it was opened with has no rows."""
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        return self.parquet.metadata
+
+    @cached_property
+    def fields(self) -> dict[int, Any]:
+        """The footer's fields by their numbers. Raises one of ``thrift.MALFORMED``."""
+        return struct_at(self.encoded, 0)
+
+    @cached_property
+    def flat(self) -> dict[str, tuple[int, bytes]]:
+        """The columns that are neither nested nor repeated, by name: the place of each among the
+        file's leaves, and its encoded SchemaElement. Without names that occur twice.
+
+        Raises one of ``thrift.MALFORMED``.
+        """
+        encoded = elements_at(self.encoded, 0, _SCHEMA)
+        elements = [struct_at(one, 0) for one in encoded]
+        found: dict[str, tuple[int, bytes]] = {}
+        seen: set[str] = set()
+        at, leaf = 1, 0
+        for _ in range(elements[0].get(_CHILDREN, 0)):
+            element, name = elements[at], elements[at][_NAME].decode()
+            if not element.get(_CHILDREN) and element.get(_REPETITION) != _REPEATED:
+                found[name] = (leaf, encoded[at])
+            if name in seen:
+                found.pop(name, None)
+            seen.add(name)
+            at, leaves = _skipped(elements, at)
+            leaf += leaves
+        return found
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return 16 * len(self.encoded) + len(self._tail)
+
+    def size(self) -> int:
+        """Return the size of the complete file."""
+        return self._size
+
+    def read_at(self, length: int, start: int) -> bytes:
+        """Return bytes of the tail."""
+        if start < self._first:
+            raise IndexError(f"byte {start:,} is before the tail, which begins at {self._first:,}")
+        return self._tail[start - self._first : start - self._first + length]
+
+
+def _skipped(elements: list[dict[int, Any]], at: int) -> tuple[int, int]:
+    """Return the place after the element at ``at`` with all that is in it, and its leaves."""
+    children = elements[at].get(_CHILDREN) or 0
+    at, leaves = at + 1, int(not children)
+    for _ in range(children):
+        at, below = _skipped(elements, at)
+        leaves += below
+    return at, leaves

@@ -1,0 +1,221 @@
+"""Some pages of a column, read without the rest of it: as a Parquet file of their own.
+
+Arrow reads complete column chunks only. A query of a few rows needs a page of each column, which is
+a small part of that. So the pages are put behind a footer that describes them and nothing else: one
+column, one row group, as many rows as the pages have. Arrow decodes that file like any other.
+
+Rules:
+- Only columns that are neither nested nor repeated: a row is one value there, so the page index
+  says which rows a page has.
+- The header of each page says how many values it has. If the page index says something else of a
+  page that is read, it is not believed: NoPages.
+- The schema element, the codec and the encodings are those of the file; the Arrow type is the one
+  that a read of the complete file gives, or NoPages is raised.
+- A caller that gets NoPages reads the complete column chunk: that is always right.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct as packed
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blockstore.format.footer import Footer
+from blockstore.format.pages import ColumnPages, Readable, column_pages
+from blockstore.format.thrift import MALFORMED, struct_at
+from blockstore.format.thrift_writer import Value, array, binary, encoded, fields, i32, i64, struct
+from blockstore.format.unreadable import UNREADABLE
+
+_MAGIC = b"PAR1"
+_ROW_GROUPS, _CREATED_BY = 4, 6  # of FileMetaData
+_COLUMNS = 1  # of RowGroup
+_FILE_PATH, _META, _CRYPTO = 1, 3, (8, 9)  # of ColumnChunk
+_TYPE, _ENCODINGS, _PATH, _CODEC, _DATA, _DICTIONARY = 1, 2, 3, 4, 9, 11  # of ColumnMetaData
+_PAGE_TYPE, _V1, _V2 = 1, 5, 8  # of PageHeader
+_VALUES, _V2_ROWS = 1, 3  # of the headers of data pages
+_IS_DATA, _IS_DICTIONARY, _IS_V2 = 0, 2, 3
+
+_MOST_COLUMNS = 500
+"""In all row groups together: the footer of more is not parsed in Python, some 40 µs each."""
+
+
+class NoPages(Exception):
+    """The pages cannot be read without the rest of their column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRun:
+    """Neighboring pages of one column of one row group."""
+
+    field: pa.Field
+    rows: range
+    """The rows that the pages hold, counted from the row group's first."""
+    ranges: tuple[tuple[int, int], ...]
+    """Where they are in the file, after the dictionary page if there is one: start and length."""
+    pages: tuple[tuple[int, int], ...]
+    """Where each page begins in the file, and how many rows it has."""
+    has_dictionary: bool
+    element: bytes
+    meta: dict[int, Any]
+    created_by: bytes
+
+    @property
+    def bytes(self) -> int:
+        return sum(length for _, length in self.ranges)
+
+
+def page_runs(
+    footer: Footer, group: int, columns: Iterable[pa.Field], rows: range
+) -> dict[str, PageRun]:
+    """Return the pages of those of the columns that can be read by pages, by name.
+
+    Args:
+        footer: With the page index.
+        group: The row group.
+        columns: As ``schema_arrow`` has them.
+        rows: The rows of the row group that are needed; not empty.
+    """
+    metadata = footer.metadata
+    if metadata.num_row_groups * metadata.num_columns > _MOST_COLUMNS:
+        return {}
+    try:
+        flat = footer.flat
+        wanted = {field.name: field for field in columns if field.name in flat}
+        known = column_pages(footer, [group], [flat[name][0] for name in wanted])
+        listed = footer.fields[_ROW_GROUPS][group][_COLUMNS]
+        created_by = footer.fields.get(_CREATED_BY, b"")
+        total = metadata.row_group(group).num_rows
+        found = {}
+        for name, field in wanted.items():
+            place, element = flat[name]
+            pages = known.get((group, place))
+            run = None if pages is None else _run(listed[place], pages, rows, total)
+            if run is not None:
+                first, ranges, located, meta = run
+                found[name] = PageRun(
+                    field=field,
+                    rows=range(first, first + sum(count for _, count in located)),
+                    ranges=ranges,
+                    pages=located,
+                    has_dictionary=len(ranges) > 1,
+                    element=element,
+                    meta=meta,
+                    created_by=created_by,
+                )
+    except MALFORMED:
+        return {}
+    return found
+
+
+def _run(
+    chunk: dict[int, Any], pages: ColumnPages, rows: range, total: int
+) -> tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...], dict[int, Any]] | None:
+    """Return the first row of the pages that hold the rows, their ranges, and each page with its
+    rows; None if they do not follow one another in the file."""
+    if _FILE_PATH in chunk or any(field in chunk for field in _CRYPTO):
+        return None
+    meta = chunk[_META]
+    first = bisect_right(pages.first_rows, rows.start) - 1
+    last = bisect_left(pages.first_rows, rows.stop)
+    ends = (*pages.first_rows[1:], total)
+    located = tuple(
+        (pages.offsets[at], ends[at] - pages.first_rows[at]) for at in range(first, last)
+    )
+    end = pages.offsets[last - 1] + pages.compressed[last - 1]
+    bounds = (*pages.offsets[first:last], end)
+    if any(
+        start + pages.compressed[first + at] != following
+        for at, (start, following) in enumerate(pairwise(bounds))
+    ):
+        return None
+    data = (bounds[0], end - bounds[0])
+    start = meta.get(_DICTIONARY, 0)
+    if not start:
+        return pages.first_rows[first], (data,), located, meta
+    if meta[_DATA] != pages.offsets[0] or start >= pages.offsets[0]:
+        return None
+    ranges = ((start, pages.offsets[0] - start), data)
+    return pages.first_rows[first], ranges, located, meta
+
+
+def read_run(run: PageRun, held: Readable) -> pa.ChunkedArray:
+    """Return the values of the rows ``run.rows``.
+
+    ``held`` has the bytes of ``run.ranges``. Raises NoPages.
+    """
+    parts = [held.read_at(length, start) for start, length in run.ranges]
+    try:
+        _check_headers(run, parts)
+        file = _file(run, parts)
+        with pq.ParquetFile(pa.BufferReader(file), pre_buffer=False) as parquet:
+            column = parquet.read(use_threads=False).column(0)
+    except (*MALFORMED, *UNREADABLE) as error:
+        raise NoPages(f"the pages of column {run.field.name!r} cannot be read: {error}") from error
+    if len(column) != len(run.rows) or not column.type.equals(run.field.type):
+        raise NoPages(
+            f"the pages of column {run.field.name!r} have {len(column):,} values of type "
+            f"{column.type}, expected {len(run.rows):,} of type {run.field.type}"
+        )
+    return column
+
+
+def _check_headers(run: PageRun, parts: list[bytes]) -> None:
+    """Raise NoPages unless each page has as many rows as the page index says."""
+    data, begin = parts[-1], run.ranges[-1][0]
+    if run.has_dictionary and struct_at(parts[0], 0)[_PAGE_TYPE] != _IS_DICTIONARY:
+        raise NoPages(f"column {run.field.name!r} does not begin with its dictionary")
+    for start, rows in run.pages:
+        header = struct_at(data, start - begin)
+        kind = header[_PAGE_TYPE]
+        own = header[_V2 if kind == _IS_V2 else _V1]
+        counts = {own[_VALUES], own[_V2_ROWS] if kind == _IS_V2 else rows}
+        if kind not in (_IS_DATA, _IS_V2) or counts != {rows}:
+            raise NoPages(
+                f"a page of column {run.field.name!r} has {own[_VALUES]:,} values, expected "
+                f"{rows:,} as the page index says"
+            )
+
+
+def _file(run: PageRun, parts: list[bytes]) -> bytes:
+    """Return the file: the dictionary, the pages, and a footer for them."""
+    size = sum(map(len, parts))
+    rows = len(run.rows)
+    first = len(_MAGIC)
+    column: dict[int, Value] = {
+        _TYPE: i32(run.meta[_TYPE]),
+        _ENCODINGS: array(i32(encoding) for encoding in run.meta[_ENCODINGS]),
+        _PATH: array(binary(part) for part in run.meta[_PATH]),
+        _CODEC: i32(run.meta[_CODEC]),
+        5: i64(rows),
+        6: i64(size),
+        7: i64(size),
+        _DATA: i64(first + (len(parts[0]) if run.has_dictionary else 0)),
+    }
+    if run.has_dictionary:
+        column[_DICTIONARY] = i64(first)
+    group = struct(
+        {
+            _COLUMNS: array([struct({2: i64(first), _META: struct(column)})]),
+            2: i64(size),
+            3: i64(rows),
+        }
+    )
+    stored = base64.b64encode(pa.schema([run.field]).serialize())
+    footer = fields(
+        {
+            1: i32(2),
+            2: array([struct({4: binary(b"schema"), 5: i32(1)}), encoded(run.element)]),
+            3: i64(rows),
+            _ROW_GROUPS: array([group]),
+            5: array([struct({1: binary(b"ARROW:schema"), 2: binary(stored)})]),
+            _CREATED_BY: binary(run.created_by),
+        }
+    )
+    return b"".join((_MAGIC, *parts, footer, packed.pack("<I", len(footer)), _MAGIC))

@@ -1,0 +1,65 @@
+"""The tail of a file says what the complete file says, and bytes before it are never made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from blockstore.format.footer import Footer, footer_start
+from blockstore.format.pages import column_pages
+
+TABLE = pa.table(
+    {
+        "n": range(1_000),
+        "st": [{"a": n, "b": [n]} for n in range(1_000)],
+        "s": [f"t{n}" for n in range(1_000)],
+        "l": [[n] for n in range(1_000)],
+    }
+)
+
+
+def stored(**options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(TABLE, sink, write_page_index=True, row_group_size=300, **options)
+    return sink.getvalue().to_pybytes()
+
+
+def test_it_says_what_the_complete_file_says() -> None:
+    data = stored()
+    whole = pq.ParquetFile(pa.BufferReader(data))
+    footer = Footer(data[footer_start(data, len(data)) :], len(data))
+    assert footer.metadata.equals(whole.metadata)
+    assert footer.parquet.schema_arrow.equals(whole.schema_arrow, check_metadata=True)
+    assert footer.size() == len(data)
+
+
+def test_the_flat_columns_are_those_without_parts() -> None:
+    data = stored()
+    flat = Footer(data, len(data)).flat
+    assert {name: leaf for name, (leaf, _) in flat.items()} == {"n": 0, "s": 3}
+
+
+def test_the_page_index_is_read_from_the_tail_if_it_is_there() -> None:
+    data = stored(max_rows_per_page=50, write_batch_size=50)
+    found = column_pages(pa.BufferReader(data), [0, 3], [0, 3])
+    tail = Footer(data[len(data) // 2 :], len(data))
+    assert column_pages(tail, [0, 3], [0, 3]) == found
+    alone = Footer(data[footer_start(data, len(data)) :], len(data))
+    assert column_pages(alone, [0, 3], [0, 3]) == {}
+    with pytest.raises(IndexError, match="before the tail"):
+        alone.read_at(4, 0)
+
+
+@pytest.mark.parametrize("tail", [b"", b"PAR1", b"\xff\xff\xff\xffPAR1", b"\1\0\0\0PAR2"])
+def test_bytes_that_are_no_end_of_a_file_are_refused(tail: bytes) -> None:
+    with pytest.raises(ValueError, match=r"Parquet|more than"):
+        Footer(tail, 1_000)
+
+
+def test_a_tail_that_is_too_short_is_refused() -> None:
+    data = stored()
+    with pytest.raises(ValueError, match="begins at byte"):
+        Footer(data[footer_start(data, len(data)) + 1 :], len(data))

@@ -1,0 +1,45 @@
+"""What is written in Thrift's compact protocol is what the reader reads."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blockstore.format.thrift import elements_at, struct_at
+from blockstore.format.thrift_writer import Value, array, binary, encoded, fields, i32, i64, struct
+
+Plain = int | bytes | list | dict
+
+PLAIN = st.recursive(
+    st.one_of(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=200)),
+    lambda inner: st.one_of(
+        st.lists(st.binary(max_size=4), min_size=1, max_size=40),
+        st.dictionaries(st.integers(1, 300), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+def value(plain: Plain) -> Value:
+    if isinstance(plain, int):
+        return i32(plain) if -(2**31) <= plain < 2**31 else i64(plain)
+    if isinstance(plain, bytes):
+        return binary(plain)
+    if isinstance(plain, list):
+        return array(map(value, plain))
+    return struct({number: value(inner) for number, inner in plain.items()})
+
+
+@given(st.dictionaries(st.integers(1, 300), PLAIN, max_size=6))
+def test_a_struct_comes_back(plain: dict[int, Plain]) -> None:
+    data = fields({number: value(inner) for number, inner in plain.items()})
+    assert struct_at(data, 0) == plain
+    assert struct_at(b"xx" + data + b"yy", 2) == plain
+
+
+@given(st.lists(st.dictionaries(st.integers(1, 30), st.integers(0, 99)), min_size=1, max_size=20))
+def test_the_structs_of_a_list_come_back_as_they_were_encoded(plain: list[dict[int, int]]) -> None:
+    parts = [fields({number: i64(inner) for number, inner in one.items()}) for one in plain]
+    data = fields({1: i32(1), 2: array(map(encoded, parts)), 9: binary(b"after")})
+    assert elements_at(data, 0, 2) == parts
+    assert struct_at(data, 0) == {1: 1, 2: plain, 9: b"after"}

@@ -1,0 +1,99 @@
+"""A table with large chunks, as local files and as objects of a bucket without files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.bucket.metered import Metered
+from blockstore.format import block_writer
+from blockstore.scan.view import TableSnapshot
+from blockstore.table import Table
+from blockstore.world import World
+
+ROWS = 110_000
+"""Of each block; enough for the page index to be read."""
+GROUP_ROWS = 30_000
+BLOCKS = 3
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("k", pa.int32()),
+        ("v", pa.float64()),
+        ("w", pa.float64()),
+        ("s", pa.string()),
+        ("few", pa.string()),
+        ("t", pa.timestamp("us", "UTC")),
+        ("l", pa.list_(pa.int32())),
+        ("r", pa.struct([("a", pa.int64()), ("b", pa.string())])),
+        ("d", pa.decimal128(12, 2)),
+        ("id.k", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """The same table twice."""
+
+    local: TableSnapshot
+    bucket: Metered
+
+    def remote(self) -> TableSnapshot:
+        """A snapshot of the remote one; nothing was fetched for it but its state."""
+        return Table.open_bucket(self.bucket, World.real()).snapshot()
+
+    def fetched(self) -> int:
+        """The bytes that were read of the bucket so far."""
+        return self.bucket.bytes["get_range"] + self.bucket.bytes["get"]
+
+
+def make(folder: Path, *, blocks: int = BLOCKS, rows: int = ROWS) -> Twins:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_writer, "rows_per_group", lambda *_: GROUP_ROWS)
+        table = bs.create(str(folder), schema=SCHEMA, sort_by=["id"])
+        for block in range(blocks):
+            table.append(_rows(block, rows))
+    bucket = MemoryBucket(World.manual().clock, "memory://t")
+    for at, _, names in os.walk(folder):
+        for name in names:
+            path = Path(at, name)
+            bucket.put(str(path.relative_to(folder)), path.read_bytes())
+    return Twins(table.snapshot(), Metered(bucket))
+
+
+def _rows(block: int, rows: int) -> pa.Table:
+    random = np.random.default_rng(block)
+    first = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    v = random.random(rows)
+    v[::97] = np.nan
+    numbers = random.integers(0, 2**31, rows)
+    return pa.table(
+        {
+            "id": np.arange(block * rows, (block + 1) * rows),
+            "k": pa.array((numbers % 1000).astype("int32"), pa.int32(), mask=numbers % 31 == 0),
+            "v": v,
+            "w": random.random(rows),
+            "s": [f"text {number}" for number in numbers],
+            "few": [f"kind {number}" for number in numbers % 7],
+            "t": pa.array(
+                [first + dt.timedelta(seconds=int(one)) for one in range(rows)],
+                pa.timestamp("us", "UTC"),
+            ),
+            "l": [[int(one) % 5] * (int(one) % 3) for one in numbers],
+            "r": [{"a": int(one), "b": str(one % 11)} for one in numbers],
+            "d": [decimal.Decimal(int(one) % 10**6) for one in numbers],
+            "id.k": numbers,
+        },
+        schema=SCHEMA,
+    )
