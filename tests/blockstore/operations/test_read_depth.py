@@ -22,10 +22,14 @@ FIRST = sorted([f"GET {BOUNDARY}", f"GET {HINT}", f"LIST {INDEX}*"])
 
 
 class Scene:
-    """A table in memory with some versions, and the same one behind a store that takes a while."""
+    """A table in memory with some versions, and the same one behind a store that takes a while.
 
-    def __init__(self, versions: int) -> None:
-        self.time = Time(workers=64)
+    ``workers`` is how many requests are made at once: with fewer than the entries after the
+    checkpoint, these take several round trips.
+    """
+
+    def __init__(self, versions: int, workers: int = 64) -> None:
+        self.time = Time(workers=workers)
         self.memory = MemoryBucket(self.time)
         index_log.create(self.memory, self.time.world(seed=2), Definition.create(SCHEMA))
         self.near = Table.open_bucket(self.memory, self.time.world(seed=3))
@@ -53,6 +57,15 @@ def test_open_and_count(versions: int, base: int) -> None:
     others = len(FIRST) + (base > 0) + 1 + (tail == 0)
     seen.expect(3, "looks and page, checkpoint and tail, boundary", requests=others + tail)
     assert seen.waves()[0] == FIRST
+
+
+@pytest.mark.parametrize(("versions", "depth"), [(15, 3), (24, 4), (63, 6)])
+def test_open_with_the_threads_of_a_process(versions: int, depth: int) -> None:
+    """``World.real`` has 16: each 16 entries after the checkpoint are a round trip."""
+    scene = Scene(versions, workers=16)
+    with scene.bucket.watch() as seen:
+        assert scene.open().snapshot().version == versions
+    seen.expect(depth, "looks and page, the tail 16 at a time, boundary")
 
 
 def test_open_a_table_whose_history_fills_more_than_a_page(
