@@ -33,6 +33,8 @@ OUTSIDE = {
 """Files of the repository, and the pages that they become."""
 GENERATED = {"cli": cli, "http": http}
 LINK = re.compile(r"(!?)\[([^\]\n]*(?:\n[^\]\n]+)?)\]\(([^)\s]+)\)")
+NAMED_FENCE = re.compile(r"^(```[a-z]+) [a-z-]+$", flags=re.MULTILINE)
+"""A block whose name is for the tests (``json entry``): the site knows no names."""
 _logger = logging.getLogger("mkdocs.hooks.site")
 
 
@@ -55,10 +57,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fill in what is generated, and rewrite the links that leave ``docs/``."""
+    """Fill in what is generated, drop names of blocks, and rewrite the links that leave ``docs/``."""
     for name, generate in GENERATED.items():
         if (mark := f"<!-- generated: {name} -->") in markdown:
             markdown = markdown.replace(mark, generate())
+    markdown = NAMED_FENCE.sub(r"\1", markdown)
     here = page.file.src_uri
     return markdown if here in OUTSIDE.values() else _linked(markdown, f"docs/{here}", here)
 

@@ -66,6 +66,18 @@ class Loaded(HTMLParser):
             self.urls.append(values.get("href") or "")
 
 
+def test_every_heading_of_a_page_is_a_heading_of_the_site(site: Path) -> None:
+    """A block that the site does not recognize swallows the headings after it."""
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        headings = re.findall(r"^#{1,4} ", text, flags=re.MULTILINE)
+        built = site / page.relative_to(ROOT / "docs").with_suffix(".html")
+        if built.name == "README.html":
+            built = built.with_name("index.html")
+        shown = re.findall(r"<h[1-6] id=", built.read_text())
+        assert len(shown) >= len(headings), page
+
+
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     page = (site / "reference" / "python.html").read_text()
     named = set(re.findall(r'id="blockstore\.(?:[a-z_]+\.)*(\w+)"', page))
