@@ -57,7 +57,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fill in what is generated, drop names of blocks, and rewrite the links that leave ``docs/``."""
+    """Fill in what is generated, drop the names of blocks, rewrite links that leave ``docs/``."""
     for name, generate in GENERATED.items():
         if (mark := f"<!-- generated: {name} -->") in markdown:
             markdown = markdown.replace(mark, generate())
