@@ -7,7 +7,9 @@ Invariants:
   ``history_retention`` by the store's clock, looking only above the boundary, for a left-behind
   file below it has a fresh time.
 - The boundary moves to C only over a checkpoint at C that equals this process's own fold; one that
-  does not is Corrupt, and nothing is deleted.
+  does not is Corrupt, and nothing is deleted. One that ends with another entry was left by a writer
+  of a history that was replaced: no reader believes it while entry C is there, so the boundary
+  stops below it, and a later pass deletes it.
 - After the advance the latest state is read **again**, and only then anything goes: entries at or
   below the boundary, in every pass, whichever process left them; then checkpoints below the
   boundary that no tag of that state pins. The one at the boundary stays. Before each batch of them
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
@@ -175,6 +177,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     Returns the boundary, and the version whose checkpoint was written. Another collector may
     overtake at any step: then the boundary is where that one left it.
     """
+    if seen.wanted <= seen.boundary:
+        return seen.boundary, None
     # A table that was put back may have the very boundary that was read: its entries are not these.
     log.reader.looks.check_now(log.state)
     state = _own_fold(log.reader, seen)
@@ -188,12 +192,21 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if found is None:
         _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)
         return log.boundary.read(), None
-    if found != encode_checkpoint(state) and log.reader.checkpoint(found, seen.wanted) != state:
-        raise Corrupt(
-            f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up to "
-            f"{seen.wanted}: nothing was deleted; compare it with a copy, and delete it if the "
-            "entries are right"
-        )
+    if found != encode_checkpoint(state):
+        stored = log.reader.checkpoint(found, seen.wanted)
+        if stored.last != state.last:
+            _logger.warning(
+                "%s of %s is of another history than the entries: the boundary stops below it",
+                checkpoint_key(seen.wanted),
+                bucket.url,
+            )
+            return _advance(log, bucket, replace(seen, wanted=seen.wanted - 1))
+        if stored != state:
+            raise Corrupt(
+                f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up "
+                f"to {seen.wanted}: nothing was deleted; compare it with a copy, and delete it if "
+                "the entries are right"
+            )
     boundary = log.boundary.advance(seen.wanted)
     # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of
     # its content.

@@ -4,6 +4,7 @@ touch."""
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -249,13 +250,36 @@ def test_a_checkpoint_that_is_not_the_fold_stops_the_pass_and_nothing_is_deleted
     bucket: MemoryBucket, world: World, aged: Log, wrong: str
 ) -> None:
     state = aged.at(9)
-    other = follow(aged.at(8), append(300))
+    other = replace(state, floor=ulid(1))
     data = encode_checkpoint(other if wrong == "another state" else state)
     bucket.put(checkpoint_key(9), data if wrong == "another state" else data[:-10])
     before = {info.key: bucket.get(info.key).data for info in bucket.list()}
     with pytest.raises(Corrupt, match="checkpoint"):
         collect(aged, world)
     assert {info.key: bucket.get(info.key).data for info in bucket.list()} == before
+
+
+@pytest.mark.parametrize("strays", [[9], [8, 9], list(range(1, 10))])
+def test_the_boundary_stops_below_a_checkpoint_that_another_history_left(
+    bucket: MemoryBucket, world: World, clock: ManualClock, aged: Log, strays: list[int]
+) -> None:
+    """A writer that stalled while the table was made again wrote the checkpoint of before."""
+    former = create(MemoryBucket(world.clock), world, aged.state.definition)
+    for number in range(300, 309):
+        former.commit(append(number))
+    before = {version: aged.at(version) for version in range(9, 16)}
+    for version in strays:
+        bucket.put(checkpoint_key(version), encode_checkpoint(former.at(version)))
+    below = min(strays) - 1
+    assert collect(aged, world).boundary == below
+    assert {version: Log(bucket, world).at(version) for version in range(9, 16)} == before
+    clock.advance(49 * 3600)
+    aged.commit(append(400))
+    clock.advance(49 * 3600)
+    aged.commit(append(401))
+    assert collect(aged, world).boundary == 15
+    assert checkpoints(bucket) == [15]
+    assert len(Log(bucket, world).state.blocks) == 16
 
 
 def test_a_checkpoint_in_other_bytes_of_the_same_state_is_as_good(
