@@ -30,7 +30,7 @@ from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
 from blockstore.freshness import Freshness
 from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, raise_hint
-from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint_name import how_to_replace_checkpoint, name_of
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.log import Log
 from blockstore.index.read import IndexReader
@@ -196,9 +196,10 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
         stored = log.reader.checkpoint(found, seen.wanted)
         if stored.last != state.last:
             _logger.warning(
-                "%s of %s is of another history than the entries: the boundary stops below it",
+                "%s of %s is of another history than the entries: the boundary stops below it; %s",
                 checkpoint_key(seen.wanted),
                 bucket.url,
+                how_to_replace_checkpoint(bucket.url),
             )
             return _advance(log, bucket, replace(seen, wanted=seen.wanted - 1))
         if stored != state:

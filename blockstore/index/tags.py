@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from blockstore.bucket.api import writable
 from blockstore.errors import (
     BlockstoreError,
+    Corrupt,
     Indeterminate,
     Invalid,
     NotFound,
@@ -33,11 +34,12 @@ from blockstore.errors import (
 from blockstore.format.block import BlockMeta
 from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint_name import how_to_replace_checkpoint
 from blockstore.index.history import History
 from blockstore.index.log import Log
 from blockstore.index.state import State
-from blockstore.names import entry_key, is_ulid
+from blockstore.names import checkpoint_key, entry_key, is_ulid
 from blockstore.world import World
 
 Look = Callable[[Sequence[BlockMeta]], str | None]
@@ -98,7 +100,7 @@ def tag(
     log.reader.looks.check_now(log.state)
     if ensure_checkpoint(writable(log.bucket), state) is None:
         # Another wrote it: once the entries are collected it is all that is left of the version.
-        _check_checkpoint(log, state.version)
+        _check_checkpoint(log, state)
     commit = world.ids.ulid()
     committed = log.commit(Tag(commit=commit, name=name, version=state.version, message=message))
     try:
@@ -123,11 +125,17 @@ def tag(
     raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
 
 
-def _check_checkpoint(log: Log, version: int) -> None:
-    """Raise Corrupt if the checkpoint of a version is damaged."""
-    data = log.reader.checkpoint_data(version)
-    if data is not None:
-        log.reader.checkpoint(data, version)
+def _check_checkpoint(log: Log, state: State) -> None:
+    """Raise Corrupt if the checkpoint of a state's version is damaged, or of another history."""
+    data = log.reader.checkpoint_data(state.version)
+    if data is None or data == encode_checkpoint(state):
+        return
+    if log.reader.checkpoint(data, state.version) != state:
+        url = log.bucket.url
+        raise Corrupt(
+            f"{checkpoint_key(state.version)} of {url} differs from the state that the entries up "
+            f"to {state.version} produce, and no tag was set: {how_to_replace_checkpoint(url)}"
+        )
 
 
 def untag(log: Log, world: World, name: str, message: str = "") -> None:

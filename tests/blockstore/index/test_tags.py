@@ -25,9 +25,9 @@ from blockstore.index import read
 from blockstore.index import tags as tags_module
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Untag
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
 from blockstore.index.gc import collect
-from blockstore.index.log import Log
+from blockstore.index.log import Log, create
 from blockstore.index.reachable import Kept
 from blockstore.index.state import State
 from blockstore.index.tags import MAX_TAG, tag, untag
@@ -492,6 +492,20 @@ def test_untag_takes_away_only_what_it_was_told_to(world: World, grown: Log) -> 
     tag(grown, world, "q3", 5)
     assert grown.commit(Untag(commit=ulid(900), name="q3", version=6)).version is None
     assert grown.poll().tags == {"q3": 5}
+
+
+def test_a_checkpoint_that_another_history_left_is_not_tagged(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """It would be all that is left of the version, once the entries are collected."""
+    former = create(MemoryBucket(world.clock), world, log.state.definition)
+    for number in range(3):
+        former.commit(append(300 + number))
+        log.commit(append(100 + number))
+    bucket.put(checkpoint_key(3), encode_checkpoint(former.at(3)))
+    with pytest.raises(Corrupt, match="no tag was set: 'blockstore repair"):
+        tag(log, world, "q", 3)
+    assert log.poll().tags == {}
 
 
 def test_a_young_pin_proves_nothing_and_an_old_one_does(
