@@ -157,7 +157,7 @@ class IndexReader:
             passed = boundary is not None and boundary > state.version
             if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
-            if since is not None and (boundary is not None or self._poll.was_newest(state)):
+            if boundary is not None or self._poll.was_newest(state):
                 self._poll.saw_newest(state, since)
             return Loaded(state=state)
         if not self.looks.check(state, found.standing, boundary) or not found.together:

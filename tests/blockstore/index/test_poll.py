@@ -160,3 +160,30 @@ def test_an_entry_that_the_boundary_has_passed_is_not_applied_though_it_was_read
     far.after.append(collect_after_it_was_read)
     assert reader.poll() == log.state
     assert [call.key for call in far.calls].count("index/") == 1, "it is read from nothing"
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_look_at_the_own_entry_alone_does_not_call_a_passed_state_the_newest(
+    bucket: MemoryBucket, world: World, log: Log, slow: bool
+) -> None:
+    """Entries at or below the boundary are deleted in any order, and one that was sent twice may
+    come back: the own entry may be there still, and the next one not."""
+    store = Far(bucket, world) if slow else bucket
+    reader = Log(store, world)
+    known = reader.poll()
+    own = bucket.get(entry_key(known.version)).data
+    world.clock.sleep(10 * RETENTION_S)
+    grow_and_collect(bucket, log)
+    bucket.put(entry_key(known.version), own)
+    assert reader.reader.advance(known, looks_at_own=True).state == log.state
+
+
+def test_a_look_at_the_own_entry_is_all_that_is_read_beside_where_nothing_can_be_missed(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    store = FaultyBucket(bucket)
+    reader = Log(store, world)
+    known = reader.poll()
+    store.calls.clear()
+    reader.reader.advance(known, looks_at_own=True)
+    assert [call.key for call in store.calls] == [entry_key(2), entry_key(1)]
