@@ -90,10 +90,10 @@ def test_open_a_table_whose_index_was_collected() -> None:
 
 
 def test_a_second_snapshot_polls_and_so_does_one_that_comes_later() -> None:
-    """What is read when the table is opened serves for less time than a commit takes."""
+    """What is read when the table is opened serves for half as long as a request takes."""
     scene = Scene(24)
     table = scene.open()
-    scene.time.sleep(0.02)
+    scene.time.sleep(0.01)
     with scene.bucket.watch() as seen:
         assert table.snapshot().version == 24
     seen.expect(0, "the state that was just read")
