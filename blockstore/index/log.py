@@ -122,8 +122,8 @@ class Log:
             return self._take(self.reader.advance(state))
 
     def newest(self) -> State:
-        """As ``poll``, but no request for a moment after an open, too short for word of a commit that
-        began since: then it is what was there when the open began."""
+        """As ``poll``, but no request for a moment after an open, too short for word of a commit
+        that began since: then it is what was there when the open began."""
         return self.state if self.was_just_read else self.poll()
 
     @property
