@@ -311,7 +311,7 @@ class IndexReader:
         names = names_of(mine, hint, entries)
         try:
             state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
-            if self.boundary.seen < version and not self._is_named(state, found):
+            if found.own is not None and not self.looks.holds(state, found.own):
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self.bucket.url} is of another history than "
                     f"{entry_key(version)}"
@@ -325,19 +325,6 @@ class IndexReader:
             damaged.append(error)
             return None
         return Loaded(state=state, checkpoint=mine)
-
-    def _is_named(self, state: State, found: Together) -> bool:
-        """Whether a checkpoint's state ends with the entry that is stored under its version."""
-        if found.own is not None:
-            return self.looks.holds(state, found.own)
-        try:
-            if not found.entries:
-                return True
-            if decode_entry(found.entries[0].data, entry_id=state.version + 1).follows(state.last):
-                return True
-        except BlockstoreError:
-            return True  # its fold reports it
-        return self.looks.look(state) is not Look.OTHER
 
     def _try_cold(self) -> Loaded | None:
         first = self._listing.first()

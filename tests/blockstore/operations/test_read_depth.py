@@ -52,9 +52,9 @@ def test_open_and_count(versions: int, base: int) -> None:
     with scene.bucket.watch() as seen:
         table = scene.open()
         assert table.snapshot().count() == versions - 1
-    # Where no entry comes after the checkpoint, its own says whether it is of this history.
     tail = versions - base
-    others = len(FIRST) + (base > 0) + 1 + (tail == 0)
+    # The checkpoint, its own entry, which says whether it is of this history, and the boundary.
+    others = len(FIRST) + 2 * (base > 0) + 1
     seen.expect(3, "looks and page, checkpoint and tail, boundary", requests=others + tail)
     assert seen.waves()[0] == FIRST
 
