@@ -336,6 +336,7 @@ class ChunkCache:
         with self._lock:
             for gone in self._sound.keys() - kept:
                 del self._sound[gone]
+        self.columns.forget_all_but(kept)
         excess = sum(one.bytes for one in found) - self._limit_bytes
         for one in sorted(found):
             if excess <= 0:

@@ -415,3 +415,53 @@ def test_what_one_query_could_not_fetch_another_one_fetches(
     store.check(cache.hold([store.wanted("a")]), "a")
     thread.join()
     assert not cache.columns._filling
+
+
+def test_a_new_file_with_the_inode_of_an_old_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    """A file system gives the number of a removed file to the next one."""
+    store = Store(tmp_path, limit_bytes=1)
+    cache = store.cache()
+    for _ in range(4):
+        hold = cache.hold([store.wanted("a")])
+        store.check(hold, "a")
+        hold.release()
+    store = Store(tmp_path / "other")
+    first, second = store.cache(), store.cache()
+    first.hold([store.wanted("a", "b")]).release()
+    remove(store)
+    second.hold([store.wanted("c")]).release()
+    store.check(first.hold([store.wanted("a", "c")]), "a", "c")
+
+
+def remove(store: Store) -> None:
+    for path in (store.folder / "columns").iterdir():
+        path.unlink()
+
+
+def test_what_was_evicted_from_under_a_query_is_not_called_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path, limit_bytes=1)
+    hold = store.cache().hold([store.wanted("b")])
+    assert hold.is_sound(hold.paths[0])
+    with open(hold.paths[0], "r+b") as file:
+        file.seek(spots(store)[2])
+        file.write(b"xxxx")
+    assert not hold.is_sound(hold.paths[0])
+
+
+def test_nothing_is_known_of_files_that_are_gone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cache = store.cache()
+    cache.hold([store.wanted("b")]).release()
+    assert len(cache.columns._known) == 1
+    remove(store)
+    cache.columns.forget_all_but([])
+    assert not cache.columns._known
+
+
+def test_only_the_file_of_all_is_listed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user's index may not be written, and nobody would find the columns that it lists."""
+    store.cache().hold([store.wanted("b")]).release()
+    index = store.path.with_name(store.path.name + INDEX)
+    before = index.read_bytes()
+    test_another_users_file_is_not_needed(store, monkeypatch)
+    assert index.read_bytes() == before
