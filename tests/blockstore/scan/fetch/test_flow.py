@@ -158,10 +158,18 @@ def test_a_consumer_that_stops_ends_the_rest() -> None:
     found = flow(pool, [opening(request, name) for name in range(1_000)], budget=4)
     assert next(found) == (0, 0)
     found.close()  # type: ignore[attr-defined]
-    pool.map(abs, range(50))
+    # What had begun has ended once all four threads are here at the same time.
+    here = threading.Barrier(5)
+    for _ in range(4):
+        pool.start(partial(_meet, here))
+    here.wait(10)
     before = len(made)
     pool.map(abs, range(50))
     assert len(made) == before < 1_000
+
+
+def _meet(here: threading.Barrier) -> None:
+    here.wait(10)
 
 
 def test_two_flows_share_a_pool_of_one_thread() -> None:
