@@ -31,6 +31,7 @@ from blockstore.bucket.range_file import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import coded_texts, decoded
+from blockstore.format.footer import column_range
 from blockstore.format.unreadable import UNREADABLE
 
 _WHOLE = 4 * 1024 * 1024
@@ -266,10 +267,7 @@ def column_ranges(
             if columns is None or any(
                 path == name or path.startswith(f"{name}.") for name in columns
             ):
-                start = part.data_page_offset
-                if part.has_dictionary_page:
-                    start = min(start, part.dictionary_page_offset)
-                yield start, part.total_compressed_size
+                yield column_range(part)
 
 
 def _file_size(key: str, path: str) -> int:

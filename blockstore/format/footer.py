@@ -38,6 +38,14 @@ def footer_start(tail: bytes, size: int) -> int:
     return int(start)
 
 
+def column_range(part: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return where a column chunk is in the file, with its dictionary: its start and its length."""
+    start = part.data_page_offset
+    if part.has_dictionary_page and part.dictionary_page_offset:
+        start = min(start, part.dictionary_page_offset)
+    return start, part.total_compressed_size
+
+
 class Footer:
     """A chunk's footer, parsed, with the page index as far as the tail has it.
 
@@ -95,6 +103,19 @@ class Footer:
             at, leaves = _skipped(elements, at)
             leaf += leaves
         return found
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether something is between column chunks that the footer does not name. Writers that
+        do not count the header of a page leave such gaps: pages that reach beyond the end that the
+        footer states. The last column chunk is not judged."""
+        starts, ends = set(), []
+        for group in map(self.metadata.row_group, range(self.metadata.num_row_groups)):
+            for part in map(group.column, range(group.num_columns)):
+                start, length = column_range(part)
+                starts |= {start, part.bloom_filter_offset}
+                ends.append(start + length)
+        return any(end not in starts for end in sorted(ends)[:-1])
 
     @property
     def weight(self) -> int:

@@ -39,6 +39,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from blockstore.errors import Corrupt
+from blockstore.format.footer import column_range
 from blockstore.format.segments import SEGMENT_BYTES
 from blockstore.scan.fetch.course import Course
 from blockstore.scan.fetch.fetcher import Fetcher, Opened
@@ -395,10 +396,7 @@ def column_chunks(
         for part in map(group.column, range(group.num_columns)):
             path = part.path_in_schema
             if names is None or any(path == name or path.startswith(f"{name}.") for name in names):
-                start = part.data_page_offset
-                if part.has_dictionary_page and part.dictionary_page_offset:
-                    start = min(start, part.dictionary_page_offset)
-                found.append((start, part.total_compressed_size))
+                found.append(column_range(part))
                 if part.bloom_filter_offset is not None:
                     found.append((part.bloom_filter_offset, part.bloom_filter_length or 0))
     return [(start, length) for start, length in found if length > 0]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,7 @@ from blockstore.reader.cache.columns import INDEX, column_chunks
 from blockstore.scan.fetch.pieces import Range
 from blockstore.scan.fetch.remote import Remote
 from blockstore.world import Threads, World
+from tests.support.parquet import counted_short
 
 ULID = "01J00000000000000000000001"
 ROWS = 40_000
@@ -35,12 +37,18 @@ NAMES = ("a", "b", "c", "d", "e")
 class Store:
     """A bucket with one chunk of two row groups, and a cache."""
 
-    def __init__(self, folder: Path, *, threads: int = 0, limit_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self, folder: Path, *, threads: int = 0, limit_bytes: int = 1 << 30, short: int = 0
+    ) -> None:
         random = np.random.default_rng(3)
         self.rows = pa.table({name: random.random(ROWS) for name in NAMES})
         sink = pa.BufferOutputStream()
-        pq.write_table(self.rows, sink, row_group_size=ROWS // 2, use_dictionary=False)
-        self.data = sink.getvalue().to_pybytes()
+        codec = "none" if short else "snappy"
+        pq.write_table(
+            self.rows, sink, row_group_size=ROWS // 2, use_dictionary=False, compression=codec
+        )
+        data = sink.getvalue().to_pybytes()
+        self.data = counted_short(data, short) if short else data
         hashes = FileHashes()
         hashes.update(self.data)
         file = ChunkFile(path=chunk_path(1), bytes=len(self.data), rows=ROWS, sha256=hashes.sha256)
@@ -465,3 +473,14 @@ def test_only_the_file_of_all_is_listed(store: Store, monkeypatch: pytest.Monkey
     before = index.read_bytes()
     test_another_users_file_is_not_needed(store, monkeypatch)
     assert index.read_bytes() == before
+
+
+def test_a_chunk_whose_pages_reach_beyond_the_stated_end_is_a_complete_file(
+    tmp_path: Path,
+) -> None:
+    """What DuckDB reads behind that end would be zeros, as a part of the last page."""
+    store = Store(tmp_path, short=4_000)
+    hold = store.cache().hold([store.wanted("a")])
+    assert Path(hold.paths[0]).read_bytes() == store.data
+    found = duckdb.sql(f"SELECT a FROM '{hold.paths[0]}'").to_arrow_table()
+    assert found.equals(store.rows.select(["a"]))
