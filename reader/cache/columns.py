@@ -119,9 +119,7 @@ class ColumnFiles:
             wanted = pieces(segments, lanes=lanes)
             if wanted:
                 first: dict[Range, int] = {}
-                yield [
-                    partial(self._fill, opened, descriptor, mine, piece, first) for piece in wanted
-                ]
+                yield [partial(self._fill, opened, link, mine, piece, first) for piece in wanted]
                 self._complete(opened, descriptor, first)
             self._used(descriptor)
         finally:
@@ -271,7 +269,7 @@ class ColumnFiles:
     def _fill(
         self,
         opened: Opened,
-        descriptor: int,
+        link: Path,
         missing: Iterable[Range],
         piece: range,
         first: dict[Range, int],
@@ -280,12 +278,18 @@ class ColumnFiles:
         of each: it is put into ``first``."""
         data = memoryview(self._fetcher.fetch(opened, piece, keep=False))
         base = piece.start * SEGMENT_BYTES
-        for start, length in missing:
-            if base <= start < base + len(data):
-                first[start, length] = data[start - base]
-            low, high = max(start + 1, base), min(start + length, base + len(data))
-            while low < high:
-                low += os.pwrite(descriptor, data[low - base : high - base], low)
+        # By a descriptor of its own: if the query was interrupted meanwhile, the number of the
+        # query's is perhaps that of another file now.
+        descriptor = os.open(link, os.O_RDWR)
+        try:
+            for start, length in missing:
+                if base <= start < base + len(data):
+                    first[start, length] = data[start - base]
+                low, high = max(start + 1, base), min(start + length, base + len(data))
+                while low < high:
+                    low += os.pwrite(descriptor, data[low - base : high - base], low)
+        finally:
+            os.close(descriptor)
 
     def _complete(self, opened: Opened, descriptor: int, first: dict[Range, int]) -> None:
         """Write the first byte of each filled column chunk, and list them."""

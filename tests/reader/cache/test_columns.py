@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -484,3 +487,47 @@ def test_a_chunk_whose_pages_reach_beyond_the_stated_end_is_a_complete_file(
     assert Path(hold.paths[0]).read_bytes() == store.data
     found = duckdb.sql(f"SELECT a FROM '{hold.paths[0]}'").to_arrow_table()
     assert found.equals(store.rows.select(["a"]))
+
+
+class Interrupting(Threads):
+    """In a round of several calls the caller is interrupted (Ctrl-C) while they run."""
+
+    def map(self, call: Any, items: Iterable[Any]) -> list[Any]:
+        work = list(items)
+        if len(work) < 3:
+            return super().map(call, work)
+        for item in work:
+            self.start(partial(call, item))
+        raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("segment_by_segment")
+def test_an_interrupted_query_writes_into_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The numbers of closed descriptors are used again by what the process opens next."""
+    store = Store(tmp_path / "cache")
+    pool = Interrupting(8)
+    store.world = replace(store.world, pool=pool)
+    cache = store.cache()
+    fetch, interrupted = cache.fetcher.fetch, threading.Event()
+
+    def late(*given: Any, **words: Any) -> bytes:
+        interrupted.wait(10)
+        return fetch(*given, **words)
+
+    monkeypatch.setattr(cache.fetcher, "fetch", late)
+    with pytest.raises(KeyboardInterrupt):
+        cache.hold([store.wanted("b")])
+    others = [tmp_path / str(number) for number in range(8)]
+    with ExitStack() as stack:
+        for other in others:
+            stack.enter_context(open(other, "wb"))
+        interrupted.set()
+        here = threading.Barrier(9)
+        for _ in range(8):
+            pool.start(lambda: here.wait(10) and None)
+        here.wait(10)
+    assert [other.stat().st_size for other in others] == [0] * 8
+    store.world = World.manual()
+    store.check(store.cache().hold([store.wanted("b")]), "b")

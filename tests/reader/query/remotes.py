@@ -58,9 +58,7 @@ class Twins:
         return self.bucket.bytes["get_range"] + self.bucket.bytes["get"]
 
 
-def make(
-    folder: Path, *, blocks: int = BLOCKS, rows: int = ROWS, altered: bool = False
-) -> Twins:
+def make(folder: Path, *, blocks: int = BLOCKS, rows: int = ROWS, altered: bool = False) -> Twins:
     """``altered``: the last block has one column more than the others, and a wider one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block_writer, "rows_per_group", lambda *_: GROUP_ROWS)
