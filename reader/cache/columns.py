@@ -39,7 +39,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from blockstore.errors import Corrupt
-from blockstore.format.footer import column_range
+from blockstore.format.footer import column_parts, column_range
 from blockstore.format.segments import SEGMENT_BYTES
 from blockstore.scan.fetch.course import Course
 from blockstore.scan.fetch.fetcher import Fetcher, Opened
@@ -389,20 +389,13 @@ def column_chunks(
     groups: Iterable[int] | None = None,
 ) -> list[Range]:
     """The bytes of these columns in these row groups: the chunk of each, and its bloom filter. By
-    default all.
-
-    All parts of a nested column are included: their paths begin with its name.
-    """
-    names = None if columns is None else tuple(columns)
+    default all."""
     numbers = range(metadata.num_row_groups) if groups is None else groups
     found = []
-    for group in map(metadata.row_group, numbers):
-        for part in map(group.column, range(group.num_columns)):
-            path = part.path_in_schema
-            if names is None or any(path == name or path.startswith(f"{name}.") for name in names):
-                found.append(column_range(part))
-                if part.bloom_filter_offset is not None:
-                    found.append((part.bloom_filter_offset, part.bloom_filter_length or 0))
+    for part in column_parts(metadata, columns, numbers):
+        found.append(column_range(part))
+        if part.bloom_filter_offset is not None:
+            found.append((part.bloom_filter_offset, part.bloom_filter_length or 0))
     return [(start, length) for start, length in found if length > 0]
 
 

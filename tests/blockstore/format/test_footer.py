@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blockstore.format.footer import Footer, footer_start
+from blockstore.format.footer import Footer, column_parts, footer_start
 from blockstore.format.pages import column_pages
 from tests.support.parquet import counted_short
 
@@ -95,3 +95,30 @@ def test_duckdb_leaves_no_gaps_between_column_chunks(tmp_path: Path) -> None:
 def test_pages_that_reach_beyond_the_stated_end_leave_a_gap() -> None:
     data = counted_short(stored(compression="none", use_dictionary=False), 16)
     assert Footer(data, len(data)).has_gaps
+
+
+def test_the_parts_of_a_column_are_those_whose_paths_begin_with_its_name() -> None:
+    leaf = pa.array([1])
+    table = pa.table(
+        {
+            "a": pa.array([{"b": 1, "c": {"d": 2}}]),
+            "a.b": leaf,
+            "ab": leaf,
+            "a.": leaf,
+            "l": pa.array([[1]]),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+    def paths(*names: str) -> list[str]:
+        return [part.path_in_schema for part in column_parts(metadata, names, [0])]
+
+    # A column "a.b" cannot be told from a part of "a" by its path: both are read.
+    assert paths("a") == ["a.b", "a.c.d", "a.b", "a."]
+    assert paths("a.b") == ["a.b", "a.b"]
+    assert paths("ab", "l") == ["ab", "l.list.element"]
+    assert paths("a.") == ["a."]
+    assert paths() == []
+    assert len(list(column_parts(metadata, None, [0]))) == metadata.num_columns
