@@ -31,6 +31,7 @@ from blockstore.bucket.range_file import RangeFile
 from blockstore.errors import AccessDenied, Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import coded_texts, decoded
+from blockstore.format.footer import column_parts, column_range
 from blockstore.format.unreadable import UNREADABLE
 
 _WHOLE = 4 * 1024 * 1024
@@ -258,18 +259,8 @@ def _checked_copy(bucket: ReadBucket, key: str, file: ChunkFile) -> pa.NativeFil
 def column_ranges(
     metadata: pq.FileMetaData, columns: Sequence[str] | None, groups: Collection[int]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of these columns in the file, including all parts of nested columns, whose
-    paths begin with the column's name."""
-    for group in map(metadata.row_group, groups):
-        for part in map(group.column, range(group.num_columns)):
-            path = part.path_in_schema
-            if columns is None or any(
-                path == name or path.startswith(f"{name}.") for name in columns
-            ):
-                start = part.data_page_offset
-                if part.has_dictionary_page:
-                    start = min(start, part.dictionary_page_offset)
-                yield start, part.total_compressed_size
+    """Yield the ranges of these columns in the file, including all parts of nested columns."""
+    yield from map(column_range, column_parts(metadata, columns, groups))
 
 
 def _file_size(key: str, path: str) -> int:

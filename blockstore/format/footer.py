@@ -7,6 +7,7 @@ needs. It is small, and is kept between queries.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,34 @@ def footer_start(tail: bytes, size: int) -> int:
     if start < len(_MAGIC):
         raise ValueError(f"its footer has {length:,} bytes, which are more than the file has")
     return int(start)
+
+
+def column_parts(
+    metadata: pq.FileMetaData, columns: Iterable[str] | None, groups: Iterable[int]
+) -> Iterator[pq.ColumnChunkMetaData]:
+    """Yield the column chunks of these columns in these row groups, those of all columns by None.
+
+    All parts of a nested column are included: their paths begin with its name.
+    """
+    names = None if columns is None else frozenset(columns)
+    paths = (metadata.schema.column(leaf).path for leaf in range(metadata.num_columns))
+    leaves = [leaf for leaf, path in enumerate(paths) if names is None or _is_part(path, names)]
+    for group in map(metadata.row_group, groups):
+        yield from map(group.column, leaves)
+
+
+def _is_part(path: str, names: Collection[str]) -> bool:
+    return path in names or any(
+        path[:at] in names for at, character in enumerate(path) if character == "."
+    )
+
+
+def column_range(part: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Return where a column chunk is in the file, with its dictionary: its start and its length."""
+    start = part.data_page_offset
+    if part.has_dictionary_page and part.dictionary_page_offset:
+        start = min(start, part.dictionary_page_offset)
+    return start, part.total_compressed_size
 
 
 class Footer:
@@ -95,6 +124,18 @@ class Footer:
             at, leaves = _skipped(elements, at)
             leaf += leaves
         return found
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether something is between column chunks that the footer does not name. Writers that
+        do not count the header of a page leave such gaps: pages that reach beyond the end that the
+        footer states. The last column chunk is not judged."""
+        starts, ends = set(), []
+        for part in column_parts(self.metadata, None, range(self.metadata.num_row_groups)):
+            start, length = column_range(part)
+            starts |= {start, part.bloom_filter_offset}
+            ends.append(start + length)
+        return any(end not in starts for end in sorted(ends)[:-1])
 
     @property
     def weight(self) -> int:

@@ -136,10 +136,12 @@ def _run(
     ):
         return None
     data = (bounds[0], end - bounds[0])
+    if meta[_DATA] != pages.offsets[0]:
+        return None
     start = meta.get(_DICTIONARY, 0)
     if not start:
         return pages.first_rows[first], (data,), located, meta
-    if meta[_DATA] != pages.offsets[0] or start >= pages.offsets[0]:
+    if start >= pages.offsets[0]:
         return None
     ranges = ((start, pages.offsets[0] - start), data)
     return pages.first_rows[first], ranges, located, meta

@@ -22,7 +22,7 @@ from blockstore.format.chunk_reader import (
     group_starts,
 )
 from blockstore.format.coded import coded_texts
-from blockstore.format.footer import Footer
+from blockstore.format.footer import Footer, column_parts
 from blockstore.format.page_file import NoPages, PageRun, page_runs, read_run
 from blockstore.scan.fetch.held import Held, HeldFile
 from blockstore.scan.fetch.pieces import Range
@@ -56,8 +56,10 @@ class RowGroups:
         """Return about how many bytes of memory the part takes, fetched and decoded."""
         metadata = self.footer.metadata
         rows = sum(metadata.row_group(group).num_rows for group in self.groups)
-        fetched = sum(length for _, length in self.ranges())
-        return fetched + max(2 * fetched, rows * _row_bytes(self.footer, self.columns))
+        parts = list(column_parts(metadata, self.columns, self.groups))
+        fetched = sum(part.total_compressed_size for part in parts)
+        decoded = sum(part.total_uncompressed_size + _hidden_bytes(part) for part in parts)
+        return fetched + max(2 * fetched, decoded, rows * _row_bytes(self.footer, self.columns))
 
     def batches(self, held: Held) -> Batches:
         """Yield all rows. Raises Corrupt or what Arrow raises."""
@@ -210,6 +212,16 @@ def _file(held: Held, metadata: pq.FileMetaData, coded: Sequence[str]) -> pq.Par
         read_dictionary=list(coded),
         pre_buffer=False,
     )
+
+
+def _hidden_bytes(part: pq.ColumnChunkMetaData) -> int:
+    """About how many bytes of texts a dictionary saves, by the lengths of the bounds."""
+    if part.physical_type != "BYTE_ARRAY" or not part.has_dictionary_page:
+        return 0
+    known = part.statistics
+    if known is None or not known.has_min_max:
+        return 0
+    return int(part.num_values * (len(known.min_raw) + len(known.max_raw)) // 2)
 
 
 def _row_bytes(footer: Footer, columns: Sequence[str]) -> int:

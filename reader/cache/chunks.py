@@ -230,7 +230,7 @@ class ChunkCache:
         if some is not None and some.remote.way is Way.SEGMENTS and not self._is_whole(chunk):
             try:
                 opened = yield from self.fetcher.opening(some.remote)
-                if opened is not None and opened.whole is None:
+                if opened is not None and opened.can_be_filled:
                     filled = yield from self.columns.holding(
                         opened, some.columns(opened.footer), link, lanes=lanes
                     )
@@ -336,6 +336,7 @@ class ChunkCache:
         with self._lock:
             for gone in self._sound.keys() - kept:
                 del self._sound[gone]
+        self.columns.forget_all_but(kept)
         excess = sum(one.bytes for one in found) - self._limit_bytes
         for one in sorted(found):
             if excess <= 0:

@@ -18,6 +18,8 @@ Rules:
   has other bytes. If a column chunk is not listed, or does not match, the file is dropped and a new
   one is made.
 - What an index says depends on the chunk alone: it is never stale.
+- A file is known again by its inode, which a new file can have too: what a query needs of a known
+  file still begins with a page.
 - Processes share the files without locks: two that fill the same column chunk write the same bytes.
 - The modification time is always the same, so that an engine can keep the footer.
 """
@@ -28,7 +30,7 @@ import hashlib
 import os
 import struct
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +39,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from blockstore.errors import Corrupt
+from blockstore.format.footer import column_parts, column_range
 from blockstore.format.segments import SEGMENT_BYTES
 from blockstore.scan.fetch.course import Course
 from blockstore.scan.fetch.fetcher import Fetcher, Opened
@@ -101,7 +104,7 @@ class ColumnFiles:
         """
         sha256 = opened.remote.file.sha256
         if not link.exists():
-            yield [partial(self._link, opened, link)]
+            yield [partial(self._link, opened, columns, link)]
         descriptor = os.open(link, os.O_RDWR)
         mine: list[Range] = []
         wanted: list[range] = []
@@ -116,9 +119,7 @@ class ColumnFiles:
             wanted = pieces(segments, lanes=lanes)
             if wanted:
                 first: dict[Range, int] = {}
-                yield [
-                    partial(self._fill, opened, descriptor, mine, piece, first) for piece in wanted
-                ]
+                yield [partial(self._fill, opened, link, mine, piece, first) for piece in wanted]
                 self._complete(opened, descriptor, first)
             self._used(descriptor)
         finally:
@@ -143,22 +144,29 @@ class ColumnFiles:
         except OSError:
             return False
         try:
-            return self._checked(opened, descriptor) is not None
+            # If it was evicted since, it has no index.
+            return self._checked(opened, descriptor, unlisted=True) is not None
         finally:
             os.close(descriptor)
+
+    def forget_all_but(self, kept: Collection[str]) -> None:
+        """Know nothing of files that other hashes name."""
+        with self._lock:
+            for gone in self._known.keys() - kept:
+                del self._known[gone]
 
     def forget(self, sha256: str) -> None:
         """Use nothing of a file that was dropped."""
         with self._lock:
             self._known.pop(sha256, None)
 
-    def _link(self, opened: Opened, link: Path) -> None:
+    def _link(self, opened: Opened, columns: Collection[Range], link: Path) -> None:
         """Link the file; make a new one if there is none or it is damaged."""
         sha256 = opened.remote.file.sha256
         for _ in range(2):
             try:
                 os.link(self._folder / sha256, link)
-                if self._is_believed(opened, link):
+                if self._is_believed(opened, columns, link):
                     return
                 link.unlink()
                 self._drop(sha256)
@@ -172,14 +180,18 @@ class ColumnFiles:
         # Or other processes drop what was just made: make one that only this query has.
         self._make(opened, only=link)
 
-    def _is_believed(self, opened: Opened, link: Path) -> bool:
+    def _is_believed(self, opened: Opened, columns: Collection[Range], link: Path) -> bool:
         descriptor = os.open(link, os.O_RDWR)
         try:
             sha256, inode = opened.remote.file.sha256, os.fstat(descriptor).st_ino
             with self._lock:
                 known = self._known.get(sha256)
                 if known is not None and known.inode == inode:
-                    return True
+                    begun = known.filled.intersection(columns)
+                else:
+                    begun = None
+            if begun is not None and all(_begins(descriptor, start) for start, _ in begun):
+                return True
             filled = self._checked(opened, descriptor)
             if filled is None:
                 return False
@@ -257,7 +269,7 @@ class ColumnFiles:
     def _fill(
         self,
         opened: Opened,
-        descriptor: int,
+        link: Path,
         missing: Iterable[Range],
         piece: range,
         first: dict[Range, int],
@@ -266,12 +278,18 @@ class ColumnFiles:
         of each: it is put into ``first``."""
         data = memoryview(self._fetcher.fetch(opened, piece, keep=False))
         base = piece.start * SEGMENT_BYTES
-        for start, length in missing:
-            if base <= start < base + len(data):
-                first[start, length] = data[start - base]
-            low, high = max(start + 1, base), min(start + length, base + len(data))
-            while low < high:
-                low += os.pwrite(descriptor, data[low - base : high - base], low)
+        # By a descriptor of its own: if the query was interrupted meanwhile, the number of the
+        # query's is perhaps that of another file now.
+        descriptor = os.open(link, os.O_RDWR)
+        try:
+            for start, length in missing:
+                if base <= start < base + len(data):
+                    first[start, length] = data[start - base]
+                low, high = max(start + 1, base), min(start + length, base + len(data))
+                while low < high:
+                    low += os.pwrite(descriptor, data[low - base : high - base], low)
+        finally:
+            os.close(descriptor)
 
     def _complete(self, opened: Opened, descriptor: int, first: dict[Range, int]) -> None:
         """Write the first byte of each filled column chunk, and list them."""
@@ -286,8 +304,11 @@ class ColumnFiles:
             lines.append(f"{start} {length} {_edges(descriptor, start, length)}\n")
         sha256 = opened.remote.file.sha256
         self._believe(sha256, descriptor, first)
-        with open(self._index(sha256), "ab", buffering=0) as index:
-            index.write("".join(lines).encode())
+        # The file may be this query's alone, evicted meanwhile or another user's.
+        with suppress(FileNotFoundError, PermissionError):
+            if os.stat(self._folder / sha256).st_ino == os.fstat(descriptor).st_ino:
+                with open(self._index(sha256), "ab", buffering=0) as index:
+                    index.write("".join(lines).encode())
 
     def _believe(self, sha256: str, descriptor: int, columns: Iterable[Range]) -> None:
         inode = os.fstat(descriptor).st_ino
@@ -300,8 +321,11 @@ class ColumnFiles:
         with suppress(PermissionError):
             os.utime(descriptor, ns=(self._world.clock.now_ms() * 1_000_000, _MODIFIED_NS))
 
-    def _checked(self, opened: Opened, descriptor: int) -> set[Range] | None:
-        """The column chunks in the file; None if the file is damaged."""
+    def _checked(
+        self, opened: Opened, descriptor: int, *, unlisted: bool = False
+    ) -> set[Range] | None:
+        """The column chunks in the file; None if the file is damaged. With ``unlisted``, those that
+        the index does not list are compared as far as the hashes of segments can tell."""
         file, footer = opened.remote.file, _end(opened)
         if os.fstat(descriptor).st_size != file.bytes:
             return None
@@ -311,13 +335,15 @@ class ColumnFiles:
             listed = self._listed(file.sha256)
             found = set()
             for start, length in column_chunks(opened.footer.metadata):
-                if os.pread(descriptor, 1, start) == b"\0":
+                if not _begins(descriptor, start):
                     continue
                 if (start, length) not in listed:
                     # Perhaps it was filled since.
                     listed = self._listed(file.sha256)
                 edges = listed.get((start, length))
-                if edges is None or not self._is_right(opened, descriptor, (start, length), edges):
+                if edges is None and not unlisted:
+                    return None
+                if not self._is_right(opened, descriptor, (start, length), edges):
                     return None
                 found.add((start, length))
         except OSError:
@@ -325,9 +351,9 @@ class ColumnFiles:
             return None
         return found
 
-    def _is_right(self, opened: Opened, descriptor: int, column: Range, edges: str) -> bool:
+    def _is_right(self, opened: Opened, descriptor: int, column: Range, edges: str | None) -> bool:
         start, length = column
-        if _edges(descriptor, start, length) != edges:
+        if edges is not None and _edges(descriptor, start, length) != edges:
             return False
         first, last = -(-start // SEGMENT_BYTES), (start + length) // SEGMENT_BYTES
         step = _CHECKED_BYTES // SEGMENT_BYTES
@@ -363,23 +389,13 @@ def column_chunks(
     groups: Iterable[int] | None = None,
 ) -> list[Range]:
     """The bytes of these columns in these row groups: the chunk of each, and its bloom filter. By
-    default all.
-
-    All parts of a nested column are included: their paths begin with its name.
-    """
-    names = None if columns is None else tuple(columns)
+    default all."""
     numbers = range(metadata.num_row_groups) if groups is None else groups
     found = []
-    for group in map(metadata.row_group, numbers):
-        for part in map(group.column, range(group.num_columns)):
-            path = part.path_in_schema
-            if names is None or any(path == name or path.startswith(f"{name}.") for name in names):
-                start = part.data_page_offset
-                if part.has_dictionary_page and part.dictionary_page_offset:
-                    start = min(start, part.dictionary_page_offset)
-                found.append((start, part.total_compressed_size))
-                if part.bloom_filter_offset is not None:
-                    found.append((part.bloom_filter_offset, part.bloom_filter_length or 0))
+    for part in column_parts(metadata, columns, numbers):
+        found.append(column_range(part))
+        if part.bloom_filter_offset is not None:
+            found.append((part.bloom_filter_offset, part.bloom_filter_length or 0))
     return [(start, length) for start, length in found if length > 0]
 
 
@@ -387,6 +403,11 @@ def _end(opened: Opened) -> bytes:
     """The footer of the file, with its length and the magic."""
     encoded = opened.footer.encoded
     return encoded + struct.pack("<I", len(encoded)) + _MAGIC
+
+
+def _begins(descriptor: int, start: int) -> bool:
+    """Whether the column chunk at this byte is filled."""
+    return os.pread(descriptor, 1, start) != b"\0"
 
 
 def _edges(descriptor: int, start: int, length: int) -> str:

@@ -105,7 +105,7 @@ class Reading:
             if (remote := self._remote(chunk)).way is Way.SEGMENTS
         ]
         opened = side_by_side(fetcher.pool, map(fetcher.opening, remotes))
-        return {one.remote.key: one for one in opened if one is not None and one.whole is None}
+        return {one.remote.key: one for one in opened if one is not None and one.can_be_filled}
 
     def _is_small(
         self, cache: ChunkCache, opened: Mapping[str, Opened], windows: Mapping[str, range]

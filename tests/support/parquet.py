@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ENCODINGS", "parquet"]
+from blockstore.format.thrift_writer import i64
+
+__all__ = ["ENCODINGS", "counted_short", "parquet"]
 
 ENCODINGS = ("PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "dictionary")
 
@@ -32,3 +36,17 @@ def parquet(
         write_page_index=index,
     )
     return pa.BufferReader(sink.getvalue())
+
+
+def counted_short(data: bytes, short: int) -> bytes:
+    """The same file with a footer that states fewer bytes of its first column chunk than it has:
+    as by a writer that does not count the headers of pages. Its number must be in the footer twice
+    at least, as without compression, and its new one must have as many bytes."""
+    size = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(0).total_compressed_size
+    (length,) = struct.unpack("<I", data[-8:-4])
+    start = len(data) - 8 - length
+    (_, old), (_, new) = i64(size), i64(size - short)
+    assert len(old) == len(new)
+    plain = data.index(old, start)
+    at = data.index(old, plain + 1)
+    return data[:at] + new + data[at + len(old) :]

@@ -53,6 +53,11 @@ class Opened:
     whole: Held | None = None
     """All bytes of a chunk that was read as a whole."""
 
+    @property
+    def can_be_filled(self) -> bool:
+        """Whether a file with a part of its column chunks gives their rows, to any engine."""
+        return self.whole is None and not self.footer.has_gaps
+
 
 class Fetcher:
     """Reads chunks by ranges, and keeps what it read in a store."""

@@ -126,7 +126,7 @@ class _Run(Generic[A]):
 
     def begin(self) -> None:
         """Begin in a thread of the pool."""
-        self._flow.pool.start(partial(self._go_on, partial(next, self._course)))
+        self._flow.start(partial(self._go_on, partial(next, self._course)))
 
     def result(self) -> A:
         """Return the result, or raise the error, of a course that has ended."""
@@ -151,7 +151,7 @@ class _Run(Generic[A]):
                 return
             made = _Round(calls)
             for place in range(1, len(calls)):
-                self._flow.pool.start(partial(self._beside, made, place))
+                self._flow.start(partial(self._beside, made, place))
             if calls and not made.make(0):
                 return
             step = made.next_step(self._course)
@@ -174,8 +174,9 @@ class _Flow(Generic[B]):
     def __init__(
         self, pool: Pool, openings: Iterator[Opening[B]], budget: int, ahead: int, cores: int
     ) -> None:
-        self.pool = pool
         self.stopped = False
+        self._pool = pool
+        self._refused: RuntimeError | None = None
         self._openings = openings
         self._budget = budget
         self._ahead = ahead
@@ -203,6 +204,16 @@ class _Flow(Generic[B]):
         """Begin nothing more."""
         self.stopped = True
 
+    def start(self, call: Callable[[], None]) -> None:
+        """Make the call in a thread of the pool. If it takes none any more, since the interpreter
+        ends, the consumer gets the error: it would wait for ever."""
+        try:
+            self._pool.start(call)
+        except RuntimeError as error:
+            self._refused = error
+            self.stop()
+            self._changed.set()
+
     def compute(self, call: Callable[[], None]) -> None:
         """Make the call in a thread of the pool, once a core is free."""
         with self._lock:
@@ -218,7 +229,7 @@ class _Flow(Generic[B]):
     def _take_cores(self) -> None:
         while self._computing and self._free_cores > 0:
             self._free_cores -= 1
-            self.pool.start(self._computing.popleft())
+            self.start(self._computing.popleft())
 
     def ended(self, run: _Run[Any]) -> None:
         """Note that a course has ended."""
@@ -232,11 +243,13 @@ class _Flow(Generic[B]):
         while True:
             with self._lock:
                 self._changed.clear()
+                if self._refused is not None:
+                    raise self._refused
                 if self._units and self._units[0].ended:
                     return self._units.popleft()
                 if self._all_opened and not (self._units or self._waiting or self._opened):
                     return None
-            self.pool.wait(self._changed)
+            self._pool.wait(self._changed)
 
     def _advance(self) -> None:
         """With the lock: begin all that may run now."""

@@ -36,6 +36,9 @@ from blockstore.scan.plan import ScanPlan
 
 _CHUNK, _FACTS = "_blockstore_chunk", "_blockstore_facts"
 _FILE, _ROW = "_blockstore_file", "_blockstore_row"
+_FIRST = "_blockstore_first"
+"""The first column of a UNION: DuckDB reads it where a query needs none of them, as ``count(*)``,
+and the first one of the table may not be in the files."""
 _FEW_PATHS = 64
 
 
@@ -73,8 +76,14 @@ def view(
         named: The columns that can be read, since the files have only those; None: all.
     """
     lists = _Lists(name)
-    selects = [_select(part, plan, paths, hidden, named, lists) for part in parts]
-    body = "\nUNION ALL ".join(selects) if selects else _nothing(plan, hidden)
+    selects = [_selected(part, plan, paths, hidden, named, lists) for part in parts]
+    if len(selects) > 1 and named is not None:
+        first = _free(_FIRST, plan.columns.visible)
+        united = "\nUNION ALL ".join(f"SELECT 0 AS {first}, {one}" for one in selects)
+        body = f"SELECT * EXCLUDE ({first}) FROM ({united})"
+    else:
+        body = "\nUNION ALL ".join(f"SELECT {one}" for one in selects)
+    body = body or _nothing(plan, hidden)
     return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
 
 
@@ -155,7 +164,7 @@ def _alike(
         yield Part(some, window_over(some, windows))
 
 
-def _select(
+def _selected(
     part: Part,
     plan: ScanPlan,
     paths: Mapping[str, str],
@@ -163,6 +172,7 @@ def _select(
     named: Named | None,
     lists: _Lists,
 ) -> str:
+    """What one part selects: columns, files and conditions."""
     first = part.chunks[0]
     stored = plan.schemas[first.schema_id]
     file = _free(_FILE, stored)
@@ -184,12 +194,12 @@ def _select(
     source += f" AS {_CHUNK}"
     if facts:
         source += f" JOIN {_facts(part, paths)} ON {_CHUNK}.{file} = {_FACTS}.path"
-    return f"SELECT {', '.join(columns)} FROM {source}{_filter(part)}"
+    return f"{', '.join(columns)} FROM {source}{_filter(part)}"
 
 
 def _free(name: str, stored: pa.Schema) -> str:
-    """The name, extended if a column of the file has it: the name is reserved, but old tables may
-    have it in capitals."""
+    """The name, extended if a stored column has it: the name is reserved, but old tables may have
+    it in capitals."""
     taken = {folded(column) for column in stored.names}
     while name in taken:
         name += "_"

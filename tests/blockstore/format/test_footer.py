@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blockstore.format.footer import Footer, footer_start
+from blockstore.format.footer import Footer, column_parts, footer_start
 from blockstore.format.pages import column_pages
+from tests.support.parquet import counted_short
 
 TABLE = pa.table(
     {
@@ -63,3 +66,59 @@ def test_a_tail_that_is_too_short_is_refused() -> None:
     data = stored()
     with pytest.raises(ValueError, match="begins at byte"):
         Footer(data[footer_start(data, len(data)) + 1 :], len(data))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_dictionary": False, "write_page_checksum": True},
+        {"compression": "none", "data_page_version": "2.0", "data_page_size": 100},
+        {"bloom_filter_options": {"n": {"ndv": 100, "fpp": 0.1}}},
+    ],
+)
+def test_writers_leave_no_gaps_between_column_chunks(options: dict[str, Any]) -> None:
+    data = stored(**options)
+    assert not Footer(data, len(data)).has_gaps
+
+
+def test_duckdb_leaves_no_gaps_between_column_chunks(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    duckdb.sql("SELECT i, 't' || i % 9 AS s, [i] AS l FROM range(9000) AS r(i)").write_parquet(
+        str(path), row_group_size=2048
+    )
+    data = path.read_bytes()
+    assert Footer(data, len(data)).metadata.num_row_groups > 1
+    assert not Footer(data, len(data)).has_gaps
+
+
+def test_pages_that_reach_beyond_the_stated_end_leave_a_gap() -> None:
+    data = counted_short(stored(compression="none", use_dictionary=False), 16)
+    assert Footer(data, len(data)).has_gaps
+
+
+def test_the_parts_of_a_column_are_those_whose_paths_begin_with_its_name() -> None:
+    leaf = pa.array([1])
+    table = pa.table(
+        {
+            "a": pa.array([{"b": 1, "c": {"d": 2}}]),
+            "a.b": leaf,
+            "ab": leaf,
+            "a.": leaf,
+            "l": pa.array([[1]]),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+    def paths(*names: str) -> list[str]:
+        return [part.path_in_schema for part in column_parts(metadata, names, [0])]
+
+    # A column "a.b" cannot be told from a part of "a" by its path: both are read.
+    assert paths("a") == ["a.b", "a.c.d", "a.b", "a."]
+    assert paths("a.b") == ["a.b", "a.b"]
+    assert paths("ab", "l") == ["ab", "l.list.element"]
+    assert paths("a.") == ["a."]
+    assert paths() == []
+    assert len(list(column_parts(metadata, None, [0]))) == metadata.num_columns

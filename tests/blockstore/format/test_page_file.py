@@ -203,6 +203,19 @@ def test_a_page_index_that_counts_otherwise_than_the_pages_is_not_believed() -> 
         read_run(run, stored)
 
 
+def test_a_page_index_that_begins_elsewhere_than_the_column_is_not_believed() -> None:
+    """The pages of another column have as many rows, and perhaps the same type."""
+    rows = pa.table({"n": range(1_000), "m": range(1_000, 2_000)})
+    stored = Stored(rows, max_rows_per_page=100, write_batch_size=100, use_dictionary=False)
+
+    def others(footer: Footer, groups: Any, places: Any) -> Any:
+        found = column_pages(footer, groups, [0, 1])
+        return {(0, 0): found[0, 1], (0, 1): found[0, 0]}
+
+    with mock.patch.object(page_file, "column_pages", others):
+        assert page_runs(stored.footer(), 0, list(rows.schema), range(350, 360)) == {}
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_flipped_bit_gives_an_error_or_values_of_the_right_number(data: st.DataObject) -> None:

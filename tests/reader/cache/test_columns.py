@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +30,7 @@ from blockstore.reader.cache.columns import INDEX, column_chunks
 from blockstore.scan.fetch.pieces import Range
 from blockstore.scan.fetch.remote import Remote
 from blockstore.world import Threads, World
+from tests.support.parquet import counted_short
 
 ULID = "01J00000000000000000000001"
 ROWS = 40_000
@@ -35,12 +40,18 @@ NAMES = ("a", "b", "c", "d", "e")
 class Store:
     """A bucket with one chunk of two row groups, and a cache."""
 
-    def __init__(self, folder: Path, *, threads: int = 0, limit_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self, folder: Path, *, threads: int = 0, limit_bytes: int = 1 << 30, short: int = 0
+    ) -> None:
         random = np.random.default_rng(3)
         self.rows = pa.table({name: random.random(ROWS) for name in NAMES})
         sink = pa.BufferOutputStream()
-        pq.write_table(self.rows, sink, row_group_size=ROWS // 2, use_dictionary=False)
-        self.data = sink.getvalue().to_pybytes()
+        codec = "none" if short else "snappy"
+        pq.write_table(
+            self.rows, sink, row_group_size=ROWS // 2, use_dictionary=False, compression=codec
+        )
+        data = sink.getvalue().to_pybytes()
+        self.data = counted_short(data, short) if short else data
         hashes = FileHashes()
         hashes.update(self.data)
         file = ChunkFile(path=chunk_path(1), bytes=len(self.data), rows=ROWS, sha256=hashes.sha256)
@@ -415,3 +426,108 @@ def test_what_one_query_could_not_fetch_another_one_fetches(
     store.check(cache.hold([store.wanted("a")]), "a")
     thread.join()
     assert not cache.columns._filling
+
+
+def test_a_new_file_with_the_inode_of_an_old_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    """A file system gives the number of a removed file to the next one."""
+    store = Store(tmp_path, limit_bytes=1)
+    cache = store.cache()
+    for _ in range(4):
+        hold = cache.hold([store.wanted("a")])
+        store.check(hold, "a")
+        hold.release()
+    store = Store(tmp_path / "other")
+    first, second = store.cache(), store.cache()
+    first.hold([store.wanted("a", "b")]).release()
+    remove(store)
+    second.hold([store.wanted("c")]).release()
+    store.check(first.hold([store.wanted("a", "c")]), "a", "c")
+
+
+def remove(store: Store) -> None:
+    for path in (store.folder / "columns").iterdir():
+        path.unlink()
+
+
+def test_what_was_evicted_from_under_a_query_is_not_called_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path, limit_bytes=1)
+    hold = store.cache().hold([store.wanted("b")])
+    assert hold.is_sound(hold.paths[0])
+    with open(hold.paths[0], "r+b") as file:
+        file.seek(spots(store)[2])
+        file.write(b"xxxx")
+    assert not hold.is_sound(hold.paths[0])
+
+
+def test_nothing_is_known_of_files_that_are_gone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cache = store.cache()
+    cache.hold([store.wanted("b")]).release()
+    assert len(cache.columns._known) == 1
+    remove(store)
+    cache.columns.forget_all_but([])
+    assert not cache.columns._known
+
+
+def test_only_the_file_of_all_is_listed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user's index may not be written, and nobody would find the columns that it lists."""
+    store.cache().hold([store.wanted("b")]).release()
+    index = store.path.with_name(store.path.name + INDEX)
+    before = index.read_bytes()
+    test_another_users_file_is_not_needed(store, monkeypatch)
+    assert index.read_bytes() == before
+
+
+def test_a_chunk_whose_pages_reach_beyond_the_stated_end_is_a_complete_file(
+    tmp_path: Path,
+) -> None:
+    """What DuckDB reads behind that end would be zeros, as a part of the last page."""
+    store = Store(tmp_path, short=4_000)
+    hold = store.cache().hold([store.wanted("a")])
+    assert Path(hold.paths[0]).read_bytes() == store.data
+    found = duckdb.sql(f"SELECT a FROM '{hold.paths[0]}'").to_arrow_table()
+    assert found.equals(store.rows.select(["a"]))
+
+
+class Interrupting(Threads):
+    """In a round of several calls the caller is interrupted (Ctrl-C) while they run."""
+
+    def map(self, call: Any, items: Iterable[Any]) -> list[Any]:
+        work = list(items)
+        if len(work) < 3:
+            return super().map(call, work)
+        for item in work:
+            self.start(partial(call, item))
+        raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("segment_by_segment")
+def test_an_interrupted_query_writes_into_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The numbers of closed descriptors are used again by what the process opens next."""
+    store = Store(tmp_path / "cache")
+    pool = Interrupting(8)
+    store.world = replace(store.world, pool=pool)
+    cache = store.cache()
+    fetch, interrupted = cache.fetcher.fetch, threading.Event()
+
+    def late(*given: Any, **words: Any) -> bytes:
+        interrupted.wait(10)
+        return fetch(*given, **words)
+
+    monkeypatch.setattr(cache.fetcher, "fetch", late)
+    with pytest.raises(KeyboardInterrupt):
+        cache.hold([store.wanted("b")])
+    others = [tmp_path / str(number) for number in range(8)]
+    with ExitStack() as stack:
+        for other in others:
+            stack.enter_context(open(other, "wb"))
+        interrupted.set()
+        here = threading.Barrier(9)
+        for _ in range(8):
+            pool.start(lambda: here.wait(10) and None)
+        here.wait(10)
+    assert [other.stat().st_size for other in others] == [0] * 8
+    store.world = World.manual()
+    store.check(store.cache().hold([store.wanted("b")]), "b")

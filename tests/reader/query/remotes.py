@@ -58,12 +58,17 @@ class Twins:
         return self.bucket.bytes["get_range"] + self.bucket.bytes["get"]
 
 
-def make(folder: Path, *, blocks: int = BLOCKS, rows: int = ROWS) -> Twins:
+def make(folder: Path, *, blocks: int = BLOCKS, rows: int = ROWS, altered: bool = False) -> Twins:
+    """``altered``: the last block has one column more than the others, and a wider one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block_writer, "rows_per_group", lambda *_: GROUP_ROWS)
         table = bs.create(str(folder), schema=SCHEMA, sort_by=["id"])
         for block in range(blocks):
-            table.append(_rows(block, rows))
+            data = _rows(block, rows)
+            if altered and block == blocks - 1:
+                table.alter(add=[pa.field("more", pa.string())], widen={"k": pa.int64()})
+                data = data.append_column("more", data["few"])
+            table.append(data)
     bucket = MemoryBucket(World.manual().clock, "memory://t")
     for at, _, names in os.walk(folder):
         for name in names:

@@ -158,10 +158,18 @@ def test_a_consumer_that_stops_ends_the_rest() -> None:
     found = flow(pool, [opening(request, name) for name in range(1_000)], budget=4)
     assert next(found) == (0, 0)
     found.close()  # type: ignore[attr-defined]
-    pool.map(abs, range(50))
+    # What had begun has ended once all four threads are here at the same time.
+    here = threading.Barrier(5)
+    for _ in range(4):
+        pool.start(partial(_meet, here))
+    here.wait(10)
     before = len(made)
     pool.map(abs, range(50))
     assert len(made) == before < 1_000
+
+
+def _meet(here: threading.Barrier) -> None:
+    here.wait(10)
 
 
 def test_two_flows_share_a_pool_of_one_thread() -> None:
@@ -203,3 +211,27 @@ def test_no_more_calls_compute_than_there_are_cores(pool: Pool) -> None:
     found = list(flow(pool, [partial(opened, value) for value in range(100)], cores=2))
     assert found == [0 if value == 70 else -value for value in range(100)]
     assert most <= 3
+
+
+class Ending(Threads):
+    """A pool that takes no more calls after some, as all pools when the interpreter ends."""
+
+    def __init__(self, takes: int) -> None:
+        super().__init__(4)
+        self._left = takes
+
+    def start(self, call: Callable[[], None]) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        super().start(call)
+
+    def wait(self, event: threading.Event) -> None:
+        assert event.wait(10), "the consumer waits for ever"
+
+
+@pytest.mark.parametrize("takes", range(0, 60, 3))
+def test_a_pool_that_takes_no_more_calls_ends_the_flow(takes: int) -> None:
+    chunks = [opening(lambda value: value, name) for name in range(30)]
+    with pytest.raises(RuntimeError, match="shutdown"):
+        list(flow(Ending(takes), chunks, budget=3))
