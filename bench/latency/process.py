@@ -2,7 +2,8 @@
 
 The control port takes one JSON object a line and answers one: ``{"do": "set", "delay_ms": 25,
 "mbit_per_s": 1000}``, ``{"do": "reset"}``, ``{"do": "take"}`` (the record since the reset),
-``{"do": "faults", "faults": {...}}`` (null for none; the counts of those before). The process prints both ports as JSON, and ends when its standard input does.
+``{"do": "faults", "faults": {...}}`` (null for none; the answer counts those before). The process
+prints both ports as JSON, and ends when its standard input does.
 """
 
 from __future__ import annotations

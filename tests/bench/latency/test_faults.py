@@ -101,9 +101,7 @@ def requested(
 ) -> tuple[int, bytes]:
     """Status and body of one request that meets ``fault``; raises what http.client does."""
     slow = float(fault is Fault.SLOW)
-    proxy.inject(
-        Faults(slow=slow, slow_s=0.2, failing=1 - slow, kinds=(fault,), burst_every_s=0)
-    )
+    proxy.inject(Faults(slow=slow, slow_s=0.2, failing=1 - slow, kinds=(fault,), burst_every_s=0))
     host, _, port = proxy.endpoint.removeprefix("http://").partition(":")
     client = http.client.HTTPConnection(host, int(port), timeout=10)
     try:
