@@ -159,7 +159,8 @@ def _remote(scheme: str, bucket: Bucket, world: World) -> Bucket:
     """The bucket with what a network needs: second requests for late reads, a pace, retries."""
     from blockstore.bucket.cloud_stores import Kind, endpoint
 
-    traffic = shared_traffic(f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}")
+    place = f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}"
+    traffic = shared_traffic(place, etags_are_md5s=scheme == Kind.S3)
     spare = _spare(world)
     if spare is not None:
         bucket = Hedged(bucket, world.clock, traffic, spare)
