@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -117,6 +117,7 @@ def write(url: str, writer: int, folder: Path, count: int) -> Done:
         job = bs.Job(f"writer-{writer}", batch) if dice.random() < 0.3 else None
         kind = append(table, writer, batch, count, job, done, stop)
         note(kind(folder, writer), batch)
+        time.sleep(dice.uniform(0.05, 0.2))
     return done
 
 
@@ -288,7 +289,7 @@ def main(arguments: list[str]) -> None:
     role, url, number, folder, count = arguments
     run = {"write": write, "change": change, "read": read, "compact": compact}[role]
     print("ready", flush=True)
-    print(json.dumps(asdict(run(url, int(number), Path(folder), int(count)))), flush=True)
+    print(json.dumps(vars(run(url, int(number), Path(folder), int(count)))), flush=True)
 
 
 if __name__ == "__main__":

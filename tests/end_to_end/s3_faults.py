@@ -43,8 +43,8 @@ from tests.end_to_end.killed_world import SCHEMA, noted
 __all__ = ["Report", "run"]
 
 ROOT = Path(__file__).parent.parent.parent
-ROWS = 500
-PROPERTIES = {"sync_delay": "2s", "delete_delay": "20s", "history_retention": "10s"}
+ROWS = 1_500
+PROPERTIES = {"sync_delay": "2s", "delete_delay": "40s", "history_retention": "30s"}
 PATIENCE_S = 180.0
 WITHIN_S = 60.0
 TYPED = {409, 410, 413, 422, 429, 500, 503, 504}
