@@ -96,10 +96,15 @@ def unknown(folder: Path, writer: int) -> Path:
 
 
 def opened(url: str, done: Done, stop: Stop) -> Table:
-    """The table, opened as often as the store makes it necessary."""
+    """The table, opened as often as the store makes it necessary.
+
+    Its first snapshot may be of the time of the open (protocol 3.5), and is not judged.
+    """
     while True:
         try:
-            return bs.open(url)
+            table = bs.open(url)
+            table.snapshot()
+            return table
         except Exception as error:
             done.note_error(error, "open")
             if stop.patience_is_over:

@@ -36,7 +36,15 @@ from blockstore.care.verify import verify
 from blockstore.compactor.by_hand import clean_once
 from blockstore.errors import NotFound
 from blockstore.operations.contents import Discovery
-from tests.end_to_end.faulty_world import CHANGER, problems_of, see, sent_changes
+from tests.end_to_end.faulty_world import (
+    CHANGER,
+    Done,
+    Stop,
+    opened,
+    problems_of,
+    see,
+    sent_changes,
+)
 from tests.end_to_end.gateways import GatewayProcess
 from tests.end_to_end.killed_world import SCHEMA, noted
 
@@ -181,7 +189,7 @@ class _Run:
 
     def _watch(self, until: float) -> None:
         """Beside the proxy: snapshots of now, and the versions that readers saw."""
-        table = bs.open(self.url)
+        table = opened(self.url, Done(), Stop(self.folder))
         while time.monotonic() < until:
             before, changed = noted(self.folder, "acknowledged"), sent_changes(self.folder, "done")
             found = table.snapshot().scan(columns=["writer", "batch", "row"]).to_table()
