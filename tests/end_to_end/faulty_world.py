@@ -111,11 +111,9 @@ def opened(url: str, done: Done, stop: Stop) -> Table:
                 raise
 
 
-def write(url: str, writer: int, folder: Path, count: int) -> Done:
+def write(table: Table, writer: int, folder: Path, count: int, done: Done) -> None:
     """Append batch after batch, some with a job."""
-    done, stop, dice = Done(), Stop(folder), random.Random(writer)
-    table = opened(url, done, stop)
-    batch = 0
+    stop, dice, batch = Stop(folder), random.Random(writer), 0
     while not stop:
         batch += 1
         note(asked(folder, writer), batch)
@@ -123,7 +121,6 @@ def write(url: str, writer: int, folder: Path, count: int) -> Done:
         kind = append(table, writer, batch, count, job, done, stop)
         note(kind(folder, writer), batch)
         time.sleep(dice.uniform(0.05, 0.2))
-    return done
 
 
 def append(
@@ -160,10 +157,9 @@ def append(
         return acknowledged if block.published else late
 
 
-def change(url: str, writer: int, folder: Path, count: int) -> Done:
+def change(table: Table, writer: int, folder: Path, count: int, done: Done) -> None:
     """Overwrite the rows of one writer again and again, or delete them."""
-    done, stop = Done(), Stop(folder)
-    table = opened(url, done, stop)
+    stop = Stop(folder)
     where, number = f"writer = {writer}", 0
     while not stop:
         number += 1
@@ -181,13 +177,12 @@ def change(url: str, writer: int, folder: Path, count: int) -> Done:
                 done.note_error(error, "overwrite" if number % DELETES else "delete")
                 if not isinstance(error, BlockstoreError) or stop.patience_is_over:
                     done.problems.append(f"change {number} is never resolved: {error}")
-                    return done
+                    return
                 continue
             break
         done.resolved += tries > 1
         done.took("overwrite" if number % DELETES else "delete", begun)
         note(folder / "changes-done", number)
-    return done
 
 
 def sent_changes(folder: Path, kind: str) -> int:
@@ -205,10 +200,9 @@ def changes_fit(found: pa.Table, done: int, sent: int, count: int) -> list[str]:
     return [f"the changed rows are {dict(batches)}, expected those after change {done} to {sent}"]
 
 
-def read(url: str, number: int, folder: Path, count: int) -> Done:
+def read(table: Table, number: int, folder: Path, count: int, done: Done) -> None:
     """Scan, count and look points up, and compare."""
-    done, stop, dice = Done(), Stop(folder), random.Random(number)
-    table = opened(url, done, stop)
+    stop, dice = Stop(folder), random.Random(number)
     kinds = [scan, counted, point, point, point]
     while not stop:
         kind = dice.choice(kinds)
@@ -219,7 +213,6 @@ def read(url: str, number: int, folder: Path, count: int) -> Done:
             done.note_error(error, kind.__name__)
             continue
         done.took(kind.__name__, begun)
-    return done
 
 
 def scan(table: Table, folder: Path, number: int, count: int, dice: random.Random) -> list[str]:
@@ -272,10 +265,9 @@ def see(folder: Path, number: int, **seen: object) -> None:
         file.write(json.dumps(seen) + "\n")
 
 
-def compact(url: str, number: int, folder: Path, count: int) -> Done:
+def compact(table: Table, number: int, folder: Path, count: int, done: Done) -> None:
     """Merge, publish what aged, mark, remove and collect."""
-    done, stop = Done(), Stop(folder)
-    table = opened(url, done, stop)
+    stop = Stop(folder)
     settings = Settings(
         tier_blocks=3, memory_bytes=64 << 20, concurrency=2, work_dir=folder / f"work-{number}"
     )
@@ -287,14 +279,15 @@ def compact(url: str, number: int, folder: Path, count: int) -> Done:
         except Exception as error:
             done.note_error(error, "the compactor")
         time.sleep(0.2)
-    return done
 
 
 def main(arguments: list[str]) -> None:
     role, url, number, folder, count = arguments
-    run = {"write": write, "change": change, "read": read, "compact": compact}[role]
+    run, done = {"write": write, "change": change, "read": read, "compact": compact}[role], Done()
+    table = opened(url, done, Stop(Path(folder)))
     print("ready", flush=True)
-    print(json.dumps(vars(run(url, int(number), Path(folder), int(count)))), flush=True)
+    run(table, int(number), Path(folder), int(count), done)
+    print(json.dumps(vars(done)), flush=True)
 
 
 if __name__ == "__main__":

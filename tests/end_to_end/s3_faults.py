@@ -141,6 +141,9 @@ class _Run:
             roles += [("change", CHANGER), ("compact", COMPACTOR)]
             roles += [("read", READER + number) for number in range(self.readers)]
             processes = [self._start(*role, environment) for role in roles]
+            for process in processes:
+                assert process.stdout is not None, "it is a pipe"
+                assert process.stdout.readline() == "ready\n"
             proxy.reset()
             proxy.inject(faults)
             until = time.monotonic() + seconds
@@ -161,13 +164,10 @@ class _Run:
 
     def _start(self, role: str, number: int, more: dict[str, str]) -> subprocess.Popen[str]:
         words = ["-m", "tests.end_to_end.faulty_world", role, self.url, str(number)]
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, *words, str(self.folder), str(ROWS)],
             cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, **more},
         )  # fmt: skip
-        assert process.stdout is not None, "it is a pipe"
-        assert process.stdout.readline() == "ready\n"
-        return process
 
     def _collect(self, process: subprocess.Popen[str]) -> None:
         out, _ = process.communicate(timeout=PATIENCE_S)

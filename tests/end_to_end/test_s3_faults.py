@@ -19,9 +19,9 @@ def test_on_a_store_that_fails_nothing_is_lost_and_no_read_is_wrong(
 ) -> None:
     """Slow (some fifteen seconds) because six processes start and bursts last by the real clock;
     more requests fail than in the long run, so that few of them meet many faults."""
-    faults = Faults(seed=5, slow=0.02, slow_s=0.5, failing=0.05, burst_every_s=4, burst_s=0.5)
+    faults = Faults(seed=5, slow=0.02, slow_s=0.5, failing=0.05, burst_every_s=3, burst_s=0.5)
     report = run(
-        s3_url, tmp_path, seconds=8, delay_ms=5, faults=faults, writers=2, readers=1,
+        s3_url, tmp_path, seconds=6, delay_ms=5, faults=faults, writers=2, readers=1,
         with_gateway=False,
     )  # fmt: skip
     tally("faults of a store", sum(report.injected.values()))
