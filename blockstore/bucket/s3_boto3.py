@@ -34,6 +34,7 @@ from blockstore.errors import (
     NotFound,
     ObjectMissing,
     PreconditionFailed,
+    Unavailable,
 )
 from blockstore.freshness import Freshness
 
@@ -227,6 +228,12 @@ class Boto3Bucket(Bucket):
                 page = self.send("list_objects_v2", **parameters)
             except FAILURES as error:
                 raise self.error(error, prefix, write=False) from error
+            if not page.keys() - {"ResponseMetadata"}:
+                # boto3 takes an empty response for a listing of no keys.
+                raise Unavailable(
+                    f"the response to a listing of {self.place(prefix)} is empty, expected a "
+                    "listing: try again; if it stays so, a proxy or the store changes responses"
+                )
             yield page
             if not page.get("IsTruncated"):
                 return

@@ -162,7 +162,8 @@ def _remote(scheme: str, bucket: Bucket, world: World) -> Bucket:
     from blockstore.bucket.traffic.paced import Paced
     from blockstore.bucket.traffic.traffic import shared_traffic
 
-    traffic = shared_traffic(f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}")
+    place = f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}"
+    traffic = shared_traffic(place, etags_are_md5s=scheme == Kind.S3)
     spare = _spare(world)
     if spare is not None:
         bucket = Hedged(bucket, world.clock, traffic, spare)
