@@ -177,4 +177,4 @@ class _BilledWriter:
 
 def _parts_sent(size: int) -> int:
     """The parts of so many bytes, without the last one."""
-    return size // _PART_BYTES if size >= _SMALL_BYTES else 0
+    return (size - 1) // _PART_BYTES if size >= _SMALL_BYTES else 0
