@@ -58,8 +58,9 @@ _SURPRISES = 3
 """After this many blocks that are not sorted as declared, no declaration is trusted: each costs an
 attempt."""
 
-_WEIGHED = 16
-"""How many of the small chunks are opened before anything is planned."""
+_WEIGHED = 15
+"""How many of the small chunks are opened before anything is planned, with the largest chunk: as
+many as are read in parallel."""
 
 _REMOTE_LANES = 16
 """How many chunks are read in parallel where reading is mostly waiting."""
