@@ -58,8 +58,8 @@ def pump(
         Unsorted: A run is not in order.
     """
     early = [EarlyRun(run, pool) for run in runs] if ahead else []
-    runs = early or runs
-    merge = KWay(runs, order, run_bytes) if order.sort_by else Chain(runs, run_bytes)
+    merged: Sequence[Run] = early or runs
+    merge = KWay(merged, order, run_bytes) if order.sort_by else Chain(merged, run_bytes)
     stages = _Stages(sorter=Sorter(order), sink=sink)
     try:
         ended = False

@@ -42,9 +42,7 @@ def pass_over(tmp_path: Path, *, overlapping: bool) -> tuple[Seen, Multipart]:
     store = Multipart(bucket, time)
     table = Table.open_bucket(store, world)
     with bucket.watch() as seen:
-        report = compact_once(
-            table, Settings(memory_bytes=256 << 20, work_dir=tmp_path)
-        )
+        report = compact_once(table, Settings(memory_bytes=256 << 20, work_dir=tmp_path))
     assert [result.problem for result in report.results] == [""]
     assert table.snapshot().count() == BLOCKS * ROWS
     assert store.open == {}
