@@ -3,8 +3,9 @@
 How memory is divided: an eighteenth buffers the rows read ahead, and up to five windows of that
 size are in progress (cut, joined, sorted, encoded); an eighth gathers a row group; a third is for
 the Parquet readers of open chunks. Chunks that would need more are merged in passes over the work
-disk first. Nothing here grows with the number of rows. The weight of chunks is guessed; a few of
-them, opened first, correct the guess.
+disk first. A large chunk that is sent to a store takes some megabytes more, whatever the memory
+(``s3_writer.py``). Nothing here grows with the number of rows. The weight of chunks is guessed; a
+few of them, opened first, correct the guess.
 
 Chunks whose block declares another order are sorted first. So is every chunk of a block of which
 one chunk was not in its declared order: that ends the attempt, and the next attempt knows. After a

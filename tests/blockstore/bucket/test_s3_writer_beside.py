@@ -6,6 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import tracemalloc
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,9 +46,9 @@ def fill(writer: Any, data: bytes = DATA, step: int = 300) -> None:
 
 
 def test_an_upload_is_as_deep_as_its_parts_take_turns() -> None:
-    time = Time()
-    bucket = DepthBucket(MemoryBucket(time), time)
-    writer = Multipart(bucket, time).writer("a")
+    clock = Time()
+    bucket = DepthBucket(MemoryBucket(clock), clock)
+    writer = Multipart(bucket, clock).writer("a")
     with bucket.watch() as seen:
         fill(writer)
         writer.close()
@@ -55,12 +58,54 @@ def test_an_upload_is_as_deep_as_its_parts_take_turns() -> None:
 
 
 def test_no_more_parts_are_on_their_way_than_may_be_held() -> None:
-    time = Time()
-    store = Multipart(DepthBucket(MemoryBucket(time), time), time)
+    clock = Time()
+    store = Multipart(DepthBucket(MemoryBucket(clock), clock), clock)
     writer = store.writer("a")
     fill(writer, step=len(DATA))
     writer.close()
     assert store.most_parts == IN_FLIGHT
+
+
+class _Swallowing(Multipart):
+    """Keeps no part."""
+
+    def send(self, operation: str, key: str | None = None, **parameters: Any) -> Any:
+        return {"UploadId": "upload", "ETag": "00"}
+
+
+class _Late:
+    """Sends a part only when the writer waits for it: as many as possible are on their way."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], None]] = deque()
+
+    def run(self, call: Callable[[], None]) -> bool:
+        self._calls.append(call)
+        return True
+
+    def wait(self, event: threading.Event) -> None:
+        while not event.is_set():
+            self._calls.popleft()()
+
+
+def test_no_more_bytes_are_held_than_those_of_two_small_objects_and_a_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part = 1 << 18
+    monkeypatch.setattr(s3_writer, "PART_BYTES", part)
+    monkeypatch.setattr(s3_writer, "SMALL_BYTES", 2 * part)
+    piece = bytes(part // 2)
+    writer = _Swallowing(memory(), _Late()).writer("a")
+    writer.write(piece)
+    tracemalloc.start()
+    try:
+        for _ in range(60):
+            writer.write(piece)
+        writer.close()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 2 * part < most < 4 * part + len(piece) + (1 << 16)
 
 
 def test_without_threads_parts_are_sent_in_turn_and_in_order() -> None:
@@ -78,10 +123,10 @@ def test_without_threads_parts_are_sent_in_turn_and_in_order() -> None:
 def test_whichever_request_fails_the_object_is_complete(
     number: int, beside: bool, kind: Any
 ) -> None:
-    time = Time()
+    clock = Time()
     faults = {kind: {number, number + 1, number + 4}}
-    store = Multipart(DepthBucket(MemoryBucket(time), time), time if beside else None, **faults)
-    writer = Retrying(store, time.world()).writer("a")
+    store = Multipart(DepthBucket(MemoryBucket(clock), clock), clock if beside else None, **faults)
+    writer = Retrying(store, clock.world()).writer("a")
     fill(writer)
     assert [*store.list()] == [], "nothing is visible early"
     writer.close()
@@ -92,12 +137,12 @@ def test_whichever_request_fails_the_object_is_complete(
 
 
 def test_a_failure_beside_the_caller_is_raised_once_and_then_sent_again() -> None:
-    time = Time()
-    store = Multipart(DepthBucket(MemoryBucket(time), time), time, refused={2, 4})
+    clock = Time()
+    store = Multipart(DepthBucket(MemoryBucket(clock), clock), clock, refused={2, 4})
     writer = store.writer("a")
     writer.write(DATA[: 3 * PART])
     assert store.sent.count("PART 1") == 1
-    time.sleep(1)
+    clock.sleep(1)
     with pytest.raises(Unanswered):
         writer.write(b"")
     # Both that failed, without another failure.
@@ -108,8 +153,8 @@ def test_a_failure_beside_the_caller_is_raised_once_and_then_sent_again() -> Non
 
 
 def test_a_failure_of_the_last_parts_is_raised_by_close() -> None:
-    time = Time()
-    store = Multipart(DepthBucket(MemoryBucket(time), time), time, refused={3, 4})
+    clock = Time()
+    store = Multipart(DepthBucket(MemoryBucket(clock), clock), clock, refused={3, 4})
     writer = store.writer("a")
     writer.write(DATA[: 3 * PART])
     with pytest.raises(Unanswered):
@@ -120,9 +165,9 @@ def test_a_failure_of_the_last_parts_is_raised_by_close() -> None:
 
 
 def test_a_store_that_fails_for_ever_is_given_up() -> None:
-    time = Time()
-    store = Multipart(DepthBucket(MemoryBucket(time), time), time, refused=range(3, 1000))
-    writer = Retrying(store, time.world()).writer("a")
+    clock = Time()
+    store = Multipart(DepthBucket(MemoryBucket(clock), clock), clock, refused=range(3, 1000))
+    writer = Retrying(store, clock.world()).writer("a")
     with pytest.raises(Unanswered):
         fill(writer)
     assert len(store.sent) < 20
@@ -130,9 +175,9 @@ def test_a_store_that_fails_for_ever_is_given_up() -> None:
 
 
 def test_an_abort_frees_the_parts_that_were_on_their_way() -> None:
-    time = Time()
-    bucket = DepthBucket(MemoryBucket(time), time)
-    store = Multipart(bucket, time)
+    clock = Time()
+    bucket = DepthBucket(MemoryBucket(clock), clock)
+    store = Multipart(bucket, clock)
     writer = store.writer("a")
     with bucket.watch() as seen:
         writer.write(DATA[: 3 * PART])
