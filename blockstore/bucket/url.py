@@ -18,19 +18,18 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.bucket.retrying import Retrying
-from blockstore.bucket.traffic.hedged import Hedged
-from blockstore.bucket.traffic.paced import Paced
-from blockstore.bucket.traffic.spare import SPARE, Spare
-from blockstore.bucket.traffic.traffic import shared_traffic
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
+
+if TYPE_CHECKING:
+    from blockstore.bucket.traffic.spare import Spare
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FORMS = (
@@ -158,6 +157,10 @@ def _local(url: str, path: str, query: str, world: World) -> LocalBucket:
 def _remote(scheme: str, bucket: Bucket, world: World) -> Bucket:
     """The bucket with what a network needs: second requests for late reads, a pace, retries."""
     from blockstore.bucket.cloud_stores import Kind, endpoint
+    from blockstore.bucket.retrying import Retrying
+    from blockstore.bucket.traffic.hedged import Hedged
+    from blockstore.bucket.traffic.paced import Paced
+    from blockstore.bucket.traffic.traffic import shared_traffic
 
     traffic = shared_traffic(f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}")
     spare = _spare(world)
@@ -188,4 +191,6 @@ def _cloud(scheme: str, name: str, world: World) -> Bucket:
 
 
 def _spare(world: World) -> Spare | None:
+    from blockstore.bucket.traffic.spare import SPARE
+
     return SPARE if isinstance(world.pool, Threads) else None

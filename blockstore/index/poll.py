@@ -103,11 +103,11 @@ class Poll:
             return self._side_by_side(state, [], beside)
         first = self._requests.get(entry_key(state.version + 1))
         if first is not None:
-            return (
-                self._side_by_side(state, [first])
-                if side_by_side
-                else self._in_turn(state, [first])
-            )
+            # In turn, a wave would look at all that was found so far, again and again: rivals of a
+            # committer would be faster each time.
+            if side_by_side and self._requests.run_beside:
+                return self._side_by_side(state, [first])
+            return self._in_turn(state, [first])
         if beside is Beside.BOUNDARY:
             return Following(boundary=self._boundary.read())
         return Following(standing=self._looks.look(state) if beside is Beside.LOOK else Look.SAME)
