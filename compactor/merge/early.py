@@ -48,13 +48,17 @@ class EarlyRun:
             self._sent = True
             self._pool.start(self._open)
 
+    def open(self) -> None:
+        """Open the run, or wait until it is open; raises what opening it raised."""
+        self._open()
+        self._pool.wait(self._ended)
+        if self._error is not None:
+            raise self._error
+
     def read(self, goal_bytes: int) -> pa.Table | None:
         """As ``Run.read``; raises what opening it raised."""
         if self._sent:
-            self._open()
-            self._pool.wait(self._ended)
-            if self._error is not None:
-                raise self._error
+            self.open()
         return self._run.read(goal_bytes)
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ def pump(
         Unsorted: A run is not in order.
     """
     early = [EarlyRun(run, pool) for run in runs] if ahead else []
-    merged: Sequence[Run] = early or runs
+    merged = early if ahead else runs
     merge = KWay(merged, order, run_bytes) if order.sort_by else Chain(merged, run_bytes)
     stages = _Stages(sorter=Sorter(order), sink=sink)
     try:
