@@ -27,6 +27,7 @@ from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.bucket.ranges import checked_range, parse_content_range, range_of_all
 from blockstore.bucket.s3_client import require_boto3, shared_client
+from blockstore.bucket.traffic.spare import Spare
 from blockstore.clock import Clock
 from blockstore.errors import (
     AlreadyExists,
@@ -49,13 +50,19 @@ _PAGE = 1000
 
 
 class Boto3Bucket(Bucket):
-    """The bucket ``name``; at most ``connections`` are kept open, one for each thread."""
+    """The bucket ``name``; at most ``connections`` are kept open, one for each thread.
 
-    def __init__(self, name: str, clock: Clock, *, connections: int = 64) -> None:
+    Threads of ``spare`` send the parts of large objects.
+    """
+
+    def __init__(
+        self, name: str, clock: Clock, *, connections: int = 64, spare: Spare | None = None
+    ) -> None:
         self.url = f"s3://{name}?client=boto3"
         self._name = name
         self._clock = clock
         self._connections = connections
+        self._spare = spare
         self._client: Any = None
         self._pid = -1
         self._date: tuple[Freshness, int] | None = None
@@ -159,7 +166,7 @@ class Boto3Bucket(Bucket):
             raise typed from error
 
     def writer(self, key: str) -> S3Writer:
-        return S3Writer(self, check_key(key))
+        return S3Writer(self, check_key(key), self._spare)
 
     def delete(self, keys: Iterable[str]) -> None:
         self._deletes.delete(keys)

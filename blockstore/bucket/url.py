@@ -178,7 +178,7 @@ def _s3(name: str, client: str | None, world: World) -> Bucket:
     if client == "boto3":
         from blockstore.bucket.s3_boto3 import Boto3Bucket
 
-        return Boto3Bucket(name, world.clock, connections=connections)
+        return Boto3Bucket(name, world.clock, connections=connections, spare=_spare(world))
     from blockstore.bucket.s3 import S3Bucket
 
     return S3Bucket(name, world.clock, connections=connections, spare=_spare(world))
