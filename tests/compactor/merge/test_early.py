@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,13 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blockstore.compactor.merge import DamagedInput, local
 from blockstore.compactor.merge.early import EarlyRun
 from blockstore.compactor.merge.order import RowOrder
 from blockstore.compactor.merge.pump import pump
 from blockstore.compactor.merge.run import TableRun
+from blockstore.format.definition import Definition
+from blockstore.names import object_key
 from blockstore.world import Pool, Serial, Threads
+from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import keyed_runs, sort_stable
 from tests.support.depth import LATENCY_S, Time
+
+POOL: Pool = Threads(4)
 
 
 class Slow(TableRun):
@@ -157,4 +164,22 @@ def test_the_result_does_not_depend_on_what_is_opened_early(
     assert [row for window in windows for row in window["row"].to_pylist()] == expected
 
 
-POOL: Pool = Threads(4)
+def test_a_damaged_chunk_that_was_fetched_early_ends_the_merge_and_leaves_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_BUFFERS", 1 << 14)  # a step reads about one chunk
+    monkeypatch.setattr(local, "_HELD_BYTES", 1 << 10)  # chunks are copied to the work disk
+    schema = pa.schema([("k", pa.int64())])
+    at = Bench(tmp_path, Definition.create(schema, sort_by=["k"]), Time().world())
+    tables = [pa.table({"k": range(n * 1000, n * 1000 + 1000)}, schema=schema) for n in range(40)]
+    metas = [at.block(table, presorted=True) for table in tables]
+    assert at.merge(metas)[0].rows == 40_000
+    damaged = metas[30]
+    key = object_key(damaged.ulid, damaged.files[0].path)
+    data = bytearray(at.bucket.get(key).data)
+    data[50] ^= 1
+    at.bucket.put(key, bytes(data))
+    with pytest.raises(DamagedInput) as found:
+        at.merge(metas)
+    assert found.value.ulid == damaged.ulid
+    assert [*tmp_path.rglob("*.parquet")] == []
