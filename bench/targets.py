@@ -214,7 +214,7 @@ TARGETS = (
     _at_most("append16", "… 99th percentile of an append", "p99_ms", "ms", 500),
     _at_most("open-10k", "open and list 10,000 blocks", "open_ms", "ms", 25),
     _at_most(
-        "open-10k", "… requests, without the entries after the checkpoint", "beyond_tail", "", 6
+        "open-10k", "… requests, without the entries from the checkpoint on", "beyond_tail", "", 6
     ),
     _at_most("open-100k", "open and list 100,000 blocks", "open_ms", "ms", 250),
     _at_most("poll", "poll with nothing new, 1,000 commits", "poll_ms", "ms", 0.5),

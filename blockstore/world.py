@@ -25,7 +25,10 @@ class Pool(Protocol):
     """Runs calls in parallel."""
 
     def map(self, call: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Return ``[call(item) for item in items]``; raise the first error after all have ended."""
+        """Return ``[call(item) for item in items]``; raise the first error after all have ended.
+
+        Where this thread is interrupted (Ctrl-C) calls that have begun may still run.
+        """
         ...
 
     def wait(self, event: threading.Event) -> None:
@@ -92,11 +95,16 @@ class Threads:
         """Carry out the first call here and the others in the pool, or here if it is busy."""
         threads = self._threads()
         sent = [threads.submit(self._within, call, item) for item in work[1:]]
-        futures = [_ended(call, work[0]), *sent]
-        # From the end, where the pool has not come to yet.
-        for place in range(len(work) - 1, 0, -1):
-            if futures[place].cancel():
-                futures[place] = _ended(call, work[place])
+        try:
+            futures = [_ended(call, work[0]), *sent]
+            # From the end, where the pool has not come to yet.
+            for place in range(len(work) - 1, 0, -1):
+                if futures[place].cancel():
+                    futures[place] = _ended(call, work[place])
+        except BaseException:
+            for future in sent:
+                future.cancel()
+            raise
         return futures
 
     def _within(self, call: Callable[[A], B], item: A) -> B:

@@ -46,7 +46,7 @@ def _case(name: str, blocks: int, quick: int, peers: tuple[str, ...], rounds: in
             Metric(
                 name="beyond_tail",
                 unit="",
-                title="without the entries after the checkpoint",
+                title="without the entries from the checkpoint on",
                 higher_is_better=False,
                 digits=0,
             ),

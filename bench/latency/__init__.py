@@ -14,7 +14,9 @@ how long a piece of work takes. A server on this machine responds in one. The pr
     framing    where an HTTP/1.1 message begins and ends
     line       the bandwidth
     fate       what happens to a request: the seam for delays, and for faults
+    faults     faults drawn from a seed, counted by kind
     relay      one client's connection: requests up, responses down
+    broken     what a client receives of a response that a fault has changed
     record     what was seen, as a value; its depth and its price (prices.py)
     process    the proxy as a process with a control port (python -m bench.latency)
     proxy      starts that process, and controls it

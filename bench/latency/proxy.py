@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.latency.fate import Fault
+from bench.latency.faults import Faults
 from bench.latency.record import Record
 
 __all__ = ["GIGABIT", "Proxy"]
@@ -53,6 +55,13 @@ class Proxy:
     def set(self, *, delay_ms: float, mbit_per_s: float = GIGABIT) -> None:
         """Another delay and bandwidth, from the next response on."""
         self._ask(do="set", delay_ms=delay_ms, mbit_per_s=mbit_per_s)
+
+    def inject(self, faults: Faults | None) -> dict[Fault, int]:
+        """Other faults, or none, from the next request on, at the delay that is set now; returns
+        how many of each kind those before them were."""
+        plain = None if faults is None else faults.plain()
+        injected = self._ask(do="faults", faults=plain)
+        return {Fault(kind): count for kind, count in injected.items()}
 
     def reset(self) -> None:
         """Forget the record."""

@@ -69,7 +69,7 @@ class Handle:
         raise self.unsupported("requests")
 
     def tail(self) -> int:
-        """Index entries after the newest checkpoint: what opening must read beyond its fixed
+        """Index entries from the newest checkpoint's on: what opening must read beyond its fixed
         requests."""
         raise self.unsupported("tail")
 

@@ -100,7 +100,7 @@ class OursHandle(Handle):
         newest = max(
             (version for info in listed if (version := parse_checkpoint(info.key))), default=0
         )
-        return self._table.poll() - newest
+        return self._table.poll() - newest + (newest > 0)
 
     def ready(self) -> None:
         # As the gateway does: one engine over the snapshot that the last poll found.

@@ -9,7 +9,7 @@ Promises of every bucket, tested by the contract suite in tests/contract:
 - No object is visible before its writer is closed; an abandoned writer leaves nothing that a
   listing shows.
 - A writer that raised ``Unavailable`` keeps its bytes: ``write(b"")`` or ``close()`` sends them
-  again.
+  again. They may be those of an earlier ``write``, which were sent meanwhile.
 
 Keys are relative to the bucket's URL, separated by ``/``, never absolute and never with ``..``
 (``keys.py``). Times are integer milliseconds of UTC. An ETag is opaque and unquoted; HEAD and LIST

@@ -72,6 +72,7 @@ class EndpointClock:
 
     def _fetch(self) -> tuple[Freshness, int]:
         # Imported here: they take longer than obstore, and most processes need no time of a store.
+        import http.client
         import urllib.error
         import urllib.request
         from email.utils import parsedate_to_datetime
@@ -83,7 +84,7 @@ class EndpointClock:
         except urllib.error.HTTPError as refusal:
             date = refusal.headers.get("Date")
             refusal.close()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise Unavailable(
                 f"the store of {self._place} did not return its time ({error}): check its endpoint "
                 "and the network"

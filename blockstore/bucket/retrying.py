@@ -11,12 +11,17 @@ Rules:
   (``traffic/traffic.py``); an attempt for which there is none left was the last one.
 - Full jitter: each pause is random, between zero and a bound that doubles; all of them end before
   the deadline.
+- A body is requested again where its ETag is an MD5 and not the body's: a proxy that says too small
+  a length cuts a response, and the client cannot see it. The same body twice is what the store
+  holds: its ETags are not MD5s then (it encrypts), and show nothing from then on.
 - A listing is returned once it is complete, so that a failure midway restarts it and no key is
   yielded twice.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
@@ -30,6 +35,9 @@ from blockstore.world import World
 A = TypeVar("A")
 
 _DELETE_BATCH = 1_000
+_MD5 = re.compile("[0-9a-f]{32}")
+_COMPARED_BYTES = 1 << 20
+"""Larger objects are chunks and checkpoints: their readers compare stronger hashes."""
 
 
 class Retrying(Wrapper):
@@ -55,7 +63,22 @@ class Retrying(Wrapper):
         self._longest_pause_s = longest_pause_s
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        return self.retry(lambda: self.inner.get(key, if_none_match=if_none_match))
+        def request() -> Object:
+            found = self.inner.get(key, if_none_match=if_none_match)
+            if not self._traffic.etags_are_md5s or _fits(found):
+                return found
+            again = self.inner.get(key)
+            if again == found:
+                self._traffic.etags_are_md5s = False
+            elif not _fits(again):
+                raise Unavailable(
+                    f"the object {key!r} of {self.url} was received with {len(found.data)} and "
+                    f"with {len(again.data)} bytes, and neither match its ETag {again.etag}: try "
+                    "again; if it stays so, a proxy or the store changes responses"
+                )
+            return again
+
+        return self.retry(request)
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         return self.retry(lambda: self.inner.get_range(key, start, length))
@@ -124,6 +147,13 @@ class Retrying(Wrapper):
                     raise
             clock.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
+
+
+def _fits(found: Object) -> bool:
+    """Whether nothing shows that the body is not the object's."""
+    if len(found.data) > _COMPARED_BYTES or _MD5.fullmatch(found.etag) is None:
+        return True
+    return hashlib.md5(found.data, usedforsecurity=False).hexdigest() == found.etag
 
 
 class _RetryingWriter:

@@ -43,7 +43,10 @@ _FEW = 4
 
 
 class S3Bucket(Bucket):
-    """The bucket ``name``. Raises MissingExtra if neither client is installed."""
+    """The bucket ``name``; threads of ``spare`` send what need not be waited for at once.
+
+    Raises MissingExtra if neither client is installed.
+    """
 
     def __init__(
         self, name: str, clock: Clock, *, connections: int = 64, spare: Spare | None = None
@@ -106,7 +109,9 @@ class S3Bucket(Bucket):
         return self._ask(lambda bucket: bucket.put_if_match(key, data, etag))
 
     def writer(self, key: str) -> ObjectWriter:
-        return S3Writer(self, check_key(key)) if self._has_boto3 else self._obstore().writer(key)
+        if not self._has_boto3:
+            return self._obstore().writer(key)
+        return S3Writer(self, check_key(key), self._spare)
 
     def delete(self, keys: Iterable[str]) -> None:
         remaining = iter(keys)

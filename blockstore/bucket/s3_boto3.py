@@ -27,6 +27,7 @@ from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.bucket.ranges import checked_range, parse_content_range, range_of_all
 from blockstore.bucket.s3_client import require_boto3, shared_client
+from blockstore.bucket.traffic.spare import Spare
 from blockstore.clock import Clock
 from blockstore.errors import (
     AlreadyExists,
@@ -34,6 +35,7 @@ from blockstore.errors import (
     NotFound,
     ObjectMissing,
     PreconditionFailed,
+    Unavailable,
 )
 from blockstore.freshness import Freshness
 
@@ -48,13 +50,19 @@ _PAGE = 1000
 
 
 class Boto3Bucket(Bucket):
-    """The bucket ``name``; at most ``connections`` are kept open, one for each thread."""
+    """The bucket ``name``; at most ``connections`` are kept open, one for each thread.
 
-    def __init__(self, name: str, clock: Clock, *, connections: int = 64) -> None:
+    Threads of ``spare`` send the parts of large objects.
+    """
+
+    def __init__(
+        self, name: str, clock: Clock, *, connections: int = 64, spare: Spare | None = None
+    ) -> None:
         self.url = f"s3://{name}?client=boto3"
         self._name = name
         self._clock = clock
         self._connections = connections
+        self._spare = spare
         self._client: Any = None
         self._pid = -1
         self._date: tuple[Freshness, int] | None = None
@@ -158,7 +166,7 @@ class Boto3Bucket(Bucket):
             raise typed from error
 
     def writer(self, key: str) -> S3Writer:
-        return S3Writer(self, check_key(key))
+        return S3Writer(self, check_key(key), self._spare)
 
     def delete(self, keys: Iterable[str]) -> None:
         self._deletes.delete(keys)
@@ -227,6 +235,12 @@ class Boto3Bucket(Bucket):
                 page = self.send("list_objects_v2", **parameters)
             except FAILURES as error:
                 raise self.error(error, prefix, write=False) from error
+            if not page.keys() - {"ResponseMetadata"}:
+                # boto3 takes an empty response for a listing of no keys.
+                raise Unavailable(
+                    f"the response to a listing of {self.place(prefix)} is empty, expected a "
+                    "listing: try again; if it stays so, a proxy or the store changes responses"
+                )
             yield page
             if not page.get("IsTruncated"):
                 return

@@ -18,19 +18,18 @@ from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.bucket.retrying import Retrying
-from blockstore.bucket.traffic.hedged import Hedged
-from blockstore.bucket.traffic.paced import Paced
-from blockstore.bucket.traffic.spare import SPARE, Spare
-from blockstore.bucket.traffic.traffic import shared_traffic
 from blockstore.errors import Invalid
 from blockstore.world import Threads, World
+
+if TYPE_CHECKING:
+    from blockstore.bucket.traffic.spare import Spare
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FORMS = (
@@ -158,8 +157,13 @@ def _local(url: str, path: str, query: str, world: World) -> LocalBucket:
 def _remote(scheme: str, bucket: Bucket, world: World) -> Bucket:
     """The bucket with what a network needs: second requests for late reads, a pace, retries."""
     from blockstore.bucket.cloud_stores import Kind, endpoint
+    from blockstore.bucket.retrying import Retrying
+    from blockstore.bucket.traffic.hedged import Hedged
+    from blockstore.bucket.traffic.paced import Paced
+    from blockstore.bucket.traffic.traffic import shared_traffic
 
-    traffic = shared_traffic(f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}")
+    place = f"{bucket.url.partition('?')[0]} at {endpoint(Kind(scheme))}"
+    traffic = shared_traffic(place, etags_are_md5s=scheme == Kind.S3)
     spare = _spare(world)
     if spare is not None:
         bucket = Hedged(bucket, world.clock, traffic, spare)
@@ -174,7 +178,7 @@ def _s3(name: str, client: str | None, world: World) -> Bucket:
     if client == "boto3":
         from blockstore.bucket.s3_boto3 import Boto3Bucket
 
-        return Boto3Bucket(name, world.clock, connections=connections)
+        return Boto3Bucket(name, world.clock, connections=connections, spare=_spare(world))
     from blockstore.bucket.s3 import S3Bucket
 
     return S3Bucket(name, world.clock, connections=connections, spare=_spare(world))
@@ -188,4 +192,6 @@ def _cloud(scheme: str, name: str, world: World) -> Bucket:
 
 
 def _spare(world: World) -> Spare | None:
+    from blockstore.bucket.traffic.spare import SPARE
+
     return SPARE if isinstance(world.pool, Threads) else None

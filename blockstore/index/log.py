@@ -114,14 +114,16 @@ class Log:
         state = self._state
         with self._noticing():
             if state is None:
-                state = self._take(self.reader.cold())
-                self._moment = self.reader.moment(state)
+                loaded = self.reader.cold()
+                moment = self.reader.moment(loaded)
+                state = self._take(loaded)
+                self._moment = moment
                 return state
             return self._take(self.reader.advance(state))
 
     def newest(self) -> State:
-        """As ``poll``, but no request for a moment after an open, which is shorter than any commit
-        takes: then it is what was there when the open began."""
+        """As ``poll``, but no request for a moment after an open, too short for word of a commit
+        that began since: then it is what was there when the open began."""
         return self.state if self.was_just_read else self.poll()
 
     @property

@@ -13,6 +13,8 @@ Rules:
   most 30 s; and if that is over when all have responded, the boundary is read again.
 - A read has seen its state as the newest when it began: later versions came later. Not a cold read
   on an eventually consistent store, whose listing may lag.
+- For the same reason a poll that looks at the entry with which the state ends leaves the boundary
+  out only there: what was collected is deleted in any order, and may come back under its name.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Beside(Enum):
     BOUNDARY = "boundary"
     """The boundary: it drops a state that collection has passed."""
     LOOK = "look"
-    """The entry with which the state ends: it notices that the history was replaced."""
+    """The entry with which the state ends: it notices that the history was replaced. And the
+    boundary where the state was not the newest lately."""
     NOTHING = "nothing"
     """For a committer, which reads both later."""
 
@@ -76,16 +79,13 @@ class Poll:
         self._clock = clock
         self._newest: tuple[Link, Freshness] | None = None
 
-    def begin(self) -> Freshness | None:
-        """Begin to measure the age of what is read from now on; None where polls are made in turn
-        whatever it is."""
-        return Freshness(self._clock) if self._requests.is_slow else None
+    def begin(self) -> Freshness:
+        """Begin to measure the age of what is read from now on."""
+        return Freshness(self._clock)
 
-    def saw_newest(
-        self, state: State, since: Freshness | None, *, by_listing: bool = False
-    ) -> None:
+    def saw_newest(self, state: State, since: Freshness, *, by_listing: bool = False) -> None:
         """Record that a read that began then has found this state as the newest."""
-        if since is None or state.table is None or (by_listing and not is_strong(state)):
+        if state.table is None or (by_listing and not is_strong(state)):
             return
         retention_s = state.table.properties.history_retention_s
         since.lasts_s = min(retention_s / 2, _NEWEST_LASTS_S)
@@ -103,14 +103,21 @@ class Poll:
             return self._side_by_side(state, [], beside)
         first = self._requests.get(entry_key(state.version + 1))
         if first is not None:
-            return (
-                self._side_by_side(state, [first])
-                if side_by_side
-                else self._in_turn(state, [first])
-            )
+            # In turn, a wave would look at all that was found so far, again and again: rivals of a
+            # committer would be faster each time.
+            if side_by_side and self._requests.run_beside:
+                return self._side_by_side(state, [first])
+            return self._in_turn(state, [first])
+        if beside is Beside.NOTHING:
+            return Following()
         if beside is Beside.BOUNDARY:
             return Following(boundary=self._boundary.read())
-        return Following(standing=self._looks.look(state) if beside is Beside.LOOK else Look.SAME)
+        if self.was_newest(state):
+            return Following(standing=self._looks.look(state))
+        standing, boundary = self._requests.beside(
+            lambda: self._looks.look(state), self._boundary.read
+        )
+        return Following(boundary=boundary, standing=standing)
 
     def _in_turn(self, state: State, found: list[Object]) -> Following:
         width = 1

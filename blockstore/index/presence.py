@@ -14,7 +14,8 @@ from blockstore.world import Pool
 
 def exists(bucket: ReadBucket, pool: Pool | None = None) -> bool:
     """Whether there is an index: a boundary above 0, or entry 1, also without a boundary, which is
-    BoundaryLost once it is opened. Two small requests; in turn, or side by side in a pool."""
+    BoundaryLost once it is opened. Two small requests; in turn, or side by side in a pool, where a
+    table whose first entry is collected at this moment may be missed."""
     looks = looks_for_index(bucket)
     if pool is None:
         return any(look() for look in looks)
@@ -22,8 +23,9 @@ def exists(bucket: ReadBucket, pool: Pool | None = None) -> bool:
 
 
 def looks_for_index(bucket: ReadBucket) -> tuple[Callable[[], bool], ...]:
-    """The requests of ``exists``: there is an index if one of them finds it."""
-    return partial(_is_passed, bucket), partial(is_there, bucket, entry_key(1))
+    """The requests of ``exists``: there is an index if one of them finds it. In turn in this order:
+    entry 1 may be collected at any moment, and then the boundary, read after it, is above 0."""
+    return partial(is_there, bucket, entry_key(1)), partial(_is_passed, bucket)
 
 
 def _is_passed(bucket: ReadBucket) -> bool:

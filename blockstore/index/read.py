@@ -80,6 +80,8 @@ class Loaded:
     asked_s: float | None = None
     """When the state's last entry was requested, if this poll has read it: for a commit, that was
     the look at it."""
+    prompt: Freshness | None = None
+    """Of a cold read: whether it was a quick one, as long as this lasts."""
 
 
 class IndexReader:
@@ -96,7 +98,6 @@ class IndexReader:
         """Whether the history is still the one that a state is of."""
         self._listing = Listing(bucket, world, boundary, self.requests)
         self._poll = Poll(self.requests, boundary, self.looks, world.clock)
-        self._cold: Freshness | None = None
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
@@ -114,12 +115,11 @@ class IndexReader:
     def cold(self) -> Loaded:
         """The latest state, from nothing. Raises NotFound where there is no index."""
         for _ in range(_RESTARTS):
-            since = Freshness(self._clock)
+            since, prompt = self._poll.begin(), Freshness(self._clock, _PROMPT_S)
             loaded = self._try_cold()
             if loaded is not None:
-                self._cold = since
                 self._poll.saw_newest(loaded.state, since, by_listing=True)
-                return loaded
+                return replace(loaded, prompt=prompt)
         listed = self.entries(0)
         hole = hole_above(self.bucket.url, self.boundary.read(), listed)
         if hole is not None:
@@ -157,7 +157,7 @@ class IndexReader:
             passed = boundary is not None and boundary > state.version
             if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
-            if since is not None and (boundary is not None or self._poll.was_newest(state)):
+            if boundary is not None or self._poll.was_newest(state):
                 self._poll.saw_newest(state, since)
             return Loaded(state=state)
         if not self.looks.check(state, found.standing, boundary) or not found.together:
@@ -176,13 +176,17 @@ class IndexReader:
         self._poll.saw_newest(after, since)
         return Loaded(state=after, asked_s=started)
 
-    def moment(self, state: State) -> Freshness:
-        """For how long from now on a state that was just read cold serves as the newest: less than
-        any commit takes that begins now, for that is two requests in turn, and none was ever
-        quicker. No time where the read took long, a listing may lag, or a request costs nothing."""
-        prompt = self._cold is not None and self._cold.passed_s < _PROMPT_S
-        lasts = prompt and self.requests.is_slow and is_strong(state)
-        return Freshness(self._clock, self.requests.quickest_s if lasts else 0.0)
+    def moment(self, loaded: Loaded) -> Freshness:
+        """For how long from now on what was just read cold serves as the newest: half as long as
+        the quickest request took. A commit that begins now, by a writer however near to the store,
+        takes longer until word of it is here: word takes at least as long as this reader is
+        further from the store, one way. No time where the read took long, a listing may lag, or a
+        request costs nothing."""
+        moment = Freshness(self._clock)
+        prompt = loaded.prompt is not None and not loaded.prompt.is_over
+        if prompt and self.requests.is_slow and is_strong(loaded.state):
+            moment.lasts_s = self.requests.quickest_s / 2
+        return moment
 
     def object(self, entry: int) -> Object | None:
         """What is under an entry's name, with its ETag."""
@@ -307,7 +311,7 @@ class IndexReader:
         names = names_of(mine, hint, entries)
         try:
             state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
-            if self.boundary.seen < version and not self._is_named(state, found):
+            if found.own is not None and not self.looks.holds(state, found.own):
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self.bucket.url} is of another history than "
                     f"{entry_key(version)}"
@@ -321,19 +325,6 @@ class IndexReader:
             damaged.append(error)
             return None
         return Loaded(state=state, checkpoint=mine)
-
-    def _is_named(self, state: State, found: Together) -> bool:
-        """Whether a checkpoint's state ends with the entry that is stored under its version."""
-        if found.own is not None:
-            return self.looks.holds(state, found.own)
-        try:
-            if not found.entries:
-                return True
-            if decode_entry(found.entries[0].data, entry_id=state.version + 1).follows(state.last):
-                return True
-        except BlockstoreError:
-            return True  # its fold reports it
-        return self.looks.look(state) is not Look.OTHER
 
     def _try_cold(self) -> Loaded | None:
         first = self._listing.first()

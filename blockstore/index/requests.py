@@ -33,6 +33,11 @@ class Requests:
         """Whether a request takes longer than handing it to another thread."""
         return self._answer_s >= _WORTH_A_THREAD_S
 
+    @property
+    def run_beside(self) -> bool:
+        """Whether requests made here run side by side."""
+        return self._pool.runs_beside()
+
     def get(self, key: str) -> Object | None:
         """The object, or None."""
         try:

@@ -6,8 +6,9 @@ may have left in the second what it wrote on top of the first. Rules:
 - Entries of one listing were there together, if each has the ETag of the listing.
 - Where a listing has none (folders, Google), each is requested again once all were read, side by
   side with the boundary, with a response without bytes.
-- A checkpoint with no entry after it is of the history that is here if its own entry is: that is
-  requested after it was read.
+- A checkpoint above the boundary is of the history that is here if its own entry is: that is
+  requested after it was read. That the entry after it fits does not show it: a writer that stalled
+  may have left both.
 """
 
 from __future__ import annotations
@@ -29,10 +30,7 @@ class Together:
     """Empty where the fold begins with entry 1."""
     entries: tuple[Object, ...]
     own: Object | None
-    """The entry of the checkpoint's version, where none comes after it;
-
-    None if it was collected.
-    """
+    """The entry of the checkpoint's version; None if that is at or below the boundary."""
 
 
 def read_together(
@@ -51,7 +49,7 @@ def read_together(
     read = {key: one.etag for key, one in zip(listed, entries, strict=True)}
     if any(listed[key] not in (None, etag) for key, etag in read.items()):
         return None
-    needs_own = base == last > 0
+    needs_own = base > boundary.seen
     above, own, stand = requests.beside_looks(
         boundary.read,
         lambda: requests.get(entry_key(base)) if needs_own else None,

@@ -4,7 +4,7 @@ Rules:
 - There are three price classes, as at the large stores: ``write`` (PUT, POST, LIST), ``read`` (GET,
   HEAD) and ``delete``.
 - A listing is one request per thousand objects. An object that is written in pieces is one request;
-  once it is longer than one part, it is one request per part and two more to begin and to end it.
+  once it is large, it is one request per part and two more to begin and to end it.
 - What a program reads by path (``path_of``) does not pass through a bucket and is not counted.
 - The estimate uses the requests of at most the last day, and of at least an hour: a process is
   busier in its first minutes than later.
@@ -43,7 +43,8 @@ CLASS_OF = {
 """The price class of each method of a bucket."""
 
 _PAGE = 1000
-_PART_BYTES = 16 << 20
+_SMALL_BYTES = 16 << 20
+_PART_BYTES = 8 << 20
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
 _MONTH_S = 30 * _DAY_S
@@ -161,8 +162,8 @@ class _BilledWriter:
 
     def write(self, data: bytes | memoryview, /) -> int:
         size = self._inner.write(data)
-        before, self._size = self._size // _PART_BYTES, self._size + size
-        parts = self._size // _PART_BYTES - before
+        before, self._size = _parts_sent(self._size), self._size + size
+        parts = _parts_sent(self._size) - before
         if parts:
             self._meter.add("writer", parts + (2 if before == 0 else 0))
         return size
@@ -172,3 +173,8 @@ class _BilledWriter:
 
     def abort(self) -> None:
         self._inner.abort()
+
+
+def _parts_sent(size: int) -> int:
+    """The parts of so many bytes, without the last one."""
+    return (size - 1) // _PART_BYTES if size >= _SMALL_BYTES else 0

@@ -8,7 +8,7 @@ more than its guessed size.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -27,6 +27,10 @@ class Chain:
         self._goal = buffer_bytes
         self._waiting = deque(enumerate(runs))
         self._links: list[_Link] = []
+
+    def following(self) -> Iterator[int]:
+        """The places of the runs that are not open yet, in their order."""
+        return (place for place, _ in self._waiting)
 
     def fills(self) -> list[Callable[[], None]]:
         """The reads to do before the next cut."""

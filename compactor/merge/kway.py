@@ -23,7 +23,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -107,6 +107,10 @@ class KWay:
             closed, key=lambda buffer: (_floor(buffer), buffer.place), reverse=True
         )
         self._open: list[_Buffer] = []
+
+    def following(self) -> Iterator[int]:
+        """The places of the runs that are not open yet, in the order in which they are needed."""
+        return (buffer.place for buffer in reversed(self._closed))
 
     def fills(self) -> list[Callable[[], None]]:
         """The reads to do before the next cut; they are independent, so a pool may run them."""

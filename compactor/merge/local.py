@@ -3,8 +3,9 @@
 How memory is divided: an eighteenth buffers the rows read ahead, and up to five windows of that
 size are in progress (cut, joined, sorted, encoded); an eighth gathers a row group; a third is for
 the Parquet readers of open chunks. Chunks that would need more are merged in passes over the work
-disk first. Nothing here grows with the number of rows. The weight of chunks is guessed; a few of
-them, opened first, correct the guess.
+disk first. A large chunk that is sent to a store takes some megabytes more, whatever the memory
+(``s3_writer.py``). Nothing here grows with the number of rows. The weight of chunks is guessed; a
+few of them, opened first, correct the guess.
 
 Chunks whose block declares another order are sorted first. So is every chunk of a block of which
 one chunk was not in its declared order: that ends the attempt, and the next attempt knows. After a
@@ -58,11 +59,15 @@ _SURPRISES = 3
 """After this many blocks that are not sorted as declared, no declaration is trusted: each costs an
 attempt."""
 
-_WEIGHED = 16
-"""How many of the small chunks are opened before anything is planned."""
+_WEIGHED = 15
+"""How many of the small chunks are opened before anything is planned, with the largest chunk: as
+many as are read in parallel."""
 
 _REMOTE_LANES = 16
 """How many chunks are read in parallel where reading is mostly waiting."""
+
+_AHEAD = 8
+"""How many chunks of a remote store are fetched before the step that needs them."""
 
 _MOST_PIECE_BYTES = 8 << 20
 """A remote chunk is read by requests of at most this many bytes, which follow one another."""
@@ -138,11 +143,14 @@ class _Attempt:
         # A remote store is mostly waiting: many chunks are read in parallel.
         remote = bucket.path_of(META) is None
         self._lanes = max(options.lanes, _REMOTE_LANES) if remote else options.lanes
+        self._ahead = _AHEAD if remote else 0
         self._stage = Stage(
             bucket,
             merge_folder(options.work_dir, task.ulid),
             whole_bytes=self._held_bytes,
-            piece_bytes=max(PIECE_BYTES, min(_MOST_PIECE_BYTES, self._buffers // self._lanes))
+            piece_bytes=max(
+                PIECE_BYTES, min(_MOST_PIECE_BYTES, self._buffers // (self._lanes + _AHEAD))
+            )
             if remote
             else PIECE_BYTES,
         )
@@ -205,20 +213,20 @@ class _Attempt:
         )
 
     def _weigh_some(self) -> list[list[str]]:
-        """Open some of the small chunks, spread over all, to correct the guesses for the others.
+        """Open the largest chunk, and some of the small ones, spread over all, to correct the
+        guesses for the others.
 
         Returns which columns of these, and of the largest chunk, have small dictionaries.
         """
         small = [chunk for chunk in self._chunks if chunk.bytes <= self._buffers]
         some = small[:: max(1, -(-len(small) // _WEIGHED))]
         largest = max(self._chunks, key=lambda chunk: chunk.bytes, default=None)
+        weighed = some if largest is None or largest in some else [largest, *some]
         guessed = sum(chunk.bytes for chunk in some)
-        self._world.pool.map(_open, (some[lane :: self._lanes] for lane in range(self._lanes)))
+        lanes = [weighed[lane :: self._lanes] for lane in range(self._lanes)]
+        self._world.pool.map(_open, [lane for lane in lanes if lane])
         self._shared.correct(guessed, sum(chunk.bytes for chunk in some))
-        if largest is not None and largest not in some:
-            largest.open()
-            some.append(largest)
-        return [chunk.with_small_dictionaries() for chunk in some]
+        return [chunk.with_small_dictionaries() for chunk in weighed]
 
     def _open_limit(self) -> int:
         """How many chunks may be open at the same time."""
@@ -287,6 +295,7 @@ class _Attempt:
                 run_bytes=self._run_bytes(runs),
                 pool=self._world.pool,
                 lanes=self._lanes,
+                ahead=self._ahead,
             )
         except Unsorted as found:
             raise self._unsorted_chunk(placed, found) from None

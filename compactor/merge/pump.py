@@ -4,6 +4,9 @@ One step runs, on the pool, the write of the window before last, the sort of the
 reads that the next cut needs; between steps the buffers are cut. At most three windows are in
 memory, and an error in any part ends the merge with it.
 
+Runs that later steps need are opened beside these steps (``early.py``), so that runs which do not
+overlap are not opened one after the other.
+
 The tasks of a step are taken in turn by as many workers as there are lanes, the write first: it is
 the longest and cannot be divided, so with more workers than cores it would get part of a core, and
 end last and alone. Where reading is mostly waiting, more lanes than cores are right.
@@ -14,10 +17,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import pyarrow as pa
 
 from blockstore.compactor.merge.chain import Chain
+from blockstore.compactor.merge.early import EarlyRun
 from blockstore.compactor.merge.kway import KWay, Piece
 from blockstore.compactor.merge.order import RowOrder
 from blockstore.compactor.merge.run import Run
@@ -29,7 +34,14 @@ _Step = Callable[[], None]
 
 
 def pump(
-    runs: Sequence[Run], order: RowOrder, sink: Sink, *, run_bytes: int, pool: Pool, lanes: int = 2
+    runs: Sequence[Run],
+    order: RowOrder,
+    sink: Sink,
+    *,
+    run_bytes: int,
+    pool: Pool,
+    lanes: int = 2,
+    ahead: int = 0,
 ) -> None:
     """Pass every row of ``runs`` to ``sink`` in order, a window at a time; close the runs.
 
@@ -39,17 +51,22 @@ def pump(
         sink: Called with each window.
         run_bytes: What each open run may buffer.
         pool: Runs the tasks.
-        lanes: How many threads of the pool may be busy.
+        lanes: How many threads of the pool may be busy with a step.
+        ahead: How many runs are opened before the step that needs them, by further threads.
 
     Raises:
         Unsorted: A run is not in order.
     """
-    merge = KWay(runs, order, run_bytes) if order.sort_by else Chain(runs, run_bytes)
+    early = [EarlyRun(run, pool) for run in runs] if ahead else []
+    merged = early if ahead else runs
+    merge = KWay(merged, order, run_bytes) if order.sort_by else Chain(merged, run_bytes)
     stages = _Stages(sorter=Sorter(order), sink=sink)
     try:
         ended = False
         while not ended or stages.busy:
             reads = [] if ended else merge.fills()
+            for place in islice(merge.following(), ahead):
+                early[place].begin()
             _do([*stages.tasks(), *reads], pool, lanes)
             if not ended:
                 stages.pieces = merge.cut()

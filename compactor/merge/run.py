@@ -45,6 +45,10 @@ class Run(Protocol):
         """Whether it is known that no row is left."""
         ...
 
+    def open(self) -> None:
+        """Do ahead of ``read`` what that does first; it reads no row."""
+        ...
+
     def read(self, goal_bytes: int) -> pa.Table | None:
         """The next rows, about ``goal_bytes`` and at least one row; None at the end. Opens the
         run."""
@@ -75,6 +79,9 @@ class TableRun:
     @property
     def exhausted(self) -> bool:
         return bool(self._rest.num_rows == 0)
+
+    def open(self) -> None:
+        """Nothing is left to do."""
 
     def read(self, goal_bytes: int) -> pa.Table | None:
         """The next ``goal_bytes`` of the table, or ``rows`` rows if that is set."""

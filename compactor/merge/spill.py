@@ -91,6 +91,9 @@ class SpilledRun:
     def exhausted(self) -> bool:
         return self._left == 0
 
+    def open(self) -> None:
+        """Nothing is left to do: the work disk is near."""
+
     def read(self, goal_bytes: int) -> pa.Table | None:
         """About ``goal_bytes`` of rows."""
         with work_disk(self._path.parent):

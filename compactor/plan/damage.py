@@ -18,12 +18,7 @@ from blockstore.errors import ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.lifecycle.listing import Listing
 from blockstore.names import META, meta_key, object_key
-from blockstore.world import World
-
-_TURN = 64
-"""How many meta.json files of a remote store one thread reads in a row: each is a few kilobytes.
-For a folder one thread reads all: several take three times as long, since they wait for one another
-and not for a disk."""
+from blockstore.world import Serial, World
 
 
 def contradicted(
@@ -44,12 +39,15 @@ def contradicted(
 
 
 def unreadable(bucket: ReadBucket, world: World, metas: Sequence[BlockMeta]) -> dict[str, str]:
-    """The blocks whose meta.json cannot be read or is another block's: ULID to what is wrong."""
+    """The blocks whose meta.json cannot be read or is another block's: ULID to what is wrong.
+
+    Those of a folder are read by one thread: several take three times as long, since they wait for
+    one another and not for a disk.
+    """
     ulids = [meta.ulid for meta in metas]
-    turn = _TURN if bucket.path_of(META) is None else max(1, len(ulids))
-    turns = [ulids[start : start + turn] for start in range(0, len(ulids), turn)]
-    found = world.pool.map(lambda turn: [(ulid, _unread(bucket, ulid)) for ulid in turn], turns)
-    return {ulid: why for part in found for ulid, why in part if why is not None}
+    pool = world.pool if bucket.path_of(META) is None else Serial()
+    problems = pool.map(lambda ulid: _unread(bucket, ulid), ulids)
+    return {ulid: why for ulid, why in zip(ulids, problems, strict=True) if why is not None}
 
 
 def _by_name(bucket: ReadBucket, meta: BlockMeta) -> str | None:

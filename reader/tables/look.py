@@ -4,8 +4,8 @@ name.
 Rules:
 - With an index, a poll that finds nothing new is GET index/N+1 (404) and one more small request: in
   turns the boundary (to drop a state that garbage collection has passed) and entry N (to notice
-  within two polls that the table was deleted and created again). On a store where that pays they
-  are side by side.
+  within two polls that the table was deleted and created again); with it the boundary too where the
+  last poll was long ago. On a store where that pays they are side by side.
 - New entries count only if entry N is still the one that this state was folded from: entries of
   another table are never folded onto it. The index's reader checks N after the entries were read.
 - After any other error the table is read from the start once, like a new table.

@@ -3,7 +3,8 @@
 While one chunk is sent, the next is sorted and encoded. Rules:
 - The bytes that wait are bounded: a writer that is faster than the store waits for it.
 - Objects are sent one after another, in the order in which they were begun. So a task needs no more
-  memory and connections than without this.
+  memory and connections than without this. The parts of a large one are sent side by side
+  (``s3_writer.py``).
 - ``settle`` returns after every object is stored completely, or raises the first failure. Before
   that no object may be named. After a failure nothing more is sent.
 - Only ``put`` and ``writer`` run in the background; every other call runs at once.

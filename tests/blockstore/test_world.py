@@ -49,6 +49,32 @@ def test_callers_that_share_a_busy_pool_do_their_own_work() -> None:
     holder.join(60)
 
 
+def test_what_has_not_begun_when_the_caller_is_interrupted_never_begins() -> None:
+    """Ctrl-C in a notebook: the process goes on, and must not go on with what was given up."""
+    pool = Threads(1)
+    busy, free = threading.Event(), threading.Event()
+    began: list[int] = []
+
+    def occupy() -> None:
+        busy.set()
+        free.wait(60)
+
+    def call(number: int) -> None:
+        began.append(number)
+        if number == 0:
+            raise KeyboardInterrupt
+
+    pool.start(occupy)
+    assert busy.wait(60)
+    with pytest.raises(KeyboardInterrupt):
+        pool.map(call, range(5))
+    free.set()
+    later = threading.Event()
+    pool.start(later.set)
+    assert later.wait(60)
+    assert began == [0]
+
+
 def test_a_pool_works_again_in_a_forked_child() -> None:
     """A thread does not survive a fork; a pool that forgot would hang for ever."""
     pool = Threads(2)

@@ -164,6 +164,11 @@ class Time:
         """As a pool does."""
         self._start(call, pooled=True)
 
+    def run(self, call: Callable[[], None]) -> bool:
+        """As spare threads do: there is always one."""
+        self._start(partial(call), pooled=False)
+        return True
+
     def together(self, calls: Iterable[Callable[[], A]]) -> list[A]:
         """Run each call in a thread of its own, as threads of a caller; returns the results, or
         raises the first error, after all have ended."""
@@ -284,15 +289,15 @@ class DepthBucket(Wrapper):
                 self._watching = [one for one in self._watching if one is not seen]
 
     def get(self, key: str, *, if_none_match: str | None = None) -> Object:
-        return self._send(
+        return self.send(
             "GET", key, lambda: self.inner.get(key, if_none_match=if_none_match), _bytes_of
         )
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self._send("RANGE", key, lambda: self.inner.get_range(key, start, length), len)
+        return self.send("RANGE", key, lambda: self.inner.get_range(key, start, length), len)
 
     def head(self, key: str) -> ObjectInfo:
-        return self._send("HEAD", key, lambda: self.inner.head(key))
+        return self.send("HEAD", key, lambda: self.inner.head(key))
 
     def list(
         self,
@@ -309,21 +314,21 @@ class DepthBucket(Wrapper):
                 )
             )
 
-        return iter(self._send("LIST", f"{prefix}*", page))
+        return iter(self.send("LIST", f"{prefix}*", page))
 
     def prefixes(self, prefix: str = "") -> Iterator[str]:
-        return iter(self._send("LIST", f"{prefix}*/", lambda: list(self.inner.prefixes(prefix))))
+        return iter(self.send("LIST", f"{prefix}*/", lambda: list(self.inner.prefixes(prefix))))
 
     def put(self, key: str, data: bytes) -> str:
-        return self._send("PUT", key, lambda: self.inner.put(key, data), lambda _: len(data))
+        return self.send("PUT", key, lambda: self.inner.put(key, data), lambda _: len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> str:
-        return self._send(
+        return self.send(
             "PUT", key, lambda: self.inner.put_if_absent(key, data), lambda _: len(data)
         )
 
     def put_if_match(self, key: str, data: bytes, etag: str) -> str:
-        return self._send(
+        return self.send(
             "PUT", key, lambda: self.inner.put_if_match(key, data, etag), lambda _: len(data)
         )
 
@@ -334,12 +339,12 @@ class DepthBucket(Wrapper):
         named = list(keys)
         if named:
             what = named[0] if len(named) == 1 else f"{named[0]} and {len(named) - 1} more"
-            self._send("DELETE", what, lambda: self.inner.delete(named))
+            self.send("DELETE", what, lambda: self.inner.delete(named))
 
     def delete_once(self, key: str) -> None:
-        self._send("DELETE", key, lambda: self.inner.delete_once(key))
+        self.send("DELETE", key, lambda: self.inner.delete_once(key))
 
-    def _send(
+    def send(
         self,
         what: str,
         key: str,
@@ -383,7 +388,7 @@ class _Writer:
         return written
 
     def close(self) -> None:
-        self._bucket._send("PUT", self._key, self._inner.close, lambda _: self._bytes)
+        self._bucket.send("PUT", self._key, self._inner.close, lambda _: self._bytes)
 
     def abort(self) -> None:
         self._inner.abort()

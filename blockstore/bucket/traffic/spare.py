@@ -41,6 +41,10 @@ class Spare:
         work.put(call)
         return True
 
+    def wait(self, event: threading.Event) -> None:
+        """Sleep until a call has set the event."""
+        event.wait()
+
     def _carry_out(self, work: queue.SimpleQueue[Callable[[], None]]) -> None:
         while True:
             try:

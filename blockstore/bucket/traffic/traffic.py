@@ -42,9 +42,14 @@ _COUNTED = ("requests", "retries", "retries_refused", "hedges", "hedges_won", "t
 
 
 class Traffic:
-    """The requests of this process to one bucket of a store."""
+    """The requests of this process to one bucket of a store.
 
-    def __init__(self) -> None:
+    ``etags_are_md5s``: whether bodies can be compared with their ETags; until one shows that they
+    cannot.
+    """
+
+    def __init__(self, *, etags_are_md5s: bool = False) -> None:
+        self.etags_are_md5s = etags_are_md5s
         self._pace = Pace()
         self._retries = Budget(share=0.1, burst=100, per_s=2)
         self._hedges = Budget(share=0.05, burst=5)
@@ -106,10 +111,10 @@ class Traffic:
             return TrafficCounts(**self._counts, rate=self._pace.rate(now_s) or 0.0)
 
 
-def shared_traffic(place: str) -> Traffic:
-    """This process's traffic with the store's bucket ``place``."""
+def shared_traffic(place: str, *, etags_are_md5s: bool = False) -> Traffic:
+    """This process's traffic with the store's bucket ``place``; see ``Traffic``."""
     with _lock:
-        return _shared.setdefault(place, Traffic())
+        return _shared.setdefault(place, Traffic(etags_are_md5s=etags_are_md5s))
 
 
 def total_traffic(now_s: float) -> TrafficCounts:

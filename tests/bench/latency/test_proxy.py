@@ -251,6 +251,6 @@ def test_a_server_that_is_gone_ends_the_connection() -> None:
 
 
 def test_an_unknown_command_is_refused(proxy: Proxy) -> None:
-    with pytest.raises(ValueError, match="'stop' is not a command: use set, reset or take"):
+    with pytest.raises(ValueError, match="'stop' is not a command: use set, faults, reset or take"):
         proxy._ask(do="stop")
     assert GIGABIT == 1_000

@@ -115,6 +115,36 @@ def test_an_object_whose_body_breaks_off_is_requested_again(scripted: Open) -> N
     assert len(server.requests) == 2
 
 
+LISTED = b"""<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name><Prefix></Prefix>
+<KeyCount>2</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>
+<Contents><Key>a</Key><LastModified>2023-11-14T23:13:20.000Z</LastModified><ETag>"e"</ETag>
+<Size>1</Size></Contents>
+<Contents><Key>b</Key><LastModified>2023-11-14T23:13:20.000Z</LastModified><ETag>"e"</ETag>
+<Size>1</Size></Contents></ListBucketResult>"""
+BETWEEN = LISTED.index(b"<Contents><Key>b")
+XML = {"Content-Type": "application/xml"}
+BROKEN_LISTINGS = {
+    "breaks-off": Answer(body=LISTED[:BETWEEN], claimed_length=len(LISTED), headers=XML),
+    "a-small-content-length": Answer(body=LISTED, claimed_length=BETWEEN, headers=XML),
+    "ends-within-an-entry": Answer(body=LISTED[: BETWEEN + 20], headers=XML),
+    "empty": Answer(body=b"", headers=XML),
+    "a-reset": Answer(reset=True),
+}
+"""Responses to a request for a listing of two keys."""
+
+
+@pytest.mark.parametrize("kind", BROKEN_LISTINGS)
+def test_a_broken_listing_is_no_listing_and_is_requested_again(scripted: Open, kind: str) -> None:
+    bucket, _ = scripted(BROKEN_LISTINGS[kind])
+    with pytest.raises(Unavailable, match="bucket"):
+        list(bucket.list(""))
+    bucket, server = scripted(BROKEN_LISTINGS[kind], Answer(body=LISTED, headers=XML))
+    found = list(Retrying(bucket, World.manual()).list(""))
+    assert [info.key for info in found] == ["a", "b"]
+    assert len(server.requests) == 2
+
+
 @pytest.mark.parametrize("response", [Answer(reset=True), Answer(status=500, code="InternalError")])
 def test_a_conditional_write_is_never_sent_again(scripted: Open, response: Answer) -> None:
     bucket, server = scripted(response, Answer(headers=HEADERS))

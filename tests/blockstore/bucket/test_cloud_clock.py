@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
+import time
 
 import pytest
 
@@ -49,6 +52,31 @@ def test_a_request_ahead_that_fails_is_sent_again_when_the_time_is_needed(
     clock.soon()
     with pytest.raises(Unavailable):
         clock.now_ms()
+
+
+def test_a_response_that_is_no_http_is_unavailable_and_costs_no_spare_thread() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        spare = Spare(1)
+        place = f"http://127.0.0.1:{server.getsockname()[1]}"
+        clock = EndpointClock(lambda: place, "s3://bucket", ManualClock(), spare)
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = server.accept()
+                connection.recv(4096)
+                connection.sendall(b"no status\r\n\r\n")
+                connection.close()
+
+        answering = threading.Thread(target=answer, daemon=True)
+        answering.start()
+        clock.soon()
+        with pytest.raises(Unavailable, match="did not return its time"):
+            clock.now_ms()
+        answering.join(60)
+    taken = threading.Event()
+    while not spare.run(taken.set):
+        time.sleep(0.001)
+    assert taken.wait(60)
 
 
 def test_without_spare_threads_nothing_is_requested_ahead(scripted_server: Scripted) -> None:

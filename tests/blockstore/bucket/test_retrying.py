@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 import pytest
 
 from blockstore.bucket import Bucket
+from blockstore.bucket.api import Object
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.retrying import Retrying
 from blockstore.bucket.traffic.traffic import Traffic
@@ -215,3 +217,56 @@ def test_a_write_without_a_retry_left_may_be_there() -> None:
     with pytest.raises(Unanswered):
         Retrying(faulty, world, traffic=traffic).put("a", b"x")
     assert len(faulty.calls) == 1
+
+
+class Answering(MemoryBucket):
+    """A store whose GETs of any object return these bodies in turn, under one ETag."""
+
+    def __init__(self, etag: str, *bodies: bytes) -> None:
+        super().__init__(ManualClock())
+        self.etag = etag
+        self.bodies = list(bodies)
+        self.requests = 0
+
+    def get(self, key: str, *, if_none_match: str | None = None) -> Object:
+        self.requests += 1
+        return Object(data=self.bodies.pop(0), etag=self.etag)
+
+
+def comparing(store: Bucket) -> Retrying:
+    return Retrying(store, World.manual(), traffic=Traffic(etags_are_md5s=True))
+
+
+WHOLE = b'{"whole": true}'
+MD5 = hashlib.md5(WHOLE, usedforsecurity=False).hexdigest()
+
+
+@pytest.mark.parametrize("cut", [b"", WHOLE[:5], WHOLE + b" "])
+def test_a_body_that_does_not_fit_its_etag_is_requested_again(cut: bytes) -> None:
+    """A proxy that says too small a length cuts a response, and no client can see it."""
+    store = Answering(MD5, cut, WHOLE)
+    assert comparing(store).get("a") == Object(data=WHOLE, etag=MD5)
+    assert store.requests == 2
+
+
+def test_a_body_that_comes_twice_is_what_the_store_holds() -> None:
+    """Where a store encrypts, an ETag that looks like an MD5 is none: that costs one request, once,
+    and an object that is damaged at rest is for its own hashes to find."""
+    store = Answering("0" * 32, b"one", b"one", b"two", b"three")
+    bucket = comparing(store)
+    assert [bucket.get("a").data for _ in range(3)] == [b"one", b"two", b"three"]
+    assert store.requests == 4
+
+
+def test_bodies_that_never_fit_and_always_differ_are_unavailable() -> None:
+    store = Answering(MD5, *(bytes([number]) for number in range(12)))
+    with pytest.raises(Unavailable, match=r"'a'.*ETag.*try again"):
+        comparing(store).get("a")
+    assert store.requests == 12
+
+
+@pytest.mark.parametrize("etag", ["", "e", MD5[:-1] + "-2", "W/" + MD5])
+def test_an_etag_that_is_no_md5_shows_nothing(etag: str) -> None:
+    store = Answering(etag, b"any", WHOLE)
+    assert comparing(store).get("a").data == b"any"
+    assert store.requests == 1

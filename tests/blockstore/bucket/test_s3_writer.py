@@ -24,6 +24,7 @@ GONE = Answer(status=404, code="NoSuchUpload")
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_writer, "PART_BYTES", PART)
+    monkeypatch.setattr(s3_writer, "SMALL_BYTES", PART)
 
 
 def part(data: bytes) -> Answer:

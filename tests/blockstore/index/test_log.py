@@ -49,6 +49,22 @@ def test_a_boundary_says_that_a_table_exists_although_entry_1_is_gone(bucket: Me
     assert exists(bucket)
 
 
+def test_a_table_exists_although_its_first_entry_is_collected_between_the_looks(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """A compactor that took it for a table without an index would clean it as one."""
+    for number in range(3):
+        log.commit(append(number))
+    looking = FaultyBucket(bucket)
+
+    def collect_now(call: Call) -> None:
+        if len(looking.calls) == 2:
+            collect(bucket, log, 3)
+
+    looking.before.append(collect_now)
+    assert exists(looking)
+
+
 def test_the_loser_of_two_creates_gets_a_conflict(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:

@@ -9,6 +9,8 @@ from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.log import Log, create
+from blockstore.index.poll import is_strong
+from blockstore.index.state import State
 from blockstore.names import BOUNDARY, entry_key, meta_key
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
@@ -160,3 +162,100 @@ def test_an_entry_that_the_boundary_has_passed_is_not_applied_though_it_was_read
     far.after.append(collect_after_it_was_read)
     assert reader.poll() == log.state
     assert [call.key for call in far.calls].count("index/") == 1, "it is read from nothing"
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_look_at_the_own_entry_alone_does_not_call_a_passed_state_the_newest(
+    bucket: MemoryBucket, world: World, log: Log, slow: bool
+) -> None:
+    """Entries at or below the boundary are deleted in any order, and one that was sent twice may
+    come back: the own entry may be there still, and the next one not."""
+    store = Far(bucket, world) if slow else bucket
+    reader = Log(store, world)
+    known = reader.poll()
+    own = bucket.get(entry_key(known.version)).data
+    world.clock.sleep(10 * RETENTION_S)
+    grow_and_collect(bucket, log)
+    bucket.put(entry_key(known.version), own)
+    assert reader.reader.advance(known, looks_at_own=True).state == log.state
+
+
+def test_a_look_at_the_own_entry_is_all_that_is_read_beside_where_nothing_can_be_missed(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    store = FaultyBucket(bucket)
+    reader = Log(store, world)
+    known = reader.poll()
+    store.calls.clear()
+    reader.reader.advance(known, looks_at_own=True)
+    assert [call.key for call in store.calls] == [entry_key(2), entry_key(1)]
+
+
+def test_the_first_snapshot_after_an_open_makes_no_request(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    far = Far(bucket, world)
+    reader = Log(far, world)
+    known = reader.poll()
+    far.calls.clear()
+    assert reader.newest() is known
+    assert not far.calls
+
+
+def test_what_a_writer_beside_the_store_tells_of_is_in_the_first_snapshot(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """Its requests take no time; its message takes at least as long as half a request of the
+    reader, or the reader would be as near to the store."""
+    reader = Log(Far(bucket, world), world)
+    reader.poll()
+    log.commit(append(100))
+    world.clock.sleep(0.005)
+    assert reader.newest() == log.state
+
+
+def test_an_open_that_stops_before_its_first_snapshot_is_polled(
+    bucket: MemoryBucket, world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it stops, also after it has looked how long it took."""
+
+    def stop(state: State) -> bool:
+        world.clock.sleep(3600)
+        return is_strong(state)
+
+    reader = Log(Far(bucket, world), world)
+    monkeypatch.setattr("blockstore.index.read.is_strong", stop)
+    reader.poll()
+    log.commit(append(100))
+    assert reader.newest() == log.state
+
+
+def test_an_open_on_a_machine_that_sleeps_meanwhile_is_polled(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """The monotonic clock stops while it sleeps."""
+    far = Far(bucket, world)
+    reader = Log(far, world)
+
+    def sleep(call: Call) -> None:
+        if call.key == BOUNDARY and len(far.calls) > 3:
+            far.before.remove(sleep)
+            monotonic_s = world.clock.monotonic_s()
+            world.clock.sleep(3600)
+            world.clock.monotonic_s = lambda: monotonic_s  # type: ignore[method-assign]
+
+    far.before.append(sleep)
+    reader.poll()
+    assert sleep not in far.before
+    assert not reader.was_just_read
+
+
+def test_another_threads_quick_open_does_not_make_a_slow_one_the_newest(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    reader = Log(Far(bucket, world), world).reader
+    loaded = reader.cold()
+    world.clock.sleep(3600)
+    log.commit(append(100))
+    assert reader.cold().state == log.state
+    assert reader.moment(loaded).is_over

@@ -432,6 +432,33 @@ def test_a_checkpoint_that_a_stalled_writer_leaves_in_another_history_is_passed_
     assert Log(bucket, world).state == other.state
 
 
+def test_a_checkpoint_and_the_entry_after_it_that_stalled_writers_leave_are_not_believed(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """The entry fits the checkpoint, and both are of a history that is gone."""
+    faulty = FaultyBucket(bucket)
+    writer, copy = grown(faulty, world, log)
+    old = writer.state
+    other: list[Log] = []
+
+    def strike() -> None:
+        put_back(bucket, copy)
+        other.append(Log(bucket, world))
+        other[0].commit(append(10))
+        other[0].commit(append(11))
+
+    between_look_and_put(faulty, old.version + 1, strike)
+    with pytest.raises(HistoryReplaced):
+        writer.commit(append(4))
+    (here,) = other
+    write_checkpoint(bucket, old)
+    assert Log(bucket, world).state == here.poll()
+    assert here.state.void == (old.version + 1,)
+    here.commit(append(12))
+    assert Log(bucket, world).state == here.state
+    assert ulid(4) not in here.state.blocks
+
+
 @pytest.mark.parametrize("hinted", [False, True])
 def test_a_checkpoint_above_the_newest_entry_is_passed_over_hint_or_not(
     bucket: MemoryBucket, world: World, log: Log, *, hinted: bool

@@ -52,9 +52,9 @@ def test_open_and_count(versions: int, base: int) -> None:
     with scene.bucket.watch() as seen:
         table = scene.open()
         assert table.snapshot().count() == versions - 1
-    # Where no entry comes after the checkpoint, its own says whether it is of this history.
     tail = versions - base
-    others = len(FIRST) + (base > 0) + 1 + (tail == 0)
+    # The checkpoint, its own entry, which says whether it is of this history, and the boundary.
+    others = len(FIRST) + 2 * (base > 0) + 1
     seen.expect(3, "looks and page, checkpoint and tail, boundary", requests=others + tail)
     assert seen.waves()[0] == FIRST
 
@@ -90,10 +90,10 @@ def test_open_a_table_whose_index_was_collected() -> None:
 
 
 def test_a_second_snapshot_polls_and_so_does_one_that_comes_later() -> None:
-    """What is read when the table is opened serves for less time than a commit takes."""
+    """What is read when the table is opened serves for half as long as a request takes."""
     scene = Scene(24)
     table = scene.open()
-    scene.time.sleep(0.02)
+    scene.time.sleep(0.01)
     with scene.bucket.watch() as seen:
         assert table.snapshot().version == 24
     seen.expect(0, "the state that was just read")

@@ -150,7 +150,7 @@ def test_a_listing_is_billed_by_the_page_and_a_large_object_by_the_part() -> Non
     for _ in range(5):
         large.write(bytes(8 << 20))
     large.close()
-    assert meter.totals()["writer"] == (1 + 1 + 2 + 2, 3 + (40 << 20))
+    assert meter.totals()["writer"] == (1 + 1 + 5 + 1, 3 + (40 << 20))
 
 
 def test_the_estimate_follows_the_pace_of_the_last_day() -> None:

@@ -279,8 +279,9 @@ def test_a_stalled_commit_below_the_horizon_is_refused_and_comes_again(
     waiting = [True]
 
     def stall(call: Call) -> None:
-        """After the upload's own checks, or with the entry in hand."""
-        if waiting and (is_entry_put(call) if before_entry else call.method == "list" and call.key):
+        """After the upload's own look at its chunk, or with the entry in hand."""
+        looked = call.method == "head" and "/chunks/" in call.key
+        if waiting and (is_entry_put(call) if before_entry else looked):
             waiting.clear()
             lake.sleep(2.2)
             lake.clean()

@@ -52,9 +52,8 @@ def older(at: Bench, meta: BlockMeta) -> BlockMeta:
     key = object_key(meta.ulid, file.path)
     data = parquet(at.rows(meta), "dictionary", index=False).read()
     at.bucket.put(key, data)
-    return replace(
-        meta, files=(replace(file, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()),)
-    )
+    found = replace(file, bytes=len(data), sha256=hashlib.sha256(data).hexdigest(), footer=None)
+    return replace(meta, files=(found,), segments=None)
 
 
 def check(

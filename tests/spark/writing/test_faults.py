@@ -155,7 +155,7 @@ bs_spark.append(start_session().range(1000), sys.argv[1])
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("step", ["finish_upload", "ByEntry.publish"])
+@pytest.mark.parametrize("step", ["finish_for_entry", "ByEntry.publish"])
 def test_a_driver_that_is_killed_leaves_the_table_as_it_was(url: str, step: str) -> None:
     """Slow because it starts a Spark of its own: only a real process can be killed at a named
     point."""

@@ -75,7 +75,7 @@ def test_a_first_attempt_that_failed_after_it_made_the_table_does_not_hide_the_r
         raise bs.Unavailable("the store did not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("blockstore.operations.append.finish_upload", unavailable)
+        patch.setattr("blockstore.operations.append.finish_for_entry", unavailable)
         with pytest.raises(bs.Unavailable):
             finish(plan(url, how), 1)
     assert found(url) == []
