@@ -151,8 +151,12 @@ class ChunkCache:
             hold = Hold(cache=self, folder=folder, paths=_names(folder.path, chunks))
             try:
                 self._make_all(chunks, hold)
-            except BaseException:
+            except Exception:
                 hold.release()
+                raise
+            except BaseException:
+                # Interrupted: calls in the pool may still put files there.
+                folder.abandon(hold.paths)
                 raise
             finally:
                 if self.counts.misses != misses:

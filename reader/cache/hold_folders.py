@@ -37,6 +37,10 @@ class HoldFolder:
         """Empty it; ``paths`` are all files that may be in it. Allowed twice."""
         self._folders.end(self, paths)
 
+    def abandon(self, paths: Iterable[str]) -> None:
+        """Remove it: no other query may have it, since files may still be put there."""
+        self._folders.abandon(self, paths)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Idle:
@@ -75,19 +79,19 @@ class HoldFolders:
             if folder not in self._taken:
                 return
             self._taken.discard(folder)
-        emptied = True
-        for path in paths:
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                continue
-            except OSError:
-                emptied = False
-        if not emptied:
+        if not _emptied(paths):
             return
         idle = _Idle(folder.number, folder.path, self._clock.monotonic_s())
         with self._lock:
             heapq.heappush(self._idle, idle)
+
+    def abandon(self, folder: HoldFolder, paths: Iterable[str]) -> None:
+        """See ``HoldFolder.abandon``."""
+        with self._lock:
+            self._taken.discard(folder)
+        _emptied(paths)
+        with suppress(OSError):
+            folder.path.rmdir()
 
     def _waiting(self) -> HoldFolder | None:
         if self._pid != os.getpid():
@@ -110,6 +114,18 @@ class HoldFolders:
             with suppress(FileExistsError):
                 folder.path.mkdir()
                 return folder
+
+
+def _emptied(paths: Iterable[str]) -> bool:
+    emptied = True
+    for path in paths:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            emptied = False
+    return emptied
 
 
 def _remove(folders: Iterable[_Idle]) -> None:

@@ -531,3 +531,29 @@ def test_an_interrupted_query_writes_into_no_other_file(
     assert [other.stat().st_size for other in others] == [0] * 8
     store.world = World.manual()
     store.check(store.cache().hold([store.wanted("b")]), "b")
+
+
+def test_an_interrupted_query_leaves_no_file_for_the_next_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = Interrupting(8)
+    store.world = replace(store.world, pool=pool)
+    cache = store.cache()
+    link, interrupted = os.link, threading.Event()
+
+    def late(*given: Any) -> None:
+        interrupted.wait(10)
+        link(*given)
+
+    three = [replace(store.wanted(), some=None)] * 3
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", late)
+        with pytest.raises(KeyboardInterrupt):
+            cache.hold(three)
+        interrupted.set()
+        here = threading.Barrier(9)
+        for _ in range(8):
+            pool.start(lambda: here.wait(10) and None)
+        here.wait(10)
+    for wanted in (three[:2], [store.wanted("a")]):
+        store.check(cache.hold(wanted), "a")
