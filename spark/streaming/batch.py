@@ -1,6 +1,7 @@
 """A micro-batch as a job that counts once: its name, its commit, and ``foreach_batch``.
 
-- If a batch was committed before, nothing of it counts again (``foreach_batch`` does not even write it).
+- If a batch was committed before, nothing of it counts again; ``foreach_batch`` does not write it
+  again either.
 - Spark runs only its last batch again. An earlier batch that arrives after a later one was
   committed is not the same batch: the checkpoint was set back, or another stream uses the name.
   Treating it as done would lose its rows without an error, so it is a Conflict, also if the later
