@@ -7,7 +7,9 @@ Rules:
   reduce the rate again.
 - The limit grows by ``_MORE_PER_S`` each second, and ends once it is twice the rate that the store
   last refused.
-- Requests are spaced evenly. One that would wait longer than ``_LONGEST_WAIT_S`` is sent then: the
+- Requests are spaced by the limit of the time at which they are sent, not of that at which they
+  begin to wait: many that come at once right after a refusal do not wait for as long as its lowest
+  value would make them. One that would wait longer than ``_LONGEST_WAIT_S`` is sent then: the
   pace relieves a store, and is not a reason to fail.
 """
 
@@ -51,7 +53,7 @@ class Pace:
         wait_s = start_s - now_s
         if wait_s > _LONGEST_WAIT_S:
             return _LONGEST_WAIT_S
-        self._next_s = start_s + 1 / rate
+        self._next_s = start_s + 1 / (self.rate(start_s) or self._enough)
         return wait_s
 
     def throttled(self, now_s: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_requests_are_spaced_evenly() -> None:
     rate = pace.rate(5)
     assert rate is not None
     waits = [pace.turn(5) for _ in range(10)]
-    assert waits == pytest.approx([(number + 1) / rate for number in range(10)])
+    assert waits == pytest.approx([(number + 1) / rate for number in range(10)], rel=0.02)
 
 
 def test_no_request_waits_longer_than_ten_seconds() -> None:
@@ -92,3 +93,16 @@ def test_a_store_with_a_limit_is_used_near_it_and_refuses_little() -> None:
         heapq.heappush(callers, (sent_s + 0.025, caller))
     assert done > 0.6 * limit * seconds
     assert refused < 0.2 * done
+
+
+def test_requests_that_wait_are_spaced_by_the_limit_of_their_turn_not_of_their_asking() -> None:
+    """The limit of five a second grows by ten each second and ends at twenty, which is the rate of
+    those that still wait then: a hundred that come at once do not wait for ten seconds."""
+    pace = Pace()
+    pace.turn(0.0)
+    pace.throttled(0.0)
+    assert (pace.rate(0.0), pace.rate(1.5)) == (5, None)
+    waits = [pace.turn(0.0) for _ in range(100)]
+    assert all(after - before > 0.99 / 20 for before, after in itertools.pairwise(waits))
+    assert 7 <= sum(wait < 1.5 for wait in waits) <= 19
+    assert max(waits) < 1.5 + 100 / 20
