@@ -102,12 +102,13 @@ def test_a_small_object_is_obstores_and_a_large_one_goes_in_parts(scripted: Open
     writer.close()
     assert [(client(sent), sent.body) for sent in server.requests] == [("obstore", b"x" * 1000)]
     created = Answer(body=b"<R><UploadId>upload-1</UploadId></R>")
-    bucket, server = scripted(created, STORED, STORED, Answer(body=b'<R><ETag>"done"</ETag></R>'))
+    stored = [STORED] * 3
+    bucket, server = scripted(created, *stored, Answer(body=b'<R><ETag>"done"</ETag></R>'))
     writer = bucket.writer("a")
     writer.write(b"x" * (16 << 20) + b"y")
     writer.close()
     assert {client(sent) for sent in server.requests} == {"boto3"}
-    assert [sent.method for sent in server.requests] == ["POST", "PUT", "PUT", "POST"]
+    assert [sent.method for sent in server.requests] == ["POST", "PUT", "PUT", "PUT", "POST"]
 
 
 @pytest.mark.parametrize(
