@@ -3,6 +3,7 @@ for the one before it.
 
 Rules:
 - At most ``limit`` bytes are held; a chunk beyond that sends all.
+- A chunk that becomes a file of this machine is written at once: there is nothing to wait for.
 - After an error nothing of it is sent again: the write that it belongs to is over.
 """
 
@@ -25,6 +26,9 @@ class Outbox:
 
     def put(self, key: str, data: bytes) -> None:
         """Take an object; it is in the bucket once ``send`` has returned."""
+        if self._bucket.path_of(key) is not None:
+            self._bucket.put(key, data)
+            return
         self._held.append((key, data))
         if sum(len(data) for _, data in self._held) > self._limit:
             self.send()
