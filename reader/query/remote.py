@@ -193,7 +193,9 @@ class Reading:
                 for group in groups
                 if starts[group] < window.stop and window.start < starts[group + 1]
             ]
-        return column_chunks_of(metadata, self._stored(chunk), groups)
+        from blockstore.reader.cache.columns import column_chunks
+
+        return column_chunks(metadata, self._stored(chunk), groups)
 
     def _stored(self, chunk: ScanChunk) -> list[str]:
         """The columns of the chunk's file that the view reads."""
@@ -207,15 +209,6 @@ class Reading:
             yield from self.hidden
         if chunk.filtered:
             yield "_source"
-
-
-def column_chunks_of(
-    metadata: pq.FileMetaData, columns: Sequence[str], groups: Sequence[int]
-) -> list[Range]:
-    """See ``reader.cache.columns.column_chunks``, which is imported at the first use."""
-    from blockstore.reader.cache.columns import column_chunks
-
-    return column_chunks(metadata, columns, groups)
 
 
 def _read_pages(

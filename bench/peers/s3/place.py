@@ -14,7 +14,7 @@ COPIES = 8
 
 
 def prefix(directory: Path) -> str:
-    """The prefix that stands for ``directory``."""
+    """The prefix of the table that a local bench keeps in ``directory``."""
     return "-".join(directory.parts[-3:])
 
 

@@ -3,7 +3,7 @@
 Rules:
 - A call is taken by an idle thread, or by a new one while there are fewer than ``most``. Else it is
   refused: it never waits for a thread, so threads cannot wait for each other.
-- They are daemons, because a request that nobody waits for must not keep a process from ending.
+- They are daemons, because an abandoned request must not keep a process from ending.
 - An idle thread ends after a while. A forked child starts without any.
 """
 

@@ -124,7 +124,7 @@ class _Look:
         elif node.get("class") == "COLUMN_REF":
             self._read_all(self._named(folded(str(node["column_names"][-1]))))
         elif node.get("class") in ("FUNCTION", "WINDOW"):
-            # A method: what stands before the name of the function may be a row.
+            # A method: what precedes the name of the function may be a row.
             before = [
                 str(node.get("schema") or ""),
                 *node.get("qualified_name", {}).get("path", ())[-2:-1],

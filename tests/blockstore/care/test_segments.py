@@ -59,7 +59,7 @@ def large() -> tuple[Care, BlockMeta]:
     return made, load_meta(made.bucket, ulid)
 
 
-def told(report: Report) -> list[tuple[str, str, str]]:
+def shown(report: Report) -> list[tuple[str, str, str]]:
     return [(str(one.severity), str(one.check), one.object) for one in report]
 
 
@@ -79,7 +79,7 @@ def repair(made: Care, **wishes: object) -> list[Done]:
 def test_a_block_with_them_is_healthy_and_they_are_not_debris() -> None:
     made, meta = with_block()
     check_segments_of(made.bucket, meta)
-    assert told(made.verify()) == told(made.verify(deep=True)) == []
+    assert shown(made.verify()) == shown(made.verify(deep=True)) == []
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
@@ -93,13 +93,13 @@ def test_lost_hashes_are_a_warning_and_the_block_is_read_as_before(damage: str) 
         made.bucket.put(key, before[:-1])
     else:
         made.bucket.put(key, before[:-1] + bytes([before[-1] ^ 1]))
-    assert told(made.verify()) == ([] if damage == "flipped" else [("warning", "segments", key)])
-    assert told(made.verify(deep=True)) == [("warning", "segments", key)]
+    assert shown(made.verify()) == ([] if damage == "flipped" else [("warning", "segments", key)])
+    assert shown(made.verify(deep=True)) == [("warning", "segments", key)]
     assert made.found() == ALL + rows_of("new")
     (done,) = repair(made, deep=True)
     assert (done.step.kind, done.failed) == (StepKind.SEGMENTS, False)
     assert made.bucket.get(key).data == before
-    assert told(made.verify(deep=True)) == []
+    assert shown(made.verify(deep=True)) == []
 
 
 def test_a_named_block_is_given_its_hashes_again() -> None:
@@ -213,7 +213,7 @@ def test_a_replica_has_them_and_where_the_source_lost_them_it_is_a_replica_still
     Replicator(made.bucket, lacking, made.world).once()
     replica = Care(lacking, made.world, made.blocks)
     assert replica.found() == made.found()
-    assert told(replica.verify(deep=True)) == [("warning", "segments", segments_key(meta))]
+    assert shown(replica.verify(deep=True)) == [("warning", "segments", segments_key(meta))]
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blockstore.errors import Corrupt
 from blockstore.format.segments import SEGMENT_BYTES
-from blockstore.reader.cache import ChunkCache
-from blockstore.reader.query import Engine, remote
+from blockstore.reader.cache import ChunkCache, columns
+from blockstore.reader.query import Engine
 from blockstore.reader.query import engine as engines
 from blockstore.reader.query.remote import Reading
 from blockstore.reader.query.sql.reading import Named
+from blockstore.scan.fetch.pieces import Range
 from blockstore.scan.fetch.remote import Remote, Way
 from blockstore.scan.plan import plan_scan
 from blockstore.world import World
@@ -296,12 +299,13 @@ def test_a_column_that_was_not_expected_is_noticed(
 def test_a_row_group_that_was_not_expected_is_noticed(
     local: Engine, fresh: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = remote.column_chunks_of
+    chosen = columns.column_chunks
 
-    def first(*given: object) -> object:
-        return chosen(*given)[:1]  # type: ignore[arg-type, index]
+    def first(metadata: pq.FileMetaData, *parts: Sequence[Any]) -> list[Range]:
+        found = chosen(metadata, *parts)
+        return found[:1] if parts else found
 
-    monkeypatch.setattr(remote, "column_chunks_of", first)
+    monkeypatch.setattr(columns, "column_chunks", first)
     sql = "SELECT max(w), max(s) FROM t"
     assert rows(fresh, sql) == rows(local, sql)
     assert fresh.counts.incomplete == 1

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from blockstore.errors import Conflict
-from blockstore.format.outbox import Outbox
 from blockstore.index.log import Log
 from blockstore.operations.writer import WriteOptions
 from tests.blockstore.cli.conftest import Command
@@ -321,7 +320,6 @@ class TestRefusedAfterItsUpload:
             "__init__",
             lambda self, **given: init(self, **{**given, "buffer_bytes": 1}),
         )
-        monkeypatch.setattr(Outbox, "put", lambda box, *object: box._bucket.put(*object))
         return url
 
     def test_the_directory_of_the_block_is_told(
