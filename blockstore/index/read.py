@@ -94,7 +94,7 @@ class IndexReader:
         self._clock = world.clock
         self.requests = Requests(bucket, world)
         """How objects are got: side by side where that pays."""
-        self.looks = Looks(bucket, boundary, world.clock)
+        self.looks = Looks(self.requests, boundary, world.clock)
         """Whether the history is still the one that a state is of."""
         self._listing = Listing(bucket, world, boundary, self.requests)
         self._poll = Poll(self.requests, boundary, self.looks, world.clock)

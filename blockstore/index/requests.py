@@ -21,7 +21,7 @@ class Requests:
     """The requests of one handle; records how long this store takes to respond."""
 
     def __init__(self, bucket: ReadBucket, world: World) -> None:
-        self._bucket = bucket
+        self.bucket = bucket
         self._clock = world.clock
         self._pool = world.pool
         self._answer_s = 0.0
@@ -41,9 +41,13 @@ class Requests:
     def get(self, key: str) -> Object | None:
         """The object, or None."""
         try:
-            return self.timed(lambda: self._bucket.get(key))
+            return self.timed(lambda: self.bucket.get(key))
         except ObjectMissing:
             return None
+
+    def get_changed(self, key: str, etag: str | None) -> Object:
+        """The object, unless it still has this ETag. Raises NotModified or ObjectMissing."""
+        return self.timed(lambda: self.bucket.get(key, if_none_match=etag))
 
     def data(self, key: str) -> bytes | None:
         """Its bytes, or None."""
@@ -90,7 +94,7 @@ class Requests:
 
     def _is_still(self, key: str, etag: str) -> bool:
         try:
-            return self._bucket.get(key, if_none_match=etag).etag == etag
+            return self.bucket.get(key, if_none_match=etag).etag == etag
         except NotModified:
             return True
         except ObjectMissing:

@@ -25,12 +25,13 @@ from enum import Enum
 
 import orjson
 
-from blockstore.bucket.api import NotModified, Object, ReadBucket
+from blockstore.bucket.api import NotModified, Object
 from blockstore.clock import Clock
 from blockstore.errors import BlockstoreError, BoundaryLost, HistoryReplaced, ObjectMissing
 from blockstore.index.boundary import Boundary, parse_boundary
 from blockstore.index.chain import Link
 from blockstore.index.fold import void_commit
+from blockstore.index.requests import Requests
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
 
@@ -51,8 +52,8 @@ class Look(Enum):
 class Looks:
     """The looks of one handle; safe to share between threads."""
 
-    def __init__(self, bucket: ReadBucket, boundary: Boundary, clock: Clock) -> None:
-        self._bucket = bucket
+    def __init__(self, requests: Requests, boundary: Boundary, clock: Clock) -> None:
+        self._requests = requests
         self._boundary = boundary
         self._clock = clock
         self._etags: dict[Link, str] = {}
@@ -75,8 +76,8 @@ class Looks:
         if not state.last.commit:
             return Look.SAME  # nothing is below the first entry
         try:
-            found = self._bucket.get(
-                entry_key(state.version), if_none_match=self._etags.get(state.last)
+            found = self._requests.get_changed(
+                entry_key(state.version), self._etags.get(state.last)
             )
         except NotModified:
             return Look.SAME
@@ -216,18 +217,18 @@ class Looks:
     def replaced(self, state: State, why: str) -> HistoryReplaced:
         """The error for a state that is of another history."""
         return HistoryReplaced(
-            f"the history of {self._bucket.url} was replaced: {why}, and this handle has read "
-            f"version {state.version} (commit {state.last.commit}) before; a copy was put back, or "
-            "the table was made again: open the table again"
+            f"the history of {self._requests.bucket.url} was replaced: {why}, and this handle has "
+            f"read version {state.version} (commit {state.last.commit}) before; a copy was put "
+            "back, or the table was made again: open the table again"
         )
 
     def _fell_or_dropped(self) -> bool:
         """Whether a boundary that cannot be trusted is one of an older history, or went with
         everything else of the index."""
         try:
-            parse_boundary(self._bucket.get(BOUNDARY).data, self._bucket.url)
+            parse_boundary(self._requests.bucket.get(BOUNDARY).data, self._requests.bucket.url)
         except ObjectMissing:
-            entries = self._bucket.list(INDEX, recursive=False)
+            entries = self._requests.bucket.list(INDEX, recursive=False)
             return all(parse_entry(info.key) is None for info in entries)
         except BoundaryLost:
             return False

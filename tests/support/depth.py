@@ -272,7 +272,7 @@ class DepthBucket(Wrapper):
     def __init__(self, inner: Bucket, time: Time, *, latency_s: float = LATENCY_S) -> None:
         super().__init__(inner)
         self._time = time
-        self._latency_s = latency_s
+        self.latency_s = latency_s
         self._watching: list[Seen] = []
         self._lock = threading.Lock()
 
@@ -354,13 +354,13 @@ class DepthBucket(Wrapper):
         """The request takes effect in the middle of its time."""
         began = self._time.monotonic_s()
         weight = 0
-        self._time.sleep(self._latency_s / 2)
+        self._time.sleep(self.latency_s / 2)
         try:
             answer = request()
             weight = weigh(answer)
             return answer
         finally:
-            self._time.sleep(self._latency_s / 2)
+            self._time.sleep(self.latency_s / 2)
             one = Request(
                 what=what,
                 key=key,

@@ -15,19 +15,19 @@ from blockstore.index import log as index_log
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.table import Table
 from tests.compactor.scene import Hide, small_chunks
-from tests.support.depth import DepthBucket, Time
+from tests.support.depth import LATENCY_S, DepthBucket, Time
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROWS = pa.table({"n": [1]}, schema=SCHEMA)
 
 
-def known() -> tuple[Time, DepthBucket, Table]:
+def known(*, latency_s: float = LATENCY_S) -> tuple[Time, DepthBucket, Table]:
     """A table whose handle has written version 2, and its store."""
     time = Time()
     world = time.world()
     memory = MemoryBucket(time)
     index_log.create(memory, world, Definition.create(SCHEMA))
-    bucket = DepthBucket(memory, time)
+    bucket = DepthBucket(memory, time, latency_s=latency_s)
     table = Table.open_bucket(bucket, world)
     table.append(ROWS)
     return time, bucket, table
@@ -41,6 +41,17 @@ def test_an_append_to_a_known_table() -> None:
     _, meta, _, boundary = seen.waves()
     assert boundary == sorted([f"GET {BOUNDARY}", f"GET {entry_key(2)}"])
     assert f"GET {entry_key(2)}" in meta, "the look before the PUT costs no time"
+
+
+def test_a_handle_that_was_opened_while_the_store_was_near_notices_that_it_is_far() -> None:
+    """As where a network becomes slow: what it learnt first must not hold for its whole life."""
+    _, bucket, table = known(latency_s=0.0001)
+    table.append(ROWS)
+    bucket.latency_s = LATENCY_S
+    table.append(ROWS)
+    with bucket.watch() as seen:
+        table.append(ROWS)
+    seen.expect(4, "chunk, meta.json, entry, boundary")
 
 
 @pytest.mark.parametrize(
