@@ -39,6 +39,17 @@ class VisibleBy(StrEnum):
     INDEX = "index"
 
 
+class BlockKind(StrEnum):
+    """What a block's rows are, in a table whose rows have an identity."""
+
+    PLAIN = "plain"
+    """Rows that hide no others."""
+    CHANGES = "changes"
+    """New versions of rows, and tombstones: each hides what is older."""
+    HISTORY = "history"
+    """Former versions, which no query sees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """The name of a write that must happen once: an application and its batch number, from 0."""
@@ -137,6 +148,7 @@ class BlockMeta:
     ignore_delay: bool = False
     revision: int = 0
     own: bool = True
+    kind: BlockKind = BlockKind.PLAIN
     uploaded_time: int = 0
     producer: str = ""
     job: Job | None = None
@@ -156,6 +168,13 @@ class BlockMeta:
 
     def __post_init__(self) -> None:
         _check_sources(self)
+        if self.kind is not BlockKind.PLAIN and self.visible_by is not VisibleBy.INDEX:
+            raise Invalid(
+                f"block {self.ulid} holds {self.kind} and is visible by its {self.visible_by}, "
+                "expected by the index: only an entry gives its rows their version"
+            )
+        if self.kind is BlockKind.HISTORY and self.level < 2:
+            raise Invalid(f"block {self.ulid} holds history at level 1, expected level 2 or more")
         if self.min_time >= self.max_time:
             raise Invalid(
                 f"block {self.ulid}: min_time is {self.min_time} and max_time {self.max_time}, "

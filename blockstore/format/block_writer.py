@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Invalid
-from blockstore.format.block import BlockMeta, ChunkFile, Job, SegmentsFile, VisibleBy
+from blockstore.format.block import BlockKind, BlockMeta, ChunkFile, Job, SegmentsFile, VisibleBy
 from blockstore.format.buffering import Held
 from blockstore.format.casting import cast_batch
 from blockstore.format.chunk_size import check_chunk_size
@@ -151,6 +151,7 @@ class BlockWriter:
         written: WrittenChunks,
         *,
         visible_by: VisibleBy = VisibleBy.AGE,
+        kind: BlockKind = BlockKind.PLAIN,
         uploaded_time: int = 0,
     ) -> BlockMeta:
         """Return the level-1 block of the chunks of ``finish``; ``block_meta`` makes others."""
@@ -159,6 +160,7 @@ class BlockWriter:
             ulid=self.ulid,
             definition=self._definition,
             visible_by=visible_by,
+            kind=kind,
             producer=self._producer,
             labels=self._labels,
             uploaded_time=uploaded_time,
@@ -270,7 +272,7 @@ class BlockWriter:
         path = chunk_path(len(self._files) + 1, self._token)
         key = object_key(self.ulid, path)
         sink: Sink = MemorySink(self._outbox, key) if small else StreamSink(self._bucket, key)
-        return _OpenChunk(path, sink, self._definition, self._schema, sample)
+        return _OpenChunk(path, sink, self._definition, self._schema, sample, self._extra)
 
     def _seal(self) -> None:
         """End the open chunk; it is not visible yet."""
@@ -315,14 +317,20 @@ class _OpenChunk:
     """One Parquet file while it is written."""
 
     def __init__(
-        self, path: str, sink: Sink, definition: Definition, schema: pa.Schema, sample: pa.Table
+        self,
+        path: str,
+        sink: Sink,
+        definition: Definition,
+        schema: pa.Schema,
+        sample: pa.Table,
+        extra: tuple[str, ...],
     ) -> None:
         self.path = path
         self.sink = sink
         self.sealed = False
         self._rows = 0
         self._statistics = ChunkStatistics(
-            definition.memo("statistics", lambda: StatisticsPlan.of(definition))
+            definition.memo(f"statistics {extra}", lambda: StatisticsPlan.of(definition, extra))
         )
         self._footers: list[pq.FileMetaData] = []
         self._parquet: pq.ParquetWriter = open_parquet(sink.file, schema, sample, self._footers)

@@ -20,6 +20,7 @@ from blockstore.errors import Invalid
 from blockstore.format.coded import with_codes
 from blockstore.format.definition import Definition
 from blockstore.format.fields import RESERVED, check_names, named, required
+from blockstore.format.identity import DELETED
 from blockstore.format.schema import with_reserved
 from blockstore.format.storable import is_limited, not_storable
 from blockstore.format.types import fits
@@ -52,6 +53,8 @@ def cast_batch(
     schema = with_codes(with_reserved(definition.schema, extra), coded)
     if not batch.schema.equals(schema):
         batch = _cast_columns(batch, schema)
+    if DELETED in extra:
+        return batch  # a tombstone's columns are null; new rows were cast before without extra
     for name in definition.memo("required", lambda: required(definition.schema)):
         _refuse_nulls(batch.column(name), name, "is declared not null", first_row)
     if definition.time_column is not None:

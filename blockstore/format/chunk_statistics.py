@@ -21,6 +21,8 @@ import pyarrow.types as pt
 
 from blockstore.format.block import ColumnStats
 from blockstore.format.definition import Definition
+from blockstore.format.identity import ROW_ID, VERSION
+from blockstore.format.schema import with_reserved
 from blockstore.format.statistics import Comparable, Tally, columns_of, count_nans, extremes
 
 _LONG_BYTES = 4_000
@@ -47,11 +49,15 @@ class StatisticsPlan:
     time_column: str | None
 
     @classmethod
-    def of(cls, definition: Definition) -> StatisticsPlan:
-        """Return the plan: the columns that have statistics, and the time column, whose range a
-        block always needs."""
-        schema, time_column = definition.schema, definition.time_column
-        shown = columns_of(schema, definition.sort_by)
+    def of(cls, definition: Definition, extra: tuple[str, ...] = ()) -> StatisticsPlan:
+        """Return the plan: the columns that have statistics, the time column, whose range a block
+        always needs, and those of the reserved columns ``extra`` that say which versions of which
+        rows a chunk holds."""
+        schema = with_reserved(definition.schema, extra)
+        time_column, identity = definition.time_column, definition.identity
+        own = () if identity is None else identity.columns
+        counted = [name for name in extra if name in (ROW_ID, VERSION)]
+        shown = (*columns_of(definition.schema, definition.sort_by, own), *counted)
         wanted = {*shown, time_column}
         columns = []
         leaf = 0

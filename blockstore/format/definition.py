@@ -5,6 +5,7 @@ It is stored in the index, in each entry that changes it. Invariants, checked wh
   old blocks are read under the schema that their entry names.
 - Every field of the schema has a permanent id, at most ``last_field_id``, which never decreases.
 - The time column, if any, is a timestamp or a date; the sort key names plain columns, none twice.
+- A table whose rows have an identity (``identity.py``) requires the feature ``rows``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow.types as pt
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.document import Document
-from blockstore.format.features import refuse_unknown
+from blockstore.format.features import ROWS, refuse_unknown
 from blockstore.format.fields import (
     NOT_NULL,
     canonical_field,
@@ -30,6 +31,14 @@ from blockstore.format.fields import (
     field_id,
     named,
     number,
+)
+from blockstore.format.identity import (
+    Identity,
+    check_identity,
+    identity_of,
+    identity_to_json,
+    wanted_identity,
+    with_key,
 )
 from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.format.properties import Properties
@@ -50,6 +59,8 @@ class Definition:
     time_column: str | None = None
     sort_by: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    identity: Identity | None = None
+    """What makes two rows versions of one; None: rows never change."""
     properties: Properties = field(default_factory=Properties)
     requires: tuple[str, ...] = ()
     schema_bytes: bytes = field(init=False, repr=False)
@@ -61,6 +72,7 @@ class Definition:
         _check_schemas(self)
         _check_time_column(self.schema, self.time_column)
         _check_sort_key(self.schema, self.sort_by)
+        check_identity(self.schema, self.identity)
         check_labels(self.labels)
 
     @classmethod
@@ -71,6 +83,8 @@ class Definition:
         time_column: str | None = None,
         sort_by: Iterable[str] = (),
         labels: Mapping[str, str] | None = None,
+        row_ids: bool = False,
+        key: str | Iterable[str] = (),
         properties: Properties | None = None,
     ) -> Definition:
         """Return the first definition of a table: canonical types, field ids from 1. Raises
@@ -84,6 +98,9 @@ class Definition:
         if len(plain) == 0:
             raise Invalid("the schema has no columns, expected at least one")
         check_new_labels(labels or {}, plain.names)
+        identity = wanted_identity(row_ids=row_ids, key=key)
+        check_identity(plain, identity)
+        plain = with_key(plain, identity)
         fields, last = number(plain, 0)
         own = pa.schema(fields, plain.metadata)
         return cls(
@@ -94,7 +111,9 @@ class Definition:
             time_column=time_column,
             sort_by=(sort_by,) if isinstance(sort_by, str) else tuple(sort_by),
             labels=dict(labels or {}),
+            identity=identity,
             properties=properties or Properties(),
+            requires=() if identity is None else (ROWS,),
         )
 
     def id_of(self, schema: bytes) -> int | None:
@@ -128,6 +147,7 @@ class Definition:
             "time_column": self.time_column,
             "sort_by": list(self.sort_by),
             "labels": dict(sorted(self.labels.items())),
+            **identity_to_json(self.identity),
             "properties": self.properties.to_json(),
             "requires": list(self.requires),
         }
@@ -158,6 +178,7 @@ class Definition:
                 time_column=document.text("time_column") if document.has("time_column") else None,
                 sort_by=document.texts("sort_by", ()),
                 labels=document.pairs("labels"),
+                identity=identity_of(document),
                 properties=Properties.parse(document.pairs("properties")),
                 requires=requires,
             )

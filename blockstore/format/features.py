@@ -19,7 +19,10 @@ UPLOADS = "uploads/0.2"
 """Since the entry that requires it, a floor forgets the applications of a gateway's uploads at or
 below it."""
 
-KNOWN: frozenset[str] = frozenset({"chain", UPLOADS.partition("/")[0]})
+ROWS = "rows/0.2"
+"""Rows have an identity and versions: some rows of some blocks are hidden by newer ones."""
+
+KNOWN: frozenset[str] = frozenset({"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS))})
 """The features beyond version 1 that this release knows."""
 
 

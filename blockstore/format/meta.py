@@ -26,6 +26,7 @@ import pyarrow as pa
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import (
+    BlockKind,
     BlockMeta,
     ChunkFile,
     ColumnStats,
@@ -36,6 +37,8 @@ from blockstore.format.block import (
 )
 from blockstore.format.document import Document, parse
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
+from blockstore.format.fields import RESERVED
+from blockstore.format.identity import ROW_ID, VERSION
 from blockstore.format.labels import check_labels
 from blockstore.format.schema import deserialize
 from blockstore.format.sources import INLINE, decode_sources, hash_sources
@@ -55,6 +58,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SMALL = 2**31 - 1
 _PLAIN_STATS = frozenset({"min", "max", "nulls"})
 _SCALARS = frozenset({type(None), bool, int, float, str})
+_KINDS = {one.value: one for one in BlockKind}
 _VISIBLE_BY = {one.value: one for one in VisibleBy}
 _NESTED = ("stats", "compaction", "blockstore")
 
@@ -144,6 +148,8 @@ def to_dict(meta: BlockMeta) -> dict[str, Any]:
             "files": [_file_dict(file) for file in meta.files],
         },
     }
+    if meta.kind is not BlockKind.PLAIN:
+        value["blockstore"]["rows"] = meta.kind.value
     if meta.segments is not None:
         value["blockstore"]["segments"] = {
             "ulid": meta.ulid,
@@ -192,6 +198,7 @@ def _meta(document: Document, *, sources: tuple[str, ...], schema: bytes) -> Blo
             ignore_delay=block.flag("ignore_delay", False),
             revision=block.integer("revision", 0, high=_SMALL),
             own=block.flag("own", True),
+            kind=_KINDS[block.choice("rows", _KINDS, BlockKind.PLAIN.value)],
             uploaded_time=block.time("uploaded_time", 0),
             producer=block.text("producer", ""),
             job=None if job is None else Job(app=job.text("app"), batch=job.integer("batch")),
@@ -349,8 +356,10 @@ def _check_against_schema(meta: BlockMeta, types: Mapping[str, pa.DataType], sub
 
 @lru_cache(maxsize=256)
 def _schema(schema: bytes) -> tuple[bytes, Mapping[str, pa.DataType]]:
-    """Return the bytes, shared by all blocks that have them, and the types of their columns."""
-    return schema, {field.name: field.type for field in deserialize(schema)}
+    """Return the bytes, shared by all blocks that have them, and the types of their columns, with
+    those of the reserved ones that have statistics."""
+    reserved = {name: RESERVED[name].type for name in (ROW_ID, VERSION)}
+    return schema, {**reserved, **{field.name: field.type for field in deserialize(schema)}}
 
 
 def _unknown(document: Document, *nested: Document) -> bytes:

@@ -14,7 +14,15 @@ import pyarrow.types as pt
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Invalid
-from blockstore.format.block import BlockMeta, ChunkFile, Job, Parent, SegmentsFile, VisibleBy
+from blockstore.format.block import (
+    BlockKind,
+    BlockMeta,
+    ChunkFile,
+    Job,
+    Parent,
+    SegmentsFile,
+    VisibleBy,
+)
 from blockstore.format.definition import Definition
 from blockstore.format.segments import FileSegments, packed
 from blockstore.names import object_key, segments_path
@@ -72,6 +80,7 @@ def block_meta(
     resolution: int = 0,
     revision: int = 0,
     own: bool = True,
+    kind: BlockKind = BlockKind.PLAIN,
     ignore_delay: bool = False,
     uploaded_time: int = 0,
     job: Job | None = None,
@@ -97,6 +106,7 @@ def block_meta(
         ignore_delay=ignore_delay,
         revision=revision,
         own=own,
+        kind=kind,
         uploaded_time=uploaded_time,
         producer=producer,
         job=job,

@@ -39,10 +39,12 @@ _LAST_CODE_POINT = 0x10FFFF
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def columns_of(schema: pa.Schema, sort_by: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that have statistics: the plain ones of the sort key and of the first 32
-    columns, in schema order."""
-    wanted = {*schema.names[:_FIRST], *sort_by}
+def columns_of(
+    schema: pa.Schema, sort_by: Iterable[str], identity: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the columns that have statistics: the plain ones of the sort key, of the identity and
+    of the first 32 columns, in schema order."""
+    wanted = {*schema.names[:_FIRST], *sort_by, *identity}
     return tuple(
         field.name for field in schema if field.name in wanted and is_primitive(field.type)
     )
