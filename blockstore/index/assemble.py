@@ -61,6 +61,7 @@ def assemble(
         parameters=draft.parameters,
         message=draft.message,
         table=draft.table,
+        touched=draft.touched,
         tags=draft.tags,
         horizon=draft.horizon,
         floor=draft.floor,

@@ -54,6 +54,7 @@ class Draft:
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
     table: Definition | None = None
+    touched: bytes | None = None
     tags: Mapping[str, int | None] = field(default_factory=dict)
     epochs: Mapping[str, Epoch] = field(default_factory=dict)
     horizon: str | None = None
@@ -130,7 +131,7 @@ class Create(Change):
                 f"the table already exists, at version {state.version}: open it, or choose "
                 "another URL"
             )
-        return Draft(table=self.definition)
+        return Draft(table=self.definition, requires=self.definition.requires)
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,7 @@ Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
 - An added block's sources are left out where the state knows them: its own ULID alone, or the union
   over its ``parents``, all removed by this entry, with itself where it is ``own``. More than 1,000
   others are in the block's own list file, and the entry holds its path, count and hash.
+- ``touched`` names the rows that an entry has changed (``touches.py``): 8 bytes each, sorted.
 - Fields at their defaults are left out; a reader takes a missing field at its default.
 - A committer seals what it writes (``format/document.py``), so a damaged entry is Corrupt, and
   neither another state nor void.
@@ -19,11 +20,13 @@ Owns the JSON of ``index/<id>.json`` (format, "index entry"). Rules:
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from types import NoneType
 
 import orjson
@@ -72,6 +75,9 @@ class Operation(StrEnum):
     REWRITE = "rewrite"
     REVERT = "revert"
     RESTORE = "restore"
+    UPSERT = "upsert"
+    UPDATE = "update"
+    MERGE = "merge"
     COMPACT = "compact"
     DISCOVER = "discover"
     EXPIRE = "expire"
@@ -104,6 +110,8 @@ class Entry:
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
     table: Definition | None = None
+    touched: bytes | None = None
+    """The rows that it has changed, as ``touches.py`` packs them; None where it does not say."""
     tags: Mapping[str, int | None] = field(default_factory=dict)
     """Tag names and the versions that they pin from now on; None takes the tag away."""
     horizon: str | None = None
@@ -160,6 +168,7 @@ def encode_entry(entry: Entry) -> bytes:
         "parameters": dict(entry.parameters),
         "message": entry.message,
         "table": None if entry.table is None else entry.table.to_json(),
+        "touched": None if entry.touched is None else base64.b64encode(entry.touched).decode(),
         "tags": dict(entry.tags),
         "horizon": entry.horizon,
         "floor": entry.floor,
@@ -168,7 +177,11 @@ def encode_entry(entry: Entry) -> bytes:
         "sent": entry.sent or None,
     }
     return orjson.dumps(
-        {name: item for name, item in value.items() if item not in (None, "", [], {})}
+        {
+            name: item
+            for name, item in value.items()
+            if item not in (None, "", [], {}) or (name == "touched" and item == "")
+        }
     )
 
 
@@ -211,6 +224,7 @@ def _with_the_rest(entry: Entry, name: str, fields: Document, requires: tuple[st
         parameters=_parameters(fields),
         message=fields.text("message", ""),
         table=_table(fields, name),
+        touched=_touched(fields),
         tags=_tags(fields, entry.id),
         horizon=fields.ulid("horizon") if fields.has("horizon") else None,
         floor=fields.ulid("floor") if fields.has("floor") else None,
@@ -274,6 +288,16 @@ def _table(fields: Document, name: str) -> Definition | None:
     if not isinstance(value, dict):
         fields.fail("table", "an object")
     return Definition.from_json(value, f"{name}: the table's definition")
+
+
+def _touched(fields: Document) -> bytes | None:
+    if not fields.has("touched"):
+        return None
+    rows = fields.base64("touched")
+    hashes = [rows[at : at + 8][::-1] for at in range(0, len(rows), 8)]
+    if len(rows) % 8 or any(low >= high for low, high in pairwise(hashes)):
+        fields.fail("touched", "sorted rows of 8 bytes each, none twice")
+    return rows
 
 
 def _parameters(fields: Document) -> Mapping[str, object]:

@@ -14,6 +14,8 @@ Rules (protocol 3.3):
 - ``restore`` brings sources back: they need only be absent from the blocks that it leaves live.
 - An added block without ``version`` and ``first_row_id`` of its own has the entry's id, and the
   next rows.
+- Where rows have an identity an entry adds the changes of one write at most: a row has one version
+  for each entry.
 - At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live
   block names, and, once the table requires it, every upload of a gateway at or below it.
 """
@@ -25,7 +27,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from blockstore.errors import Corrupt, Invalid
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.definition import Definition
 from blockstore.format.features import UPLOADS
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock, SourcesFile
@@ -35,6 +38,7 @@ from blockstore.index.entry import Entry, Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
+from blockstore.index.touches import Touches, touched_by
 
 VOID_KEPT = 1_000
 """So many void entries a state remembers: far more than any disaster leaves above the boundary."""
@@ -68,6 +72,7 @@ def fold(state: State, entry: Entry) -> State:
                 f"adds block {block.ulid} with schema {block.meta.schema_id}",
                 f"one of the schemas of the definition, {sorted(table.schemas)}",
             )
+    _check_kinds(entry, table, added)
     blocks = _excepted(state.blocks.changed(removed, added), entry)
     time_ms = max(state.time_ms, entry.time)
     requires = (
@@ -86,6 +91,7 @@ def fold(state: State, entry: Entry) -> State:
         floor=_risen(entry, "floor", state.floor, entry.floor),
         next_row_id=state.next_row_id + entry.rows,
         table=table,
+        touches=_touches(state, entry, table, added),
         requires=requires,
         last=entry.link_after(state.last),
         void=state.void,
@@ -104,6 +110,33 @@ def derived_sources(meta: BlockMeta, removed: Mapping[str, LiveBlock]) -> tuple[
         return None
     union = {source for parent in meta.parents for source in removed[parent.ulid].meta.sources}
     return tuple(sorted(union | {meta.ulid} if meta.own else union))
+
+
+def _touches(
+    state: State, entry: Entry, table: Definition, added: list[LiveBlock]
+) -> Touches | None:
+    if table.identity is None:
+        return None
+    before = state.touches or Touches(since=state.version)
+    return before.added(entry.id, touched_by(entry, (block.meta for block in added)))
+
+
+def _check_kinds(entry: Entry, table: Definition, added: list[LiveBlock]) -> None:
+    """Changes are versions of rows that have an identity, and a version is one entry's."""
+    odd = [block for block in added if block.meta.kind is not BlockKind.PLAIN]
+    if odd and table.identity is None:
+        _refuse(
+            entry,
+            f"adds block {odd[0].ulid} of {odd[0].meta.kind}",
+            "none in a table whose rows have no identity",
+        )
+    fresh = [block for block in odd if block.meta.level == 1]
+    if len(fresh) > 1:
+        _refuse(
+            entry,
+            f"adds the changes of {len(fresh)} writes",
+            "those of one, so that each version of a row is one row",
+        )
 
 
 def _void(state: State, entry: Entry) -> State:

@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockstore.errors import BlockCondemned, Conflict, Fenced, Invalid
-from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.block import BlockKind, BlockMeta, VisibleBy
+from blockstore.format.identity import Key
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.batches import STREAM
@@ -54,6 +55,7 @@ def decide(state: State, change: Change) -> Plan | Done:
         return draft
     draft = replace(draft, add=tuple(_with_schema_id(state, draft, block) for block in draft.add))
     _check_touched(state, draft)
+    _check_kinds(state, draft, change.operation)
     left: dict[str, Left] = {}
     if change.operation in _BLOCK_BY_BLOCK:
         wanted = draft.add
@@ -152,6 +154,8 @@ def _reason_to_leave(
             f"{state.floor}: it comes too late to be distinguished from a write that was removed; "
             "let a person decide with repair --adopt"
         )
+    if discovering and isinstance(state.definition.identity, Key):
+        return Left.QUARANTINED
     if meta.time_column != state.definition.time_column:
         if discovering:
             return Left.QUARANTINED
@@ -239,6 +243,28 @@ def changed(state: State, ulid: str, by: str) -> Conflict:
         f"{by} {did}; read the table again and plan again",
         block=ulid,
     )
+
+
+def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
+    """What the fold would refuse (``fold.py``), and a plain write where every row is a version."""
+    table = draft.table or state.definition
+    for added in draft.add:
+        meta = added.meta
+        if meta.kind is not BlockKind.PLAIN and table.identity is None:
+            raise Conflict(
+                f"block {meta.ulid} holds {meta.kind} of rows, and the rows of this table have no "
+                "identity: write the rows again as they are"
+            )
+        if (
+            meta.kind is BlockKind.PLAIN
+            and meta.level == 1
+            and isinstance(table.identity, Key)
+            and operation is not Operation.DISCOVER
+        ):
+            raise Invalid(
+                f"block {meta.ulid} holds rows that are no versions, and this table has the key "
+                f"{', '.join(table.identity.columns)}: write them with upsert or insert"
+            )
 
 
 def _check_tags(state: State, draft: Draft) -> None:

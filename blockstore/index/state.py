@@ -23,6 +23,7 @@ from blockstore.index.chain import NO_LINK, Link
 from blockstore.index.commit_ids import Commits
 from blockstore.index.entry import Epoch
 from blockstore.index.sources import Sources
+from blockstore.index.touches import Touches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,9 @@ class State:
     requires: tuple[str, ...] = ()
     last: Link = NO_LINK
     """The entry of this version, void or not, as the next one names it."""
+    touches: Touches | None = field(default=None, compare=False)
+    """Which rows the entries have touched from which this state was folded, where rows have an
+    identity; None: any."""
     void: tuple[int, ...] = ()
     """The newest void entries, by id, oldest first: versions in which nothing happened."""
 
