@@ -7,6 +7,7 @@
     │   ├── Contended              two conditional writes at once (HTTP 409): send the same again
     │   └── NoSpace                the disk or the quota is full
     ├── Conflict                 read again, decide again
+    │   ├── RowConflict            rows were changed since they were read
     │   ├── Fenced                 another process holds this role now: stop
     │   ├── BlockCondemned         the block is at or below the horizon: upload again
     │   ├── HistoryReplaced        the table was put back, or made again: open it again
@@ -28,6 +29,8 @@ A message is one sentence: what is affected, what was found, what was expected a
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 __all__ = [
     "AccessDenied",
@@ -90,6 +93,19 @@ class Conflict(BlockstoreError):
     def __init__(self, message: str, *, block: str | None = None) -> None:
         super().__init__(message)
         self.block = block
+
+
+class RowConflict(Conflict):
+    """Rows that the operation has read, or whose version its caller named, were changed since:
+    nothing of it was applied.
+
+    ``rows`` has, for each row, its id or key, the version that was expected and the one that was
+    found (None: it was deleted, or it is not known).
+    """
+
+    def __init__(self, message: str, *, rows: Sequence[tuple[object, object, object]] = ()) -> None:
+        super().__init__(message)
+        self.rows = tuple(rows)
 
 
 class Fenced(Conflict):

@@ -32,6 +32,7 @@ from blockstore.operations.instants import to_ms
 from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
+from blockstore.rows.handle import ChangingRows
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
@@ -54,6 +55,8 @@ def create(
     time_column: str | None = None,
     sort_by: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
+    row_ids: bool = False,
+    key: str | Iterable[str] = (),
     properties: Mapping[str, object] | None = None,
     index: bool = True,
     world: World | None = None,
@@ -62,14 +65,23 @@ def create(
 
     ``time_column`` is a timestamp or date by which blocks are pruned and merged; ``sort_by`` orders
     the rows of every chunk; ``properties`` are written as people write them (``{"sync_delay":
-    "15m"}``). With ``index=False`` nothing is written before the first block, which carries the
+    "15m"}``). With ``row_ids``, or a ``key`` of some columns, rows can be changed and have
+    versions. With ``index=False`` nothing is written before the first block, which carries the
     definition, and blocks are visible once they are ``sync_delay`` old. Raises Invalid for a
     definition that cannot work or a store that keeps no index, and Conflict if the table exists.
     """
     given = Properties.parse(properties or {})
     definition = Definition.create(
-        schema, time_column=time_column, sort_by=sort_by, labels=labels, properties=given
+        schema,
+        time_column=time_column,
+        sort_by=sort_by,
+        labels=labels,
+        row_ids=row_ids,
+        key=key,
+        properties=given,
     )
+    if definition.identity is not None and not index:
+        raise Invalid("rows have an identity only in a table with an index: leave index=False out")
     world = world or World.real()
     bucket = open_bucket(url, world)
     check_place(bucket, world, index=index)
@@ -114,7 +126,7 @@ def open_any(url: str, *, world: World | None = None) -> Table:
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
 
-class Table:
+class Table(ChangingRows):
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
     def __init__(
@@ -348,7 +360,9 @@ class Table:
         message: str = "",
     ) -> Changed:
         """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as
-        ``overwrite``."""
+        ``overwrite``. Where rows have an identity, former versions stay (``row_history``)."""
+        if self.definition.identity is not None:
+            return self._delete_where(where, dry_run=dry_run, message=message)
         from blockstore.operations.delete import delete
 
         return delete(

@@ -23,7 +23,7 @@ import orjson
 import pyarrow as pa
 
 from blockstore.errors import Corrupt
-from blockstore.format.block import BlockMeta, StreamKey
+from blockstore.format.block import BlockKind, BlockMeta, StreamKey
 from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
 from blockstore.index.derived import Derived
@@ -76,10 +76,14 @@ def visible_rows(blocks: Iterable[LiveBlock]) -> int | None:
     be looked at.
 
     A level-1 block with an exception is hidden completely: its one source is what is excepted.
+    Blocks of changes hide rows that must be looked for, and no one sees those of history.
     """
     total = 0
     for block in blocks:
-        if not block.excepted:
+        if block.meta.kind is not BlockKind.PLAIN:
+            if block.meta.kind is BlockKind.CHANGES:
+                return None
+        elif not block.excepted:
             total += block.meta.rows
         elif block.meta.level > 1:
             return None

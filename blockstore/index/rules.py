@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blockstore.errors import BlockCondemned, Conflict, Fenced, Invalid
-from blockstore.format.block import BlockKind, BlockMeta, VisibleBy
+from blockstore.format.block import BlockKind, BlockMeta, Job, VisibleBy
 from blockstore.format.identity import Key
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
@@ -46,7 +46,7 @@ def decide(state: State, change: Change) -> Plan | Done:
     entry = state.commits.find(change.commit)
     if entry is not None:
         return Done(version=entry)
-    batch = _batch_done(state, change)
+    batch = batch_done(state, change.job, ordered=change.ordered)
     if batch is not None:
         return batch
     _check_epoch(state, change)
@@ -68,8 +68,9 @@ def decide(state: State, change: Change) -> Plan | Done:
     return draft, left
 
 
-def _batch_done(state: State, change: Change) -> Done | None:
-    job = change.job
+def batch_done(state: State, job: Job | None, *, ordered: bool) -> Done | None:
+    """What is known of a job's batch that was committed; None where it was not. Raises Invalid for
+    one that comes too late to be known, or out of order."""
     app = None if job is None else state.batches.get(job.app)
     if job is not None and state.forgot(job):
         raise Invalid(
@@ -82,7 +83,7 @@ def _batch_done(state: State, change: Change) -> Done | None:
     if job.batch in app:
         written = app.written(job.batch)
         return Done() if written is None else Done(version=written.version, blocks=written.blocks)
-    if job.batch > app.last or not change.ordered:
+    if job.batch > app.last or not ordered:
         return None
     if job.app.startswith(STREAM):
         return Done()
@@ -248,6 +249,12 @@ def changed(state: State, ulid: str, by: str) -> Conflict:
 def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
     """What the fold would refuse (``fold.py``), and a plain write where every row is a version."""
     table = draft.table or state.definition
+    takes = draft.remove or draft.excepts or operation is Operation.RESTORE
+    if table.identity is not None and takes and operation is not Operation.COMPACT:
+        raise Invalid(
+            f"this {operation} removes or hides complete blocks, and the rows of this table have "
+            "versions, which blocks hide from one another: delete or update the rows"
+        )
     for added in draft.add:
         meta = added.meta
         if meta.kind is not BlockKind.PLAIN and table.identity is None:

@@ -21,6 +21,7 @@ from blockstore.errors import BlockCondemned, Indeterminate, Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.identity import Key
 from blockstore.format.labels import check_new_labels
 from blockstore.format.texts import check_text
 from blockstore.index.log import Log
@@ -82,6 +83,11 @@ class Writer:
         self._options = options
         self._publisher = publisher_of(log)
         self._publisher.check_job(options.job, bucket.url)
+        if isinstance(definition.identity, Key):
+            raise Invalid(
+                f"the table at {bucket.url} has the key {', '.join(definition.identity.columns)}, "
+                "and an append does not look for rows with the same one: use upsert or insert"
+            )
         self._visible_by = self._publisher if options.publish else ByAge()
         if options.labels is not None:
             check_new_labels(options.labels, definition.schema.names)

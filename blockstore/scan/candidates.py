@@ -10,14 +10,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.index.derived import Arrays
+from blockstore.index.rows import LiveBlock
 from blockstore.predicate import Predicate
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds
@@ -88,6 +90,22 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
         excepted=len(live) - len(blocks),
         chunks_by_statistics=sieved.chunks,
     )
+
+
+def changes_of(snapshot: Snapshot) -> tuple[Candidate, ...]:
+    """Return all blocks of changes, which hide rows of others whatever a condition is."""
+    if snapshot.definition.identity is None:
+        return ()
+    every = np.ones(len(snapshot.blocks), dtype=bool)
+    (changes,) = snapshot.blocks.derived("changes", snapshot.definition, _are_changes, every)
+    return tuple(
+        Candidate(meta=block.meta, version=block.version, first_row_id=block.first_row_id)
+        for block in snapshot.blocks.take(np.flatnonzero(changes).tolist())
+    )
+
+
+def _are_changes(blocks: Sequence[LiveBlock]) -> Arrays:
+    return (np.array([block.meta.kind is BlockKind.CHANGES for block in blocks], dtype=bool),)
 
 
 def _listed(

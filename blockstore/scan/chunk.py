@@ -5,8 +5,10 @@ Rules:
   chunk, which has none, is either read completely or not planned.
 - Labels are constant text columns, unless the schema has that name.
 - ``_row_id`` and ``_version`` of a level-1 chunk follow from the index (``first_row_id`` +
-  position, the block's version). No other chunk can give them: a merge and a rewrite keep
-  ``_source`` alone, and a listing has no versions.
+  position, the block's version). Where rows have an identity, other chunks carry them. Elsewhere no
+  other chunk can give them: a merge and a rewrite keep ``_source`` alone, and a listing has no
+  versions.
+- ``hidden`` are rows that newer versions of them hide (``current.py``).
 """
 
 from __future__ import annotations
@@ -14,9 +16,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from blockstore.format.block import ChunkFile, SegmentsFile
+from blockstore.format.block import BlockKind, ChunkFile, ColumnStats, SegmentsFile, StreamKey
+from blockstore.format.identity import VERSION
+
+Positions = npt.NDArray[np.int64]
+"""Positions of rows in a chunk, sorted."""
 
 HIDDEN = pa.schema([("_source", pa.string()), ("_row_id", pa.int64()), ("_version", pa.int64())])
 """The columns that are read only if the scan names them."""
@@ -62,13 +70,34 @@ class ScanChunk:
     """The version of every row of a level-1 chunk, where the index knows it."""
     first_row_id: int | None = None
     """The row id of the first row of a level-1 chunk, where the index knows it."""
+    stream: StreamKey = StreamKey((), 0)
+    kind: BlockKind = BlockKind.PLAIN
+    carries: frozenset[str] = frozenset()
+    """The reserved columns that the file holds."""
+    identity_stats: ColumnStats | None = None
+    """Bounds of the only column that identifies its rows, where they are known."""
+    hidden: Positions | None = None
+    """The positions, sorted, of the rows to leave out; None = of none."""
     certain: bool = False
     """Whether the condition certainly holds for every row."""
 
     def gives(self, name: str) -> bool:
         """Return whether the hidden column is known of every row."""
         known = {"_row_id": self.first_row_id, "_version": self.version}
-        return name not in known or known[name] is not None
+        return name not in known or known[name] is not None or name in self.carries
+
+    @property
+    def rows(self) -> int:
+        """The rows that are not hidden."""
+        return self.file.rows - (0 if self.hidden is None else len(self.hidden))
+
+    @property
+    def versions(self) -> tuple[int | None, int | None]:
+        """The lowest and the highest version of its rows, where they are known."""
+        if self.version is not None:
+            return self.version, self.version
+        low, high, *_ = self.file.columns.get(VERSION, ColumnStats(None, None, 0))
+        return (low, high) if isinstance(low, int) and isinstance(high, int) else (None, None)
 
     @property
     def filtered(self) -> bool:

@@ -23,6 +23,7 @@ from blockstore.format.chunk_reader import read_part as read_chunk_part
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.failures import named
 from blockstore.scan.plan import ScanPlan
+from blockstore.scan.resolve import resolved
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
 
@@ -61,6 +62,9 @@ def read_part(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one of ``parts`` runs of row groups of the plan's only chunk, so that
     several processes can share a large one."""
+    plan = resolve(bucket, plan, world)
+    if not plan.chunks:
+        return
     (chunk,) = plan.chunks
     if _is_remote(bucket, plan):
         for _, batches in _remote_rows(bucket, plan, world, part=part, parts=parts):
@@ -91,7 +95,8 @@ def count_rows(
     bucket: ReadBucket, plan: ScanPlan, world: World, *, fetcher: Fetcher | None = None
 ) -> int:
     """Return how many rows the plan has; read only chunks whose metadata does not say."""
-    known = sum(chunk.file.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
+    plan = resolve(bucket, plan, world, fetcher)
+    known = sum(chunk.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
     unknown = tuple(chunk for chunk in plan.chunks if not chunk.certain or chunk.filtered)
     if not unknown:
         return known
@@ -102,6 +107,14 @@ def count_rows(
 def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
     """Return how many rows each chunk of the plan has; read only chunks whose metadata does not
     say."""
+    if plan.changes:
+        shown = resolve(bucket, plan, world)
+        counts = dict(
+            zip(
+                [chunk.key for chunk in shown.chunks], count_each(bucket, shown, world), strict=True
+            )
+        )
+        return [counts.get(chunk.key, 0) for chunk in plan.chunks]
     narrow = replace(plan, output_schema=plan.columns.select(["_source"]))
     if _is_remote(bucket, plan):
         return _count_each_remote(bucket, narrow, world)
@@ -109,14 +122,14 @@ def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
 
     def count(chunk: ScanChunk) -> int:
         if chunk.certain and not chunk.filtered:
-            return chunk.file.rows
+            return chunk.rows
         return sum(batch.num_rows for batch in _chunk_batches(bucket, reader, chunk))
 
     return [rows for window in _windows(plan.chunks) for rows in world.pool.map(count, window)]
 
 
 def _count_each_remote(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
-    counts = [chunk.file.rows for chunk in plan.chunks]
+    counts = [chunk.rows for chunk in plan.chunks]
     unknown = [
         place for place, chunk in enumerate(plan.chunks) if not chunk.certain or chunk.filtered
     ]
@@ -126,6 +139,13 @@ def _count_each_remote(bucket: ReadBucket, plan: ScanPlan, world: World) -> list
     for at, rows in _remote_rows(bucket, narrow, world):
         counts[unknown[at]] += sum(batch.num_rows for batch in rows)
     return counts
+
+
+def resolve(
+    bucket: ReadBucket, plan: ScanPlan, world: World, fetcher: Fetcher | None = None
+) -> ScanPlan:
+    """Return the plan with what newer versions hide of its chunks."""
+    return resolved(plan, lambda columns: _batches(bucket, columns, world, fetcher))
 
 
 def _is_remote(bucket: ReadBucket, plan: ScanPlan) -> bool:
@@ -158,6 +178,7 @@ def _batches(
     fetcher: Fetcher | None = None,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
+    plan = resolve(bucket, plan, world, fetcher)
     if _is_remote(bucket, plan):
         for _, rows in _remote_rows(bucket, plan, world, fetcher, verify=verify):
             yield from rows

@@ -18,13 +18,15 @@ from functools import cached_property
 import pyarrow as pa
 
 from blockstore.errors import Invalid
+from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds, stored_columns
 from blockstore.names import object_key
 from blockstore.predicate import Condition, Predicate, between, parse
 from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.literals import Kind, Temporal
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf
-from blockstore.scan.candidates import Candidate, candidates
+from blockstore.scan.candidates import Candidate, candidates, changes_of
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
 from blockstore.scan.snapshot import Snapshot
@@ -57,6 +59,11 @@ class ScanPlan:
     predicate: Predicate
     """To be applied to the rows of every chunk that is not ``certain``."""
     columns: Columns
+    changes: tuple[ScanChunk, ...] = ()
+    """All chunks of changes of the snapshot: whoever reads ``chunks`` first finds which of their
+    rows these hide (``resolve.py``)."""
+    identity: Identity | None = None
+    """What makes two rows versions of one."""
     schemas: Mapping[int, pa.Schema]
     """The schemas of the chunks, by ``schema_id``; a negative id is this plan's own."""
     pruned: Pruned
@@ -64,7 +71,7 @@ class ScanPlan:
     @property
     def rows(self) -> int:
         """The rows of all planned chunks: an upper bound of the scan's rows."""
-        return sum(chunk.file.rows for chunk in self.chunks)
+        return sum(chunk.rows for chunk in self.chunks)
 
     @property
     def bytes(self) -> int:
@@ -93,12 +100,13 @@ class ScanPlan:
         needed = self.needed
         return (
             chunk.schema_id,
+            chunk.hidden is None,
             tuple(chunk.labels.items()),
             chunk.sources,
             chunk.excepted,
             chunk.source if "_source" in needed else None,
             (chunk.source is None, chunk.version) if "_version" in needed else None,
-            (chunk.source is None, chunk.first_row_id) if "_row_id" in needed else None,
+            (chunk.kind, chunk.source is None, chunk.first_row_id) if "_row_id" in needed else None,
         )
 
     @cached_property
@@ -113,6 +121,7 @@ def plan_scan(
     where: Condition = None,
     time_range: TimeRange | None = None,
     labels: Iterable[str] = (),
+    every_version: bool = False,
 ) -> ScanPlan:
     """Return the plan of a scan.
 
@@ -122,6 +131,8 @@ def plan_scan(
         where: The condition that rows must meet.
         time_range: The range of the time column that rows must be in.
         labels: Labels that may be named although no stream has them yet.
+        every_version: Return all versions of rows that are kept, tombstones too, with a last
+            column ``_deleted``, instead of the current rows.
 
     Raises:
         Invalid: The table, or some chunk, does not have a column, or a condition does not fit.
@@ -136,11 +147,21 @@ def plan_scan(
     if time_range is not None:
         predicate = predicate.also(_time_condition(snapshot, time_range))
     output_schema = offered.select(columns)
+    if every_version:
+        output_schema = output_schema.append(pa.field(DELETED, pa.bool_()))
     found = candidates(snapshot, predicate, offered.labels)
     schemas = Schemas(snapshot.definition)
-    judge = _Judge(predicate=predicate, columns=offered, schemas=schemas)
+    judge = _Judge(
+        predicate=predicate,
+        columns=offered,
+        schemas=schemas,
+        identity=snapshot.definition.identity,
+        history=every_version,
+    )
     kept = tuple([chunk for block in found.blocks for chunk in judge.chunks(block)])
     all_chunks = found.chunks_by_statistics + judge.seen
+    hiding = () if every_version else changes_of(snapshot)
+    changes = [chunk for block in hiding for chunk in judge.changes(block)]
     check_given(kept, _hidden(output_schema.names))
     check_given((chunk for chunk in kept if not chunk.certain), _hidden(predicate.columns))
     return ScanPlan(
@@ -148,6 +169,8 @@ def plan_scan(
         output_schema=output_schema,
         predicate=predicate,
         columns=offered,
+        changes=tuple(changes),
+        identity=snapshot.definition.identity,
         schemas=schemas.all(),
         pruned=Pruned(
             blocks=found.total,
@@ -178,6 +201,14 @@ def check_given(chunks: Iterable[ScanChunk], names: Iterable[str]) -> None:
             )
 
 
+def carried(meta: BlockMeta, identity: Identity | None) -> tuple[str, ...]:
+    """Return the reserved columns that the chunks of a block hold."""
+    deleted = () if meta.kind is BlockKind.PLAIN else (DELETED,)
+    if meta.level > 1:
+        return ("_source", *(() if identity is None else stored_columns(identity)), *deleted)
+    return (*((ROW_ID,) if deleted and isinstance(identity, RowIds) else ()), *deleted)
+
+
 def _hidden(names: Iterable[str]) -> list[str]:
     return [name for name in names if name in HIDDEN.names]
 
@@ -185,7 +216,17 @@ def _hidden(names: Iterable[str]) -> list[str]:
 class _Judge:
     """Turns blocks into chunks, without those that the condition excludes."""
 
-    def __init__(self, *, predicate: Predicate, columns: Columns, schemas: Schemas) -> None:
+    def __init__(
+        self,
+        *,
+        predicate: Predicate,
+        columns: Columns,
+        schemas: Schemas,
+        identity: Identity | None,
+        history: bool,
+    ) -> None:
+        self._identity = identity
+        self._history = history
         self._predicate = predicate
         self._columns = columns
         self._schemas = schemas
@@ -195,15 +236,29 @@ class _Judge:
 
     def chunks(self, block: Candidate) -> Iterator[ScanChunk]:
         """Yield the chunks of a block that may hold matching rows."""
+        if block.meta.kind is BlockKind.HISTORY and not self._history:
+            return
+        self.seen += len(block.meta.chunks)
+        for chunk in self._chunks(block):
+            if self._everything:
+                yield chunk
+            else:
+                yield from self._judged(chunk)
+
+    def changes(self, block: Candidate) -> Iterator[ScanChunk]:
+        """Yield all chunks of a block of changes, whatever the condition is."""
+        return self._chunks(block)
+
+    def _chunks(self, block: Candidate) -> Iterator[ScanChunk]:
         meta = block.meta
         schema_id = self._schemas.id_of(meta.schema_id, meta.schema, meta.ulid)
         labels = {name: meta.labels.get(name) for name in self._columns.labels}
         level_1 = meta.level == 1
         first = block.first_row_id if level_1 else None
-        files = meta.chunks
-        self.seen += len(files)
-        for file in files:
-            chunk = ScanChunk(
+        carries = frozenset(carried(meta, self._identity))
+        identified_by = self._identified_by(schema_id)
+        for file in meta.chunks:
+            yield ScanChunk(
                 block=meta.ulid,
                 key=object_key(meta.ulid, file.path),
                 file=file,
@@ -215,14 +270,21 @@ class _Judge:
                 excepted=None if level_1 else block.excepted,
                 version=block.version if level_1 else None,
                 first_row_id=first,
+                stream=meta.stream,
+                kind=meta.kind,
+                carries=carries,
+                identity_stats=None if identified_by is None else file.columns.get(identified_by),
                 certain=self._everything,
             )
             if first is not None:
                 first += file.rows
-            if self._everything:
-                yield chunk
-            else:
-                yield from self._judged(chunk)
+
+    def _identified_by(self, schema_id: int) -> str | None:
+        """The name that chunks of this schema have for the only column that identifies a row."""
+        columns = () if self._identity is None else self._identity.columns
+        if len(columns) != 1:
+            return None
+        return self._schemas.stored_names(schema_id).get(columns[0], columns[0])
 
     def _judged(self, chunk: ScanChunk) -> Iterator[ScanChunk]:
         bounds_of = self._bounds_of(chunk)
@@ -250,14 +312,12 @@ class _Judge:
                     else Bounds.constant(chunk.source, rows)
                 )
             if name == "_version":
-                return (
-                    Bounds(rows=rows)
-                    if chunk.version is None
-                    else Bounds.constant(chunk.version, rows)
-                )
+                low, high = chunk.versions
+                nulls = None if low is None else 0
+                return Bounds(rows=rows, low=low, high=high, nulls=nulls)
             if name == "_row_id":
                 first = chunk.first_row_id
-                if first is None:
+                if first is None or chunk.kind is not BlockKind.PLAIN:
                     return Bounds(rows=rows)
                 return Bounds(low=first, high=first + rows - 1, nulls=0, rows=rows)
             return stored(column)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Corrupt
 from blockstore.format.chunk_reader import JudgeGroups
+from blockstore.format.identity import DELETED, ROW_ID, VERSION
 from blockstore.format.schema import adapt
-from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.groups import judge_groups
 from blockstore.scan.plan import ScanPlan
 
@@ -43,7 +45,7 @@ class RowReader:
                 stored = reads[name].stored_as
                 if stored is not None:
                     names.append(stored)
-            elif name not in chunk.labels and chunk.source is None:
+            elif name in chunk.carries:
                 names.append(name)
         if chunk.filtered and "_source" not in names:
             names.append("_source")
@@ -72,6 +74,8 @@ class RowReader:
         rows = pa.RecordBatch.from_arrays(columns, schema=wanted)
         if chunk.filtered:
             rows = rows.filter(_by_source(chunk, batch))
+        elif chunk.hidden is not None:
+            rows = _without(rows, chunk.hidden, position)
         if not chunk.certain and self._expression is not None:
             rows = rows.filter(self._expression)
         return (
@@ -82,7 +86,7 @@ class RowReader:
 
     def _needed(self, certain: bool) -> pa.Schema:
         names = self._output.names if certain else self._plan.needed
-        by_name = {field.name: field for field in self._plan.columns.all}
+        by_name = {field.name: field for field in (*self._plan.columns.all, *self._output)}
         return pa.schema([by_name[name] for name in names])
 
     def _column(
@@ -99,11 +103,21 @@ class RowReader:
                 if chunk.source is None
                 else _constant(chunk.source, pa.string(), count)
             )
-        if name == "_version":
+        if name == VERSION:
+            if chunk.version is None:
+                return _stored(chunk, batch, VERSION)
             return _constant(chunk.version, pa.int64(), count)
-        assert chunk.first_row_id is not None, "a plan reads _row_id only where it is known"
+        if name == DELETED:
+            if DELETED in chunk.carries:
+                return _stored(chunk, batch, DELETED)
+            return _constant(False, pa.bool_(), count)
+        stored = _stored(chunk, batch, ROW_ID) if ROW_ID in chunk.carries else None
+        if chunk.first_row_id is None:
+            assert stored is not None, "a plan reads _row_id only where it is known"
+            return stored
         first = chunk.first_row_id + position
-        return pa.array(range(first, first + count), pa.int64())
+        given = pa.array(np.arange(first, first + count))
+        return given if stored is None else pc.coalesce(stored, given)
 
     def _table_column(self, chunk: ScanChunk, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
         stored = self._plan.reads(chunk.schema_id)[field.name].stored_as
@@ -147,6 +161,27 @@ def _carried(chunk: ScanChunk, batch: pa.RecordBatch) -> pa.Array:
             f"{chunk.file.path} lacks the column _source, which a merge has: restore it from a copy"
         )
     return batch.column(at).cast(pa.string())
+
+
+def _without(rows: pa.RecordBatch, hidden: Positions, position: int) -> pa.RecordBatch:
+    """The rows of a batch that starts at ``position``, without those that are hidden."""
+    low, high = np.searchsorted(hidden, (position, position + rows.num_rows))
+    if low == high:
+        return rows
+    shown = np.ones(rows.num_rows, dtype=bool)
+    shown[hidden[low:high] - position] = False
+    return rows.filter(pa.array(shown))
+
+
+def _stored(chunk: ScanChunk, batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A reserved column that the chunk carries."""
+    at = batch.schema.get_field_index(name)
+    if at < 0:
+        raise Corrupt(
+            f"{chunk.file.path} lacks the column {name}, which its block has: restore it from a "
+            "copy"
+        )
+    return batch.column(at)
 
 
 def _constant(value: str | int | None, type_: pa.DataType, count: int) -> pa.Array:

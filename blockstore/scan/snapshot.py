@@ -107,9 +107,8 @@ class Snapshot:
         """Return the number of rows by metadata; None if the rows of some block must be read."""
         if any(block.only_sources is not None and block.meta.level > 1 for block in self.listed):
             return None
-        visible = (
-            visible_rows(self.blocks) if len(self.blocks) <= _FEW else _visible_rows(self.blocks)
-        )
+        by_block = len(self.blocks) <= _FEW or self.definition.identity is not None
+        visible = visible_rows(self.blocks) if by_block else _visible_rows(self.blocks)
         return None if visible is None else visible + sum(block.meta.rows for block in self.listed)
 
 

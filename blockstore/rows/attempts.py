@@ -1,0 +1,160 @@
+"""Changes that are planned on a version, written, and committed; planned again where rows that
+they read were changed meanwhile.
+
+Rules:
+- Nothing of an operation is visible before its entry; after an error what was uploaded is debris.
+- Where only other rows changed, nothing is planned again.
+- A condemned block is uploaded again under a new ULID that keeps its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from blockstore.errors import BlockCondemned, Invalid, RowConflict
+from blockstore.format.block import BlockMeta, Job
+from blockstore.format.definition import Definition
+from blockstore.format.identity import Identity
+from blockstore.index.change import Done
+from blockstore.index.entry import Operation
+from blockstore.index.rules import batch_done
+from blockstore.index.state import State
+from blockstore.index.touches import Hashes
+from blockstore.operations.access import Access
+from blockstore.operations.staging import RENEWALS, renewed, uploading
+from blockstore.rows.block import ChangesWriter
+from blockstore.rows.change import ChangeRows
+from blockstore.rows.results import RowsChanged
+
+_PLANS = 50
+"""So often an operation is planned before its rows are said to change too fast."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a caller says of an operation beside its rows."""
+
+    job: Job | None = None
+    ordered: bool = True
+    labels: Mapping[str, str] | None = None
+    message: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+Write = Callable[[State, ChangesWriter], RowsChanged]
+"""Writes the changes of an operation, planned on a state; returns what they do. ``version`` and
+``block`` are filled in."""
+
+
+def identity_of(definition: Definition, what: str) -> Identity:
+    """The identity of a table's rows. Raises Invalid where they have none."""
+    if definition.identity is None:
+        raise Invalid(
+            f"{what} changes rows, and the rows of this table have no identity: create the table "
+            "with row_ids=True or a key, or use overwrite and delete"
+        )
+    return definition.identity
+
+
+def change_rows(
+    access: Access, operation: Operation, write: Write, said: Said, *, reads: bool
+) -> RowsChanged:
+    """Carry an operation out.
+
+    Args:
+        access: The table.
+        operation: What the entry calls it.
+        write: Writes its changes; called again for each plan.
+        said: What the caller says of it.
+        reads: Whether ``write`` reads rows, on which its changes depend.
+
+    Raises:
+        Invalid: The rows do not fit.
+        RowConflict: Others change the same rows all the time; nothing was applied.
+        Unavailable, Indeterminate: As a commit.
+    """
+    problem: RowConflict | None = None
+    for _ in range(_PLANS):
+        state = access.log.poll()
+        already = _already(state, operation, said)
+        if already is not None:
+            access.log.confirm()
+            return already
+        with access.log.own_looks():
+            try:
+                return _attempt(access, operation, write, said, state, reads=reads)
+            except RowConflict as error:
+                if error.rows or not reads:
+                    raise
+                problem = error
+    raise RowConflict(
+        f"this {operation} was planned {_PLANS} times, and each time others changed its rows "
+        f"first; nothing of it was applied, try again: {problem}"
+    )
+
+
+def _attempt(
+    access: Access, operation: Operation, write: Write, said: Said, state: State, *, reads: bool
+) -> RowsChanged:
+    with ChangesWriter(
+        access,
+        state.definition,
+        producer=str(operation),
+        labels=said.labels,
+        job=said.job,
+    ) as writer:
+        did = write(state, writer)
+        finished = writer.finish()
+    if finished is None:
+        return did
+    block, hashes = finished
+    return _committed(access, operation, said, state, block, hashes, did, reads=reads)
+
+
+def _committed(
+    access: Access,
+    operation: Operation,
+    said: Said,
+    state: State,
+    block: BlockMeta,
+    hashes: Hashes,
+    did: RowsChanged,
+    *,
+    reads: bool,
+) -> RowsChanged:
+    commit = access.world.ids.ulid()
+    for renewal in range(RENEWALS + 1):
+        change = ChangeRows(
+            operation=operation,
+            commit=commit,
+            block=block,
+            hashes=hashes,
+            definition=state.definition,
+            read_version=state.version if reads else None,
+            job=said.job,
+            ordered=said.ordered,
+            parameters=said.parameters,
+            message=said.message,
+        )
+        try:
+            committed = access.log.commit(change)
+        except BlockCondemned:
+            if renewal == RENEWALS:
+                raise
+            with uploading(str(operation)):
+                block = renewed(access, access.log.state, block)
+        else:
+            if committed.already and access.log.state.commits.find(commit) is None:
+                return RowsChanged(
+                    operation=str(operation), version=committed.version, already=True
+                )
+            return replace(did, version=committed.version, block=block.ulid)
+    raise AssertionError("the last renewal returns or raises")
+
+
+def _already(state: State, operation: Operation, said: Said) -> RowsChanged | None:
+    done: Done | None = batch_done(state, said.job, ordered=said.ordered)
+    if done is None:
+        return None
+    return RowsChanged(operation=str(operation), version=done.version, already=True)

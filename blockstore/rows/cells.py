@@ -1,0 +1,179 @@
+"""Changes of given rows: some cells of each (a partial row set), or the complete row (a row set).
+
+Rules:
+- A row that is not current is NotFound, and nothing of the set is applied. Where the caller names
+  the version that it has read, another one is a conflict that names the row.
+- A cell that is left out keeps its value; one that is null becomes null.
+- Where others changed other cells meanwhile, the cells are applied to the new image: both changes
+  survive, and rules of columns are checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.definition import Definition
+from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
+from blockstore.index.entry import Operation
+from blockstore.index.state import State
+from blockstore.operations.access import Access
+from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.block import ChangesWriter
+from blockstore.rows.reading import column_like, ids_of, rows_with
+from blockstore.rows.results import RowsChanged
+from blockstore.scan.identities import identities
+
+_SHOWN = 1_000
+
+Row = Mapping[str, Any]
+"""A row's identity, perhaps the ``_version`` that was read, and cells, by column."""
+
+
+def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
+    """Change the named cells of rows, as one version.
+
+    Raises:
+        Invalid: A row names no identity or an unknown column, or a value does not fit.
+        NotFound: A row is not current.
+        RowConflict: A row has another version than the caller has read.
+    """
+    listed = [dict(row) for row in rows]
+    identity = identity_of(access.log.state.definition, "a change of cells")
+
+    def write(state: State, writer: ChangesWriter) -> RowsChanged:
+        for cells, some in _alike(listed, identity, state.definition).items():
+            given = _given(some, (*identity.columns, *cells), state.definition)
+            found = _current(access, state, identity, given, some)
+            columns = [
+                given[field.name] if field.name in cells else found[field.name].combine_chunks()
+                for field in state.definition.schema
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
+            writer.put(batch, given[ROW_ID] if isinstance(identity, RowIds) else None)
+        return RowsChanged(operation=str(Operation.UPDATE), updated=writer.rows)
+
+    return change_rows(access, Operation.UPDATE, write, said, reads=True)
+
+
+def put_rows(access: Access, data: Any, said: Said) -> RowsChanged:
+    """Write complete rows, as one version: those with a row id replace that row, those without one
+    are new. With a column ``_version``, rows that have one are replaced only if that is their
+    version. On a table with a key a row without a version is new or replaces one."""
+    identity = identity_of(access.log.state.definition, "a row set")
+    rows = pa.table(data)
+    missing = [name for name in identity.columns if name not in rows.schema.names]
+    if missing:
+        raise Invalid(
+            f"the rows lack {missing[0]!r}, which identifies a row: add the column, null for new "
+            "rows"
+        )
+
+    def write(state: State, writer: ChangesWriter) -> RowsChanged:
+        own = [name for name in rows.schema.names if name not in (ROW_ID, VERSION)]
+        named = _named(rows, identity)
+        there = rows.filter(named).combine_chunks()
+        fresh = rows.filter(pc.invert(named)).combine_chunks()
+        if there.num_rows:
+            columns = {name: there[name].combine_chunks() for name in identity.columns}
+            asked = there.select([*identity.columns, *_versions(there)]).to_pylist()
+            _current(access, state, identity, columns, asked)
+            for batch in there.to_batches():
+                writer.put(batch.select(own), ids_of(batch, identity))
+        for batch in fresh.to_batches():
+            writer.put(batch.select(own))
+        by_key = not isinstance(identity, RowIds)
+        return RowsChanged(
+            operation=str(Operation.UPSERT),
+            updated=there.num_rows,
+            inserted=None if by_key and fresh.num_rows else fresh.num_rows,
+        )
+
+    return change_rows(access, Operation.UPSERT, write, said, reads=True)
+
+
+def _named(rows: pa.Table, identity: Identity) -> pa.ChunkedArray:
+    """Which rows name one that must be there."""
+    if isinstance(identity, RowIds):
+        return rows[ROW_ID].is_valid()
+    if VERSION in rows.schema.names:
+        return rows[VERSION].is_valid()
+    return pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
+
+
+def _versions(rows: pa.Table) -> list[str]:
+    return [VERSION] if VERSION in rows.schema.names else []
+
+
+def _alike(
+    rows: Sequence[Row], identity: Identity, definition: Definition
+) -> dict[tuple[str, ...], list[Row]]:
+    """The rows by the cells that they name."""
+    alike: dict[tuple[str, ...], list[Row]] = {}
+    for place, row in enumerate(rows):
+        for name in identity.columns:
+            if row.get(name) is None:
+                raise Invalid(
+                    f"row {place} of the set has no {name!r}, which identifies a row: name it",
+                    row=place,
+                )
+        cells = tuple(sorted(row.keys() - {*identity.columns, VERSION}))
+        strange = [name for name in cells if name not in definition.schema.names]
+        if strange:
+            raise Invalid(
+                f"row {place} of the set names {strange[0]!r}, which the table does not have; its "
+                f"columns are {', '.join(definition.schema.names)}",
+                row=place,
+            )
+        alike.setdefault(cells, []).append(row)
+    return alike
+
+
+def _given(
+    rows: Sequence[Row], names: Sequence[str], definition: Definition
+) -> dict[str, pa.Array]:
+    kinds = {ROW_ID: pa.int64(), **{field.name: field.type for field in definition.schema}}
+    return {
+        name: column_like([row[name] for row in rows], kinds[name], name)
+        for name in dict.fromkeys(names)
+    }
+
+
+def _current(
+    access: Access,
+    state: State,
+    identity: Identity,
+    given: Mapping[str, pa.Array],
+    rows: Sequence[Row],
+) -> pa.Table:
+    """The current rows of these identities, in their order. Raises NotFound and RowConflict."""
+    values = identities([given[name] for name in identity.columns])
+    found = rows_with(access, state, identity.columns, values)
+    own = identities([found[name] for name in identity.columns])
+    places = pc.index_in(values, value_set=own)
+    shown = values.to_pylist()
+    if places.null_count:
+        lost = [one for one, place in zip(shown, places.to_pylist(), strict=True) if place is None]
+        raise NotFound(
+            f"{len(lost):,} of the rows are not in the table at version {state.version}: "
+            f"{', '.join(map(repr, lost[:3]))}{', …' if len(lost) > 3 else ''}; nothing was applied"
+        )
+    found = found.take(places)
+    stale = [
+        (one, row[VERSION], version)
+        for one, row, version in zip(shown, rows, found[VERSION].to_pylist(), strict=True)
+        if row.get(VERSION) not in (None, version)
+    ]
+    if stale:
+        one, expected, version = stale[0]
+        raise RowConflict(
+            f"{len(stale):,} of the rows were changed since they were read: row {one!r} was read "
+            f"at version {expected} and has version {version} now; nothing was applied, read them "
+            "again",
+            rows=stale[:_SHOWN],
+        )
+    return found

@@ -1,0 +1,66 @@
+"""Changes of rows as an operation on the index.
+
+Rules (design 8.4):
+- Changes that read no rows never conflict: the later entry wins.
+- Changes that have read rows at a version conflict if an entry since then has touched one of their
+  rows, or may have. Which rows an entry touched says ``index/touches.py``.
+- An entry holds the changes of one operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from blockstore.errors import RowConflict
+from blockstore.format.block import BlockMeta, Job
+from blockstore.format.definition import Definition
+from blockstore.index.added import AddedBlock
+from blockstore.index.change import Change, Draft
+from blockstore.index.entry import Operation
+from blockstore.index.state import State
+from blockstore.index.touches import Hashes, packed
+
+
+@dataclass(kw_only=True)
+class ChangeRows(Change):
+    """Add a block of changes, made under ``definition``."""
+
+    operation: Operation
+    commit: str
+    block: BlockMeta
+    hashes: Hashes
+    """Of the identities of the existing rows that it names."""
+    definition: Definition
+    read_version: int | None = None
+    """The version at which the rows were read; None if none was."""
+    job: Job | None = None
+    ordered: bool = True
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    message: str = ""
+
+    def draft(self, state: State) -> Draft:
+        if state.definition != self.definition:
+            raise RowConflict(
+                f"the table's definition was changed after version {self.read_version}, and the "
+                f"rows of this {self.operation} were made under the one before: write them again"
+            )
+        if self.read_version is not None and state.version > self.read_version:
+            self._check_untouched(state, self.read_version)
+        return Draft(
+            add=(AddedBlock(meta=self.block),),
+            touched=packed(self.hashes),
+            read_version=self.read_version,
+            parameters=self.parameters,
+            message=self.message,
+        )
+
+    def _check_untouched(self, state: State, read: int) -> None:
+        among = None if state.touches is None else state.touches.among(self.hashes, read)
+        if among is None or len(among):
+            which = "rows" if among is None else f"{len(among):,} of the rows"
+            may = "may have been" if among is None else "were"
+            raise RowConflict(
+                f"{which} that this {self.operation} read at version {read} {may} changed by "
+                f"version {state.version}: read them again"
+            )

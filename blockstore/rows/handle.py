@@ -1,0 +1,162 @@
+"""What a handle on a table offers for rows that change; ``Table`` inherits it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from blockstore.format.block import Job
+from blockstore.operations.access import Access
+from blockstore.predicate import Condition
+from blockstore.scan.view import TableSnapshot
+
+if TYPE_CHECKING:
+    from blockstore.operations.results import Changed
+    from blockstore.rows.attempts import Said
+    from blockstore.rows.merge import Merge
+    from blockstore.rows.results import RowsChanged
+    from blockstore.rows.update import Value
+
+
+class ChangingRows(ABC):
+    """Operations on rows that have an identity: row ids, or a key.
+
+    Each is one version, or nothing. Readers are never kept waiting, and operations on different
+    rows never conflict.
+    """
+
+    @property
+    @abstractmethod
+    def _access(self) -> Access: ...
+
+    @abstractmethod
+    def snapshot(self) -> TableSnapshot: ...
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        duplicates: str = "fail",
+        sequence_by: str | None = None,
+        job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
+        message: str = "",
+    ) -> RowsChanged:
+        """Make each row the current one of its key.
+
+        Reads nothing and never conflicts: the later of two upserts wins. A key that occurs twice in
+        ``data`` is refused, unless ``duplicates="last"`` keeps its last row, or ``sequence_by``
+        names the column whose highest value counts.
+        """
+        from blockstore.rows.insert import upsert
+
+        return upsert(
+            self._access,
+            data,
+            _said(job, message, labels),
+            duplicates=duplicates,
+            sequence_by=sequence_by,
+        )
+
+    def insert(
+        self,
+        data: Any,
+        *,
+        on_conflict: str = "fail",
+        job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
+        message: str = "",
+    ) -> RowsChanged:
+        """Insert rows whose keys do not exist. Where some do, ``"fail"`` raises RowConflict and
+        applies nothing, and ``"ignore"`` leaves those rows out."""
+        from blockstore.rows.insert import insert
+
+        return insert(self._access, data, _said(job, message, labels), on_conflict=on_conflict)
+
+    def update(
+        self,
+        set: Mapping[str, Value],  # noqa: A002
+        where: Condition = None,
+        *,
+        job: Job | None = None,
+        message: str = "",
+    ) -> RowsChanged:
+        """Give columns new values in all current rows that meet ``where``.
+
+        A value is one of Python's, a pyarrow expression over the row's columns
+        (``pc.field("n") + 1``), or a function from a record batch to an array.
+        """
+        from blockstore.rows.update import update
+
+        return update(self._access, set, where, _said(job, message))
+
+    def delete_rows(self, rows: Any, *, job: Job | None = None, message: str = "") -> RowsChanged:
+        """Delete rows by row id or key; those that do not exist are passed over. Reads nothing."""
+        from blockstore.rows.update import delete_rows
+
+        return delete_rows(self._access, rows, _said(job, message))
+
+    def _delete_where(self, where: Condition, *, dry_run: bool, message: str) -> Changed:
+        from blockstore.rows.update import delete_where
+
+        return delete_where(self._access, where, _said(None, message), dry_run=dry_run)
+
+    def set_cells(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        job: Job | None = None,
+        message: str = "",
+    ) -> RowsChanged:
+        """Change some cells of rows: each names its identity and the cells to change, and perhaps
+        the ``_version`` that was read, which must still be the row's."""
+        from blockstore.rows.cells import set_cells
+
+        return set_cells(self._access, rows, _said(job, message))
+
+    def put_rows(self, data: Any, *, job: Job | None = None, message: str = "") -> RowsChanged:
+        """Write complete rows: a row with a row id replaces that row, one without is new. With a
+        column ``_version`` a row is replaced only if it still has that version."""
+        from blockstore.rows.cells import put_rows
+
+        return put_rows(self._access, data, _said(job, message))
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Iterable[str],
+        *,
+        job: Job | None = None,
+        message: str = "",
+    ) -> Merge:
+        """Begin a merge of source rows, matched by the columns ``on``; say what to do with matched
+        and unmatched rows, then ``execute`` it."""
+        from blockstore.rows.merge import Merge
+
+        return Merge(self._access, source, on, _said(job, message))
+
+    def fetch(self, rows: Iterable[tuple[Any, int]]) -> pa.Table:
+        """Given versions of given rows: pairs of a row id (or key) and a version, also of rows that
+        were deleted. Raises NotFound for one that is not kept."""
+        from blockstore.rows.versions import fetch
+
+        view = self.snapshot()
+        return fetch(view.bucket, view.world, view.snapshot, rows)
+
+    def row_history(self, row: Any) -> pa.Table:
+        """All versions of a row that are kept, the newest first; ``_deleted`` marks a deletion."""
+        from blockstore.rows.versions import row_history
+
+        view = self.snapshot()
+        return row_history(view.bucket, view.world, view.snapshot, row)
+
+
+def _said(job: Job | None, message: str, labels: Mapping[str, str] | None = None) -> Said:
+    from blockstore.operations.conditions import check_said
+    from blockstore.rows.attempts import Said
+
+    check_said(job, message)
+    return Said(job=job, message=message, labels=labels)

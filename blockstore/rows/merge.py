@@ -1,0 +1,236 @@
+"""MERGE: source rows are matched with current rows, which are then updated or deleted, and source
+rows without a match inserted; one version.
+
+Rules:
+- Clauses are tried in the order in which they were named, and the first whose condition is true for
+  a row decides. A matched row of which no clause speaks stays as it is.
+- A row of the target that several source rows match is an error: which of them counts would be a
+  matter of chance.
+- Conditions and values are expressions over the columns ``target.<name>`` and ``source.<name>``; a
+  text of that form means the column.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.errors import Invalid
+from blockstore.index.entry import Operation
+from blockstore.index.state import State
+from blockstore.operations.access import Access
+from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.block import ChangesWriter
+from blockstore.rows.reading import current_rows, ids_of, rows_with
+from blockstore.rows.results import RowsChanged
+from blockstore.rows.update import Value, evaluated
+from blockstore.scan.identities import identities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MATCHED, _UNMATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    of: str
+    values: Mapping[str, Value] | None
+    """New values by column; None deletes, or takes all columns of the source."""
+    deletes: bool
+    condition: pc.Expression | None
+
+
+class Merge:
+    """A merge that is being said; ``execute`` carries it out. Made by ``Table.merge``."""
+
+    def __init__(self, access: Access, source: Any, on: str | Iterable[str], said: Said) -> None:
+        self._access = access
+        self._source = pa.table(source)
+        self._on = (on,) if isinstance(on, str) else tuple(on)
+        self._said = said
+        self._clauses: list[_Clause] = []
+        self._identity = identity_of(access.log.state.definition, "a merge")
+        for name in self._on or ("",):
+            if name not in self._source.schema.names:
+                raise Invalid(
+                    f"the merge is on {name!r}, which the source does not have: "
+                    f"{', '.join(self._source.schema.names)}"
+                )
+
+    def when_matched_update(
+        self,
+        set: Mapping[str, Value] | None = None,  # noqa: A002
+        *,
+        condition: pc.Expression | None = None,
+    ) -> Merge:
+        """Give matched rows new values: those of ``set``, or all columns of the source."""
+        return self._with(_Clause(_MATCHED, set, False, condition))
+
+    def when_matched_delete(self, *, condition: pc.Expression | None = None) -> Merge:
+        """Delete matched rows."""
+        return self._with(_Clause(_MATCHED, None, True, condition))
+
+    def when_not_matched_insert(
+        self, values: Mapping[str, Value] | None = None, *, condition: pc.Expression | None = None
+    ) -> Merge:
+        """Insert source rows without a match: ``values``, or all columns of the source."""
+        return self._with(_Clause(_UNMATCHED, values, False, condition))
+
+    def when_not_matched_by_source_update(
+        self,
+        set: Mapping[str, Value],  # noqa: A002
+        *,
+        condition: pc.Expression | None = None,
+    ) -> Merge:
+        """Give new values to rows that no source row matches."""
+        return self._with(_Clause(_BY_SOURCE, set, False, condition))
+
+    def when_not_matched_by_source_delete(self, *, condition: pc.Expression | None = None) -> Merge:
+        """Delete rows that no source row matches."""
+        return self._with(_Clause(_BY_SOURCE, None, True, condition))
+
+    def execute(self) -> RowsChanged:
+        """Carry it out, as one version. Raises Invalid, RowConflict, Unavailable or Indeterminate;
+        then nothing was applied."""
+        if not self._clauses:
+            raise Invalid("the merge has nothing to do: name a clause, as when_matched_update")
+        return change_rows(self._access, Operation.MERGE, self._write, self._said, reads=True)
+
+    def _with(self, clause: _Clause) -> Merge:
+        self._clauses.append(clause)
+        return self
+
+    def _of(self, kind: str) -> list[_Clause]:
+        return [clause for clause in self._clauses if clause.of == kind]
+
+    def _write(self, state: State, writer: ChangesWriter) -> RowsChanged:
+        keys = identities([self._source[name] for name in self._on])
+        counts = Counter[str]()
+        hit = np.zeros(len(keys), dtype=bool)
+        for target in self._targets(state, keys):
+            own = identities([target.column(name) for name in self._on])
+            places = pc.index_in(own, value_set=keys)
+            matched = places.is_valid()
+            at = places.drop_null()
+            hit[at.to_numpy()] = True
+            joined = _joined(target.filter(matched), self._source.take(at))
+            self._apply(state, writer, self._of(_MATCHED), joined, counts)
+            rest = _joined(target.filter(pc.invert(matched)), None)
+            self._apply(state, writer, self._of(_BY_SOURCE), rest, counts)
+        self._refuse_doubles(keys, hit)
+        fresh = pc.invert(pc.is_in(keys, value_set=keys.filter(pa.array(hit))))
+        joined = _joined(None, self._source.filter(fresh))
+        self._apply(state, writer, self._of(_UNMATCHED), joined, counts)
+        return RowsChanged(
+            operation=str(Operation.MERGE),
+            inserted=counts["inserted"],
+            updated=counts["updated"],
+            deleted=counts["deleted"],
+            unchanged=counts["unchanged"],
+        )
+
+    def _targets(self, state: State, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+        if self._of(_BY_SOURCE):
+            yield from current_rows(self._access, state)
+        else:
+            yield from rows_with(self._access, state, self._on, keys).to_batches()
+
+    def _refuse_doubles(self, keys: pa.Array, hit: np.ndarray[Any, Any]) -> None:
+        """A key that occurs twice in the source matters only where it matches."""
+        counts = pc.value_counts(keys)
+        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+        matched = keys.filter(pa.array(hit))
+        both = matched.filter(pc.is_in(matched, value_set=twice))
+        if len(both):
+            raise Invalid(
+                f"several source rows match the row with {', '.join(self._on)} = "
+                f"{both[0].as_py()!r}, and each would change it: keep one of them"
+            )
+
+    def _apply(
+        self,
+        state: State,
+        writer: ChangesWriter,
+        clauses: list[_Clause],
+        rows: pa.RecordBatch,
+        counts: Counter[str],
+    ) -> None:
+        for clause in clauses:
+            meets = _meets(clause.condition, rows)
+            self._carry_out(state, writer, clause, rows.filter(meets), counts)
+            rows = rows.filter(pc.invert(meets))
+        if rows.num_rows and "target." + state.definition.schema.names[0] in rows.schema.names:
+            counts["unchanged"] += rows.num_rows
+
+    def _carry_out(
+        self,
+        state: State,
+        writer: ChangesWriter,
+        clause: _Clause,
+        rows: pa.RecordBatch,
+        counts: Counter[str],
+    ) -> None:
+        if not rows.num_rows:
+            return
+        own = _prefixed(rows, "target.")
+        if clause.deletes:
+            writer.delete(own.select(list(self._identity.columns)))
+            counts["deleted"] += rows.num_rows
+            return
+        schema = state.definition.schema
+        columns = [self._value(clause, rows, field) for field in schema]
+        fresh = pa.RecordBatch.from_arrays(columns, schema=schema)
+        if clause.of == _UNMATCHED:
+            writer.put(fresh)
+            counts["inserted"] += rows.num_rows
+        else:
+            writer.put(fresh, ids_of(own, self._identity))
+            counts["updated"] += rows.num_rows
+
+    def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        values, name = clause.values, field.name
+        if values is None and "source." + name in rows.schema.names:
+            value: Value = pc.field("source." + name)
+        elif values is not None and name in values:
+            value = values[name]
+            if isinstance(value, str) and value in rows.schema.names:
+                value = pc.field(value)
+        elif "target." + name in rows.schema.names:
+            value = pc.field("target." + name)
+        else:
+            value = None
+        return evaluated(value, rows, field)
+
+
+def _joined(target: pa.RecordBatch | None, source: pa.Table | None) -> pa.RecordBatch:
+    """The rows of both, side by side."""
+    columns: list[pa.Array] = []
+    names: list[str] = []
+    for prefix, rows in (("target.", target), ("source.", source)):
+        if rows is not None:
+            names += [prefix + name for name in rows.schema.names]
+            columns += [
+                column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+                for column in rows.columns
+            ]
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _prefixed(rows: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
+    """The columns of one side, under their own names."""
+    names = [name for name in rows.schema.names if name.startswith(prefix)]
+    return rows.select(names).rename_columns([name.removeprefix(prefix) for name in names])
+
+
+def _meets(condition: pc.Expression | None, rows: pa.RecordBatch) -> pa.Array:
+    if condition is None:
+        return pa.repeat(pa.scalar(True), rows.num_rows)
+    found = evaluated(condition, rows, pa.field("the condition", pa.bool_()))
+    return found.fill_null(False)

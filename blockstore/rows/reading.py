@@ -1,0 +1,84 @@
+"""The current rows of a version, as operations read them that change rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from blockstore.errors import Invalid
+from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
+from blockstore.index.state import State
+from blockstore.operations.access import Access
+from blockstore.predicate import Condition, parse_filters
+from blockstore.scan.execute import read_plan
+from blockstore.scan.identities import identities
+from blockstore.scan.plan import plan_scan
+from blockstore.scan.snapshot import Snapshot
+
+
+def current_rows(access: Access, state: State, where: Condition = None) -> Iterator[pa.RecordBatch]:
+    """Yield the current rows that meet a condition: the table's columns, then ``_row_id`` where
+    rows have ids, then ``_version``. Raises Invalid for a condition that the table cannot
+    evaluate."""
+    snapshot = Snapshot.of(state)
+    hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
+    columns = (*state.definition.schema.names, *hidden)
+    plan = plan_scan(snapshot, columns=columns, where=where)
+    yield from read_plan(access.bucket, plan, access.world)
+
+
+def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array) -> pa.Table:
+    """Return the current rows whose ``on`` columns are among ``values``, as ``identities`` makes
+    one value of them; columns as ``current_rows``."""
+    found = [
+        batch.filter(among)
+        for batch in current_rows(access, state, _range(state, on, values))
+        if pc.any(
+            among := pc.is_in(identities([batch.column(name) for name in on]), value_set=values)
+        ).as_py()
+    ]
+    return pa.Table.from_batches(found, schema_of(state))
+
+
+def schema_of(state: State) -> pa.Schema:
+    """The columns of ``current_rows``."""
+    hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
+    own = state.definition.schema
+    return pa.schema([*own, *(pa.field(name, pa.int64()) for name in hidden)], own.metadata)
+
+
+def without_hidden(rows: pa.RecordBatch | pa.Table, state: State) -> pa.RecordBatch | pa.Table:
+    """Return the table's own columns."""
+    return rows.select(state.definition.schema.names)
+
+
+def ids_of(rows: pa.RecordBatch, identity: Identity) -> pa.Array | None:
+    """Return the row ids, where rows have some."""
+    return rows.column(ROW_ID) if isinstance(identity, RowIds) else None
+
+
+def column_like(values: object, kind: pa.DataType, name: str) -> pa.Array:
+    """Return values that a caller gave for a column as Arrow's. Raises Invalid."""
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if isinstance(values, pa.Array):
+            return values.cast(kind)
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise Invalid(f"the values of column {name!r} do not fit {kind}: {error}") from None
+
+
+def _range(state: State, on: Sequence[str], values: pa.Array) -> Condition:
+    """A condition that all rows with these values meet, by which chunks are left out."""
+    if len(on) != 1 or not len(values):
+        return None
+    kind = values.type
+    if not (pt.is_integer(kind) or pt.is_string(kind)):
+        return None
+    bounds = pc.min_max(values).as_py()
+    columns = Snapshot.of(state).columns.all
+    return parse_filters([(on[0], ">=", bounds["min"]), (on[0], "<=", bounds["max"])], columns)

@@ -1,0 +1,26 @@
+"""What operations on rows return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsChanged:
+    """What an insert, upsert, update, delete or merge did.
+
+    A count is None where the operation did not look: an upsert or a delete by key reads no row.
+    """
+
+    operation: str
+    version: int | None = None
+    """The version that holds the changes; None where there was nothing to change."""
+    block: str | None = None
+    """The block of the changes."""
+    already: bool = False
+    """Whether the job had been committed before; then no row was counted."""
+    inserted: int | None = 0
+    updated: int | None = 0
+    deleted: int | None = 0
+    unchanged: int | None = 0
+    """Rows that matched, and that the operation left as they were."""

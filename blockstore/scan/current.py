@@ -1,0 +1,226 @@
+"""The current view: which rows of a plan's chunks are hidden by newer versions, by position.
+
+Rules (design 8.3):
+- The row of an identity with the highest ``_version`` counts. If it is a tombstone, none does.
+- Only the rows of blocks of changes hide others. All of those of a snapshot take part, whatever the
+  condition of a query is: a version that does not meet it still hides an older one that does.
+- A chunk of which no row can be hidden, by the ranges of its versions and identities, is not read.
+- Of a write of new rows, whose ids follow from the index, nothing is read either.
+- Every reader leaves out the positions that are found here, and no other code decides what is
+  current.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from blockstore.errors import Corrupt
+from blockstore.format.block import BlockKind, StreamKey
+from blockstore.format.identity import DELETED, ROW_ID, VERSION, Identity
+from blockstore.scan.chunk import Positions, ScanChunk
+from blockstore.scan.identities import identities
+
+Columns = Mapping[str, pa.Array]
+"""Columns of all rows of a chunk, by name."""
+
+ReadColumns = Callable[[Sequence[ScanChunk], Sequence[str]], Iterator[Columns]]
+"""Reads columns of chunks, all their rows, one chunk after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest version that blocks of changes hold of each identity of a stream."""
+
+    values: pa.Array
+    """The identities, each once, in no order."""
+    versions: npt.NDArray[np.int64]
+    deleted: npt.NDArray[np.bool_]
+    low: int | str | None
+    high: int | str | None
+    """Bounds of the identities where they have an order that chunks have bounds of too."""
+
+    @property
+    def newest(self) -> int:
+        """The highest version."""
+        return int(self.versions.max(initial=0))
+
+    def may_hide(self, chunk: ScanChunk, identity: Identity) -> bool:
+        """Whether some row of a chunk may be hidden."""
+        oldest = chunk.versions[0]
+        if oldest is not None and self.newest <= oldest:
+            return False
+        low, high = _identity_bounds(chunk, identity)
+        return not (_is_below(self.high, low) or _is_below(high, self.low))  # both unknown: it may
+
+    def hidden(self, values: pa.Array, versions: npt.NDArray[np.int64]) -> Positions:
+        """The rows with these identities and versions that are older than the newest one."""
+        places = pc.index_in(values, value_set=self.values)
+        known = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        newest = self.versions[places.drop_null().to_numpy()]
+        return known[newest > versions[known]]
+
+    def hidden_inserts(self, first: int, rows: int, version: int) -> Positions:
+        """The same of new rows, whose ids are consecutive."""
+        ids = self.values.to_numpy()
+        within = (ids >= first) & (ids < first + rows) & (self.versions > version)
+        return np.sort(ids[within] - first)
+
+
+def hidden_rows(
+    chunks: Sequence[ScanChunk],
+    changes: Sequence[ScanChunk],
+    identity: Identity,
+    read: ReadColumns,
+) -> dict[str, Positions]:
+    """Return the positions that are hidden, by the key of the chunk; chunks without any are left
+    out.
+
+    Args:
+        chunks: The chunks that are to be read.
+        changes: All chunks of changes of the snapshot.
+        identity: What makes two rows versions of one.
+        read: Reads columns of chunks.
+    """
+    newest, found = newest_of(changes, identity, read)
+    plain = [chunk for chunk in chunks if chunk.kind is BlockKind.PLAIN]
+    shadowed = [
+        chunk
+        for chunk in plain
+        if (own := newest.get(chunk.stream)) is not None and own.may_hide(chunk, identity)
+    ]
+    found.update(_hidden_in(shadowed, newest, identity, read))
+    return {key: positions for key, positions in found.items() if len(positions)}
+
+
+def newest_of(
+    changes: Sequence[ScanChunk], identity: Identity, read: ReadColumns
+) -> tuple[dict[StreamKey, Newest], dict[str, Positions]]:
+    """Return the newest versions that chunks of changes hold, and which rows of these chunks are
+    hidden themselves."""
+    by_stream: dict[StreamKey, list[ScanChunk]] = {}
+    for chunk in changes:
+        by_stream.setdefault(chunk.stream, []).append(chunk)
+    newest: dict[StreamKey, Newest] = {}
+    hidden: dict[str, Positions] = {}
+    names = (*identity.columns, VERSION, DELETED)
+    for stream, chunks in by_stream.items():
+        rows = list(read(chunks, names))
+        values = _concatenated([identities(_of(one, identity)) for one in rows])
+        versions = _numbers(one[VERSION] for one in rows)
+        deleted = np.concatenate(
+            [one[DELETED].to_numpy(zero_copy_only=False).astype(bool) for one in rows]
+        )
+        own, is_hidden = _newest(values, versions, deleted)
+        newest[stream] = own
+        first = 0
+        for chunk in chunks:
+            hidden[chunk.key] = np.flatnonzero(is_hidden[first : first + chunk.file.rows])
+            first += chunk.file.rows
+    return newest, hidden
+
+
+def _newest(
+    values: pa.Array, versions: npt.NDArray[np.int64], deleted: npt.NDArray[np.bool_]
+) -> tuple[Newest, npt.NDArray[np.bool_]]:
+    encoded = values.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    highest = np.zeros(len(encoded.dictionary), dtype=np.int64)
+    np.maximum.at(highest, codes, versions)
+    superseded = versions < highest[codes]
+    gone = np.zeros(len(highest), dtype=bool)
+    gone[codes[~superseded & deleted]] = True
+    low, high = _bounds(encoded.dictionary)
+    return Newest(encoded.dictionary, highest, gone, low, high), superseded | deleted
+
+
+def _hidden_in(
+    chunks: Sequence[ScanChunk],
+    newest: Mapping[StreamKey, Newest],
+    identity: Identity,
+    read: ReadColumns,
+) -> dict[str, Positions]:
+    found: dict[str, Positions] = {}
+    to_read = []
+    for chunk in chunks:
+        if ROW_ID in identity.columns and chunk.first_row_id is not None:
+            assert chunk.version is not None, "the index gives a write its ids and its version"
+            found[chunk.key] = newest[chunk.stream].hidden_inserts(
+                chunk.first_row_id, chunk.file.rows, chunk.version
+            )
+        else:
+            to_read.append(chunk)
+    for chunk, rows in zip(to_read, read(to_read, (*identity.columns, VERSION)), strict=True):
+        found[chunk.key] = newest[chunk.stream].hidden(
+            identities(_of(rows, identity)), _numbers([rows[VERSION]])
+        )
+    return found
+
+
+def with_hidden(
+    chunks: Iterable[ScanChunk], hidden: Mapping[str, Positions]
+) -> tuple[ScanChunk, ...]:
+    """Return the chunks, each with the rows of it that are hidden; without those that are hidden
+    completely."""
+    shown = (
+        replace(chunk, hidden=hidden[chunk.key]) if chunk.key in hidden else chunk
+        for chunk in chunks
+    )
+    return tuple(chunk for chunk in shown if chunk.rows)
+
+
+def _of(rows: Columns, identity: Identity) -> list[pa.Array]:
+    columns = [rows[name] for name in identity.columns]
+    for name, column in zip(identity.columns, columns, strict=True):
+        if column.null_count:
+            raise Corrupt(
+                f"a row has no {name}, which identifies it: restore its block from a copy"
+            )
+    return columns
+
+
+def _numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
+    return np.concatenate([column.to_numpy(zero_copy_only=False) for column in columns])
+
+
+def _concatenated(arrays: list[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _bounds(values: pa.Array) -> tuple[int | str | None, int | str | None]:
+    kind = values.type
+    if pt.is_temporal(kind):
+        values = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not (pt.is_integer(kind) or pt.is_string(kind)):
+        return None, None
+    found = pc.min_max(values).as_py()
+    return found["min"], found["max"]
+
+
+def _identity_bounds(
+    chunk: ScanChunk, identity: Identity
+) -> tuple[int | str | None, int | str | None]:
+    if len(identity.columns) > 1:
+        return None, None
+    if ROW_ID in identity.columns and chunk.first_row_id is not None:
+        return chunk.first_row_id, chunk.first_row_id + chunk.file.rows - 1
+    if chunk.identity_stats is None:
+        return None, None
+    low, high, *_ = chunk.identity_stats
+    return (
+        low if isinstance(low, (int, str)) else None,
+        high if isinstance(high, (int, str)) else None,
+    )
+
+
+def _is_below(value: int | str | None, other: int | str | None) -> bool:
+    """Whether one bound is certainly below another."""
+    if isinstance(value, int) and isinstance(other, int):
+        return value < other
+    return isinstance(value, str) and isinstance(other, str) and value < other
