@@ -52,6 +52,7 @@ __all__ = [
     "NotFound",
     "ObjectMissing",
     "PreconditionFailed",
+    "RowConflict",
     "Throttled",
     "Unanswered",
     "Unavailable",
