@@ -74,6 +74,11 @@ class Indexed(Contents):
             raise Invalid(f"discovery is {discovery!r}, expected 'index' or 'list'")
         self.log = log
         self.discovery = Discovery(discovery)
+        if self.discovery is Discovery.LIST and log.state.definition.identity is not None:
+            raise Invalid(
+                f"the rows of the table at {log.bucket.url} have versions, which only its index "
+                'orders: open it with discovery="index"'
+            )
         self._world = world
 
     @property

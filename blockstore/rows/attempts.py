@@ -20,11 +20,11 @@ from blockstore.index.change import Done
 from blockstore.index.entry import Operation
 from blockstore.index.rules import batch_done
 from blockstore.index.state import State
-from blockstore.index.touches import Hashes
 from blockstore.operations.access import Access
 from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.rows.block import ChangesWriter
 from blockstore.rows.change import ChangeRows
+from blockstore.rows.named import Named
 from blockstore.rows.results import RowsChanged
 
 _PLANS = 50
@@ -85,7 +85,7 @@ def change_rows(
             try:
                 return _attempt(access, operation, write, said, state, reads=reads)
             except RowConflict as error:
-                if error.rows or not reads:
+                if error.rows:
                     raise
                 problem = error
     raise RowConflict(
@@ -108,8 +108,8 @@ def _attempt(
         finished = writer.finish()
     if finished is None:
         return did
-    block, hashes = finished
-    return _committed(access, operation, said, state, block, hashes, did, reads=reads)
+    block, named = finished
+    return _committed(access, operation, said, state, block, named, did, reads=reads)
 
 
 def _committed(
@@ -118,7 +118,7 @@ def _committed(
     said: Said,
     state: State,
     block: BlockMeta,
-    hashes: Hashes,
+    named: Named,
     did: RowsChanged,
     *,
     reads: bool,
@@ -129,7 +129,7 @@ def _committed(
             operation=operation,
             commit=commit,
             block=block,
-            hashes=hashes,
+            named=named,
             definition=state.definition,
             read_version=state.version if reads else None,
             job=said.job,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,10 +22,9 @@ from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, RowIds
 from blockstore.format.schema import with_reserved
-from blockstore.index.touches import Hashes
 from blockstore.operations.access import Access
 from blockstore.operations.staging import complete, uploading
-from blockstore.scan.identities import hashes, identities
+from blockstore.rows.named import Named
 
 
 class ChangesWriter:
@@ -50,8 +48,7 @@ class ChangesWriter:
         self._stream = StreamKey(tuple(sorted(own.items())), 0)
         self._extra = (*((ROW_ID,) if self._has_ids else ()), DELETED)
         self._schema = with_reserved(definition.schema, self._extra)
-        self._seen: list[pa.Array] = []
-        self._hashes: list[Hashes] = []
+        self._named = Named(self._identity, self._stream)
         self.rows = 0
         """New images and tombstones so far."""
         self._chunks = BlockWriter(
@@ -93,8 +90,8 @@ class ChangesWriter:
         columns[-1] = pa.repeat(pa.scalar(True), len(keys))
         self._take(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def finish(self) -> tuple[BlockMeta, Hashes] | None:
-        """Make the block durable; return it with the hashes of the existing rows that it names.
+    def finish(self) -> tuple[BlockMeta, Named] | None:
+        """Make the block durable; return it with the existing rows that it names.
 
         None if there is no row. Raises Invalid for an identity that occurs twice.
         """
@@ -109,7 +106,7 @@ class ChangesWriter:
                 kind=BlockKind.CHANGES,
                 uploaded_time=self._access.world.clock.now_ms(),
             )
-            return complete(self._access, meta), np.concatenate(self._hashes)
+            return complete(self._access, meta), self._named
 
     def __enter__(self) -> ChangesWriter:
         return self
@@ -129,8 +126,7 @@ class ChangesWriter:
             own = [own[0].drop_null()]
         else:
             self._refuse_nulls(batch)
-        self._seen.append(identities(own))
-        self._hashes.append(hashes(self._identity, self._stream, own))
+        self._named.add(own)
         self._chunks.write(batch)
         self.rows += batch.num_rows
 
@@ -146,16 +142,10 @@ class ChangesWriter:
                 )
 
     def _check_once(self) -> None:
-        """Each batch may have had an identity once, and all together twice."""
-        if not self._seen:
-            return
-        seen = pa.chunked_array(self._seen)
-        if len(pc.unique(seen)) == len(seen):
-            return
-        counts = pc.value_counts(seen)
-        most = counts.filter(pc.greater(counts.field("counts"), 1))[0]
-        what = "row id" if self._has_ids else f"key ({', '.join(self._identity.columns)})"
-        raise Invalid(
-            f"the {what} {most['values'].as_py()!r} occurs {most['counts'].as_py()} times in these "
-            'rows, expected each once: keep one of them, or say duplicates="last"'
-        )
+        found = self._named.twice()
+        if found is not None:
+            what = "row id" if self._has_ids else f"key ({', '.join(self._identity.columns)})"
+            raise Invalid(
+                f"the {what} {found[0]!r} occurs {found[1]} times in these rows, expected each "
+                "once: keep the row that counts"
+            )

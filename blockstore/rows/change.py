@@ -19,7 +19,7 @@ from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
-from blockstore.index.touches import Hashes, packed
+from blockstore.rows.named import Named
 
 
 @dataclass(kw_only=True)
@@ -29,8 +29,8 @@ class ChangeRows(Change):
     operation: Operation
     commit: str
     block: BlockMeta
-    hashes: Hashes
-    """Of the identities of the existing rows that it names."""
+    named: Named
+    """The existing rows that it names."""
     definition: Definition
     read_version: int | None = None
     """The version at which the rows were read; None if none was."""
@@ -49,14 +49,14 @@ class ChangeRows(Change):
             self._check_untouched(state, self.read_version)
         return Draft(
             add=(AddedBlock(meta=self.block),),
-            touched=packed(self.hashes),
+            touched=self.named.touched,
             read_version=self.read_version,
             parameters=self.parameters,
             message=self.message,
         )
 
     def _check_untouched(self, state: State, read: int) -> None:
-        among = None if state.touches is None else state.touches.among(self.hashes, read)
+        among = None if state.touches is None else state.touches.among(self.named.hashes, read)
         if among is None or len(among):
             which = "rows" if among is None else f"{len(among):,} of the rows"
             may = "may have been" if among is None else "were"

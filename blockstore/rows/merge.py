@@ -4,6 +4,7 @@ rows without a match inserted; one version.
 Rules:
 - Clauses are tried in the order in which they were named, and the first whose condition is true for
   a row decides. A matched row of which no clause speaks stays as it is.
+- A null matches nothing, as in SQL.
 - A row of the target that several source rows match is an error: which of them counts would be a
   matter of chance.
 - Conditions and values are expressions over the columns ``target.<name>`` and ``source.<name>``; a
@@ -116,7 +117,7 @@ class Merge:
         hit = np.zeros(len(keys), dtype=bool)
         for target in self._targets(state, keys):
             own = identities([target.column(name) for name in self._on])
-            places = pc.index_in(own, value_set=keys)
+            places = pc.index_in(own, value_set=keys, skip_nulls=True)
             matched = places.is_valid()
             at = places.drop_null()
             hit[at.to_numpy()] = True
@@ -125,7 +126,8 @@ class Merge:
             rest = _joined(target.filter(pc.invert(matched)), None)
             self._apply(state, writer, self._of(_BY_SOURCE), rest, counts)
         self._refuse_doubles(keys, hit)
-        fresh = pc.invert(pc.is_in(keys, value_set=keys.filter(pa.array(hit))))
+        found = keys.filter(pa.array(hit))
+        fresh = pc.invert(pc.is_in(keys, value_set=found, skip_nulls=True))
         joined = _joined(None, self._source.filter(fresh))
         self._apply(state, writer, self._of(_UNMATCHED), joined, counts)
         return RowsChanged(

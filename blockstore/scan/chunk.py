@@ -26,6 +26,9 @@ from blockstore.format.identity import VERSION
 Positions = npt.NDArray[np.int64]
 """Positions of rows in a chunk, sorted."""
 
+NO_LABELS = StreamKey((), 0)
+"""The stream of rows without labels."""
+
 HIDDEN = pa.schema([("_source", pa.string()), ("_row_id", pa.int64()), ("_version", pa.int64())])
 """The columns that are read only if the scan names them."""
 
@@ -70,7 +73,7 @@ class ScanChunk:
     """The version of every row of a level-1 chunk, where the index knows it."""
     first_row_id: int | None = None
     """The row id of the first row of a level-1 chunk, where the index knows it."""
-    stream: StreamKey = StreamKey((), 0)
+    stream: StreamKey = NO_LABELS
     kind: BlockKind = BlockKind.PLAIN
     carries: frozenset[str] = frozenset()
     """The reserved columns that the file holds."""

@@ -1,0 +1,61 @@
+"""The existing rows that a block of changes names, by identity.
+
+Rule: hashes of keys are computed only where they are needed: by a commit that finds other entries,
+or to say what a small change touched. A change of a million rows says that any may be touched.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.format.block import StreamKey
+from blockstore.format.identity import Identity
+from blockstore.index.touches import MOST, Hashes, packed
+from blockstore.scan.identities import hashes, identities
+
+
+class Named:
+    """Identities, in the order in which they are added; of one stream."""
+
+    def __init__(self, identity: Identity, stream: StreamKey) -> None:
+        self._identity = identity
+        self._stream = stream
+        self._columns: list[list[pa.Array]] = []
+
+    def add(self, columns: list[pa.Array]) -> None:
+        """Add rows by the columns that identify them."""
+        self._columns.append(columns)
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(len(columns[0]) for columns in self._columns)
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """The hashes of all of them; asked for once all are added."""
+        found = [hashes(self._identity, self._stream, columns) for columns in self._columns]
+        return np.concatenate(found) if found else np.zeros(0, np.uint64)
+
+    @property
+    def touched(self) -> bytes | None:
+        """What an entry says of them."""
+        return None if self.count > MOST else packed(self.hashes)
+
+    def twice(self) -> tuple[object, int] | None:
+        """An identity that occurs more than once, and how often; None where none does."""
+        if not self._columns:
+            return None
+        values = pa.chunked_array([identities(columns) for columns in self._columns])
+        if len(pc.unique(values)) == len(values):
+            return None
+        counts = pc.value_counts(values)
+        most = counts.filter(pc.greater(counts.field("counts"), 1))[0]
+        at = pc.index(values, most["values"]).as_py()
+        rows = [pa.chunked_array(list(column)) for column in zip(*self._columns, strict=True)]
+        key = tuple(column[at].as_py() for column in rows)
+        return key[0] if len(key) == 1 else key, most["counts"].as_py()

@@ -1,0 +1,219 @@
+"""Bad input: one sentence, and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.format.definition import Definition
+from blockstore.table import Table
+from tests.blockstore.rows.lake import by_id, by_key, rows_of, seen
+
+ROW = {"id": 1, "name": "a", "n": 1}
+
+
+def keyed() -> Table:
+    table = by_key()
+    table.upsert(rows_of(ROW))
+    return table
+
+
+def numbered() -> Table:
+    table = by_id()
+    table.append(pa.table({"name": ["a"], "n": [1]}))
+    return table
+
+
+REFUSED: dict[str, tuple[Callable[[], Table], Callable[[Table], Any], type[Exception], str]] = {
+    "a key twice": (
+        keyed,
+        lambda table: table.upsert(rows_of(ROW, {**ROW, "name": "b"})),
+        bs.Invalid,
+        r"the key \(id\) 1 occurs 2 times",
+    ),
+    "a null key": (
+        keyed,
+        lambda table: table.upsert(rows_of({**ROW, "id": None})),
+        bs.Invalid,
+        "column 'id' is null in row 0",
+    ),
+    "an append": (
+        keyed,
+        lambda table: table.append(rows_of(ROW)),
+        bs.Invalid,
+        "use upsert or insert",
+    ),
+    "an upsert by id": (
+        numbered,
+        lambda table: table.upsert(rows_of(ROW)),
+        bs.Invalid,
+        "has row ids",
+    ),
+    "a key set": (keyed, lambda table: table.update({"id": 2}), bs.Invalid, "part of the key"),
+    "a strange column set": (
+        keyed,
+        lambda table: table.update({"x": 2}),
+        bs.Invalid,
+        "sets 'x', which the table does not have",
+    ),
+    "a value of another type": (
+        keyed,
+        lambda table: table.update({"n": "many"}),
+        bs.Invalid,
+        "column 'n' cannot be set to 'many'",
+    ),
+    "nothing set": (keyed, lambda table: table.update({}), bs.Invalid, "sets no column"),
+    "an unknown id": (
+        numbered,
+        lambda table: table.set_cells([{"_row_id": 9, "n": 1}]),
+        bs.NotFound,
+        "1 of the rows are not in the table at version 2: 9",
+    ),
+    "an id not yet given": (
+        numbered,
+        lambda table: table.delete_rows([1]),
+        bs.Invalid,
+        "row id 1 was never given",
+    ),
+    "a row without its id": (
+        numbered,
+        lambda table: table.set_cells([{"n": 1}]),
+        bs.Invalid,
+        "row 0 of the set has no '_row_id'",
+    ),
+    "a row twice": (
+        numbered,
+        lambda table: table.set_cells([{"_row_id": 0, "n": 1}, {"_row_id": 0, "name": "b"}]),
+        bs.Invalid,
+        "the row id 0 occurs 2 times",
+    ),
+    "a strange cell": (
+        numbered,
+        lambda table: table.set_cells([{"_row_id": 0, "x": 1}]),
+        bs.Invalid,
+        "row 0 of the set names 'x'",
+    ),
+    "a row set without ids": (
+        numbered,
+        lambda table: table.put_rows(pa.table({"name": ["a"], "n": [1]})),
+        bs.Invalid,
+        "the rows lack '_row_id'",
+    ),
+    "a strange version": (
+        numbered,
+        lambda table: table.fetch([(0, 1)]),
+        bs.NotFound,
+        "row 0 at version 1",
+    ),
+    "a strange history": (
+        numbered,
+        lambda table: table.row_history(5),
+        bs.NotFound,
+        "row 5 was never",
+    ),
+    "a merge that does nothing": (
+        keyed,
+        lambda table: table.merge(rows_of(ROW), on="id").execute(),
+        bs.Invalid,
+        "nothing to do",
+    ),
+    "a merge on a strange column": (
+        keyed,
+        lambda table: table.merge(rows_of(ROW), on="x"),
+        bs.Invalid,
+        "the merge is on 'x'",
+    ),
+    "two matches of a row": (
+        keyed,
+        lambda table: table.merge(rows_of(ROW, ROW), on="id").when_matched_update().execute(),
+        bs.Invalid,
+        "several source rows match the row with id = 1",
+    ),
+    "an overwrite": (
+        keyed,
+        lambda table: table.overwrite(rows_of(ROW)),
+        bs.Invalid,
+        "blocks hide from one another",
+    ),
+    "a listing": (
+        keyed,
+        lambda table: Table.open_bucket(table.bucket, table.world, discovery="list"),
+        bs.Invalid,
+        "which only its index orders",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_is_refused(what: str) -> None:
+    make, do, kind, text = REFUSED[what]
+    table = make()
+    before = (seen(table), table.poll())
+    with pytest.raises(kind, match=text):
+        do(table)
+    assert (seen(table), table.poll()) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (["x"], "the key names 'x', which is not in the schema"),
+        (["id", "id"], "the key names 'id' twice"),
+        (["f"], "the key names 'f' of type double"),
+        (["l"], "the key names 'l' of type list"),
+    ],
+)
+def test_a_key_that_cannot_be_one(key: list[str], text: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("l", pa.list_(pa.int64()))])
+    with pytest.raises(bs.Invalid, match=text):
+        Definition.create(schema, key=key)
+    with pytest.raises(bs.Invalid, match="either identifies a row"):
+        Definition.create(schema, key=["id"], row_ids=True)
+
+
+def test_a_table_whose_rows_have_no_identity_says_what_to_do(tmp_path: Any) -> None:
+    table = bs.create(f"file://{tmp_path}/t", schema=pa.schema([("n", pa.int64())]))
+    for do in (
+        lambda: table.upsert(pa.table({"n": [1]})),
+        lambda: table.update({"n": 1}),
+        lambda: table.delete_rows([1]),
+        lambda: table.set_cells([{"n": 1}]),
+        lambda: table.merge(pa.table({"n": [1]}), on="n"),
+        lambda: table.row_history(1),
+    ):
+        with pytest.raises(bs.Invalid, match="have no identity"):
+            do()
+
+
+def test_an_older_release_refuses_the_table_by_name() -> None:
+    assert "rows/0.2" in by_key().log.state.requires
+    assert "rows/0.2" in by_id().definition.to_json()["requires"]  # type: ignore[operator]
+
+
+def test_keys_of_several_columns_and_types() -> None:
+    schema = pa.schema([("customer", pa.string()), ("day", pa.date32()), ("n", pa.int64())])
+    table = by_key(schema=schema, key=["customer", "day"])
+    first, second = date(2026, 1, 1), date(2026, 1, 2)
+    rows = [
+        {"customer": "a", "day": first, "n": 1},
+        {"customer": "a", "day": second, "n": 2},
+        {"customer": "1:a", "day": first, "n": 3},
+    ]
+    table.upsert(rows_of(*rows, schema=schema))
+    table.upsert(rows_of({**rows[1], "n": 20}, schema=schema))
+    table.delete_rows([("a", first)])
+    assert seen(table, "n") == [{"n": 20}, {"n": 3}]
+    assert table.fetch([(("a", second), 2)])["n"].to_pylist() == [2]
+
+
+def test_rows_of_two_streams_are_never_versions_of_one_another() -> None:
+    table = by_key()
+    table.upsert(rows_of(ROW), labels={"site": "x"})
+    table.upsert(rows_of({**ROW, "n": 2}), labels={"site": "y"})
+    table.upsert(rows_of({**ROW, "n": 3}), labels={"site": "y"})
+    assert seen(table, "site", "n") == [{"site": "x", "n": 1}, {"site": "y", "n": 3}]
