@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import blockstore as bs
+from blockstore.index import touches
 from blockstore.index.touches import MOST
 from blockstore.rows import attempts
 from blockstore.table import Table
@@ -126,6 +127,20 @@ def test_more_rows_than_an_entry_names_may_be_any() -> None:
     table.update({"n": meanwhile(lambda: other.upsert(many))}, where="id = 0")
     assert blocks(table) == before + 3, "one of theirs, and two plans of this one"
     assert next(reversed(list(table.history()))).touched is not None
+
+
+def test_entries_that_a_state_no_longer_knows_may_have_touched_any_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(touches, "_KEPT_ENTRIES", 1)
+    table, other = table_of(1)
+
+    def two() -> None:
+        other.upsert(rows_of({"id": 0, "name": "b", "n": 10}))
+        other.upsert(rows_of({"id": 9, "name": "c", "n": 0}))
+
+    table.update({"n": meanwhile(two)}, where="id = 0")
+    assert seen(table, "id", "n") == [{"id": 0, "n": 11}, {"id": 9, "n": 0}]
 
 
 def test_a_definition_that_was_altered_meanwhile_is_followed() -> None:
