@@ -74,11 +74,6 @@ class Indexed(Contents):
             raise Invalid(f"discovery is {discovery!r}, expected 'index' or 'list'")
         self.log = log
         self.discovery = Discovery(discovery)
-        if self.discovery is Discovery.LIST and log.state.definition.identity is not None:
-            raise Invalid(
-                f"the rows of the table at {log.bucket.url} have versions, which only its index "
-                'orders: open it with discovery="index"'
-            )
         self._world = world
 
     @property
@@ -90,6 +85,11 @@ class Indexed(Contents):
             return Snapshot.of(self.log.newest())
         from blockstore.lifecycle.list_path import discover_snapshot
 
+        if self.definition.identity is not None:
+            raise Invalid(
+                f"the rows of the table at {self.log.bucket.url} have versions, which only its "
+                'index orders: open it with discovery="index"'
+            )
         read = catalog()
         state, listed = discover_snapshot(read.bucket, self._world, self.log.poll, catalog=read)
         return Snapshot.of(state or self.log.state, listed)

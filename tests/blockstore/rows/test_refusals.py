@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[Callable[[], Table], Callable[[Table], Any], type[Excep
     ),
     "a listing": (
         keyed,
-        lambda table: Table.open_bucket(table.bucket, table.world, discovery="list"),
+        lambda table: Table.open_bucket(table.bucket, table.world, discovery="list").snapshot(),
         bs.Invalid,
         "which only its index orders",
     ),
