@@ -7,9 +7,9 @@ returns the same rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
-from operator import and_, or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -31,27 +31,53 @@ from blockstore.predicate.nodes import (
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+_FUNCTIONS = {
+    Op.EQ: "equal",
+    Op.NE: "not_equal",
+    Op.LT: "less",
+    Op.LE: "less_equal",
+    Op.GT: "greater",
+    Op.GE: "greater_equal",
+}
+
 
 def to_expression(node: Node) -> pc.Expression:
     """Return the expression; a dot in a column's name is part of the name."""
     import pyarrow.compute as pc
 
-    if isinstance(node, And):
-        return reduce(and_, map(to_expression, node.parts))
-    if isinstance(node, Or):
-        return reduce(or_, map(to_expression, node.parts))
+    return _built(node, pc.field, pc.scalar)
+
+
+def to_mask(node: Node, rows: pa.RecordBatch) -> pa.Array:
+    """Return the value of the condition for each row: true, false or null.
+
+    The same as filtering by the expression, without the engine that Arrow loads for expressions: a
+    tenth of a second in a fresh process.
+    """
+    found = _built(node, rows.column, pa.scalar)
+    return pa.repeat(found, rows.num_rows) if isinstance(found, pa.Scalar) else found
+
+
+def _built(node: Node, column: Callable[[str], Any], constant: Callable[[bool], Any]) -> Any:
+    """Apply Arrow's functions to what ``column`` and ``constant`` return: expressions, or
+    values."""
+    import pyarrow.compute as pc
+
+    if isinstance(node, (And, Or)):
+        parts = [_built(part, column, constant) for part in node.parts]
+        return reduce(pc.and_kleene if isinstance(node, And) else pc.or_kleene, parts)
     if isinstance(node, Always):
-        return pc.scalar(node.value)
-    field = pc.field(node.column.name)
+        return constant(node.value)
+    field = column(node.column.name)
     if isinstance(node, Compare):
         return _comparison(node, field)
     if isinstance(node, OneOf):
-        found = field.isin(_value_set(node.column, node.keys))
-        return ~found & field.is_valid() if node.negated else found
+        found = pc.is_in(field, value_set=_value_set(node.column, node.keys))
+        return pc.and_kleene(pc.invert(found), pc.is_valid(field)) if node.negated else found
     if isinstance(node, Prefix):
         found = pc.starts_with(field, pattern=node.prefix)
-        return ~found if node.negated else found
-    return field.is_valid() if node.negated else field.is_null()
+        return pc.invert(found) if node.negated else found
+    return pc.is_valid(field) if node.negated else pc.is_null(field)
 
 
 def to_scalar(type_: pa.DataType, key: Key) -> pa.Scalar:
@@ -88,22 +114,14 @@ def columns_of_expression(expression: pc.Expression, schema: pa.Schema) -> list[
     return needed(schema.names)
 
 
-def _comparison(node: Compare, field: pc.Expression) -> pc.Expression:
+def _comparison(node: Compare, field: Any) -> Any:
     import pyarrow.compute as pc
 
-    value = to_scalar(node.column.type, node.key)
-    if node.op is Op.EQ:
-        return field == value
-    if node.op is Op.NE:
-        return field != value
-    if node.op is Op.LT:
-        return field < value
-    if node.op is Op.LE:
-        return field <= value
-    greater = field > value if node.op is Op.GT else field >= value
-    if kind_of(node.column.type) is Kind.FLOAT:
-        return greater | pc.is_nan(field)
-    return greater
+    compare = getattr(pc, _FUNCTIONS[node.op])
+    found = compare(field, to_scalar(node.column.type, node.key))
+    if node.op in (Op.GT, Op.GE) and kind_of(node.column.type) is Kind.FLOAT:
+        return pc.or_kleene(found, pc.is_nan(field))
+    return found
 
 
 def _value_set(column: Column, keys: tuple[Key, ...]) -> pa.Array:

@@ -69,6 +69,12 @@ class Predicate:
             return arrow.to_expression(self.node)
         return self.extra if self.node == TRUE else arrow.to_expression(self.node) & self.extra
 
+    def filtered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows for which the condition is true."""
+        if self.extra is None:
+            return rows.filter(arrow.to_mask(self.node, rows))
+        return rows.filter(self.expression)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that must be read to evaluate it, each once."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 
 import pyarrow as pa
 
@@ -63,8 +62,6 @@ def remote_rows(
         Corrupt: A chunk is damaged.
         ObjectMissing: A chunk is missing.
     """
-    if not plan.predicate.everything and fetcher.pool.runs_beside():
-        fetcher.pool.start(_load_filters)
     reader = RowReader(plan)
     keep = plan.bytes <= fetcher.store.limit_bytes
     chunks = (
@@ -83,11 +80,6 @@ def remote_rows(
         for place, chunk in enumerate(plan.chunks)
     )
     return flow(fetcher.pool, (chunk.opening for chunk in chunks), cores=pa.cpu_count())
-
-
-def _load_filters() -> None:
-    """Load what Arrow loads when it filters for the first time, beside the first requests."""
-    import_module("pyarrow.acero")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ class RowReader:
     def __init__(self, plan: ScanPlan) -> None:
         self._plan = plan
         self._output = plan.output_schema
-        self._expression = None if plan.predicate.everything else plan.predicate.expression
+        self._predicate = plan.predicate
         self._table_names = frozenset(plan.columns.table.names)
         self._schemas: dict[bool, pa.Schema] = {
             certain: self._needed(certain) for certain in (True, False)
@@ -76,8 +76,8 @@ class RowReader:
             rows = rows.filter(_by_source(chunk, batch))
         elif chunk.hidden is not None:
             rows = _without(rows, chunk.hidden, position)
-        if not chunk.certain and self._expression is not None:
-            rows = rows.filter(self._expression)
+        if not chunk.certain and not self._predicate.everything:
+            rows = self._predicate.filtered(rows)
         return (
             rows.select(self._output.names).cast(self._output)
             if rows.schema != self._output

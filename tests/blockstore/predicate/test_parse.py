@@ -31,7 +31,11 @@ def rows_of(table: pa.Table) -> list[str]:
 
 
 def kept(predicate: Predicate, table: pa.Table) -> list[str]:
-    return rows_of(table.filter(predicate.expression))
+    """What the condition keeps, as an expression and by values alike."""
+    found = rows_of(table.filter(predicate.expression))
+    batch = table.combine_chunks().to_batches()
+    assert [row for one in batch for row in rows_of(predicate.filtered(one))] == found
+    return found
 
 
 @settings(max_examples=250, deadline=None)
