@@ -13,7 +13,7 @@ counts as true (``parse_weakened``).
 Example::
 
     predicate = parse("origin = 'JFK' AND dep_delay > 60", schema)
-    predicate.may_match(chunk.columns, schema, chunk.rows)    # False: the chunk can be skipped
+    predicate.may(bounds_of)    # False: rows within these bounds can be skipped
     table.filter(predicate.expression)
 """
 

@@ -11,16 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from blockstore.errors import Invalid
-from blockstore.format.block import ColumnStats
 from blockstore.predicate import arrow, literals, prune
-from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.literals import Kind, kind_of, one_of
 from blockstore.predicate.nodes import (
     FALSE,
@@ -79,17 +77,6 @@ class Predicate:
     def columns(self) -> tuple[str, ...]:
         """The columns that must be read to evaluate it, each once."""
         return tuple(dict.fromkeys((*arrow.names_of(self.node), *self.extra_columns)))
-
-    def may_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
-        """Return whether some of the ``rows`` rows that ``stats`` describe could be kept.
-
-        ``schema`` is the chunk's own.
-        """
-        return self.may(bounds_from_statistics(stats, schema, rows))
-
-    def must_match(self, stats: Mapping[str, ColumnStats], schema: pa.Schema, rows: int) -> bool:
-        """Return whether all of the ``rows`` rows that ``stats`` describe are certainly kept."""
-        return self.must(bounds_from_statistics(stats, schema, rows))
 
     def may(self, bounds_of: prune.BoundsOf) -> bool:
         """Return whether rows within bounds could be kept."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 
 from blockstore.format.block import ColumnStats
+from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.chunk_reader import JudgeGroups
 from blockstore.format.row_groups import row_group_statistics
 from blockstore.predicate.arrow import names_of
-from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf
 from blockstore.scan.chunk import ScanChunk

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds, stored_columns
 from blockstore.names import object_key
 from blockstore.predicate import Condition, Predicate, between, parse
-from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.literals import Kind, Temporal
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf

@@ -19,11 +19,11 @@ import numpy as np
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta
+from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.definition import Definition
 from blockstore.index.derived import Arrays, Mask
 from blockstore.index.rows import LiveBlock
 from blockstore.predicate import Predicate
-from blockstore.predicate.bounds import bounds_from_statistics
 from blockstore.predicate.literals import Kind, kind_of
 from blockstore.predicate.nodes import Column
 from blockstore.scan.columns import Schemas

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from blockstore.errors import Invalid
 from blockstore.predicate import Predicate, between, parse, parse_filters, parse_weakened
+from blockstore.predicate.prune import Bounds
 from tests.blockstore.predicate.conditions import ODD, SCHEMA, conditions, tables
 
 
@@ -212,8 +213,8 @@ def test_an_expression_is_applied_as_it_is_and_names_its_columns() -> None:
     predicate = parse((pc.field(ODD) > 5) & (pc.field("i") + 1 == 3), SCHEMA)
     assert set(predicate.columns) == {ODD, "i"}
     assert len(kept(predicate, table)) == 1
-    assert predicate.may_match({}, SCHEMA, 10)
-    assert not predicate.must_match({}, SCHEMA, 10)
+    assert predicate.may(lambda _: Bounds(rows=10))
+    assert not predicate.must(lambda _: Bounds(rows=10))
     with pytest.raises(Invalid, match="nope"):
         parse(pc.field("nope") > 1, SCHEMA)
 

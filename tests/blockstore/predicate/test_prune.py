@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from blockstore.format.block import ColumnStats
+from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.statistics import collect
 from blockstore.predicate import parse
 from blockstore.predicate.prune import Hull
@@ -23,9 +24,9 @@ def test_statistics_never_drop_a_match_and_never_promise_a_miss(
     predicate = parse(condition, SCHEMA)
     stats = collect(table, SCHEMA.names)
     matches = table.filter(predicate.expression).num_rows
-    if not predicate.may_match(stats, SCHEMA, table.num_rows):
+    if not predicate.may(bounds_from_statistics(stats, SCHEMA, table.num_rows)):
         assert matches == 0
-    if predicate.must_match(stats, SCHEMA, table.num_rows):
+    if predicate.must(bounds_from_statistics(stats, SCHEMA, table.num_rows)):
         assert matches == table.num_rows
 
 
@@ -77,24 +78,24 @@ def test_bounds_decide(
     condition: str, column: str, stats: ColumnStats, may: bool, must: bool
 ) -> None:
     predicate = parse(condition, SCHEMA)
-    assert predicate.may_match({column: stats}, SCHEMA, 10) is may
-    assert predicate.must_match({column: stats}, SCHEMA, 10) is must
+    assert predicate.may(bounds_from_statistics({column: stats}, SCHEMA, 10)) is may
+    assert predicate.must(bounds_from_statistics({column: stats}, SCHEMA, 10)) is must
 
 
 def test_a_column_that_the_chunk_lacks_reads_as_null_and_one_without_statistics_is_unknown() -> (
     None
 ):
     older = pa.schema([("u", pa.uint8())])
-    assert not parse("i = 1", SCHEMA).may_match({}, older, 10)
-    assert parse("i IS NULL", SCHEMA).must_match({}, older, 10)
-    assert parse("u = 1", SCHEMA).may_match({}, older, 10)
-    assert not parse("u = 1", SCHEMA).must_match({}, older, 10)
+    assert not parse("i = 1", SCHEMA).may(bounds_from_statistics({}, older, 10))
+    assert parse("i IS NULL", SCHEMA).must(bounds_from_statistics({}, older, 10))
+    assert parse("u = 1", SCHEMA).may(bounds_from_statistics({}, older, 10))
+    assert not parse("u = 1", SCHEMA).must(bounds_from_statistics({}, older, 10))
 
 
 def test_statistics_of_a_narrower_type_bound_the_wider_one() -> None:
     wider = pa.schema([("i", pa.int64())])
     stats = {"i": stats_of(1, 5)}
-    assert not parse("i > 5000000000", wider).may_match(stats, SCHEMA, 10)
+    assert not parse("i > 5000000000", wider).may(bounds_from_statistics(stats, SCHEMA, 10))
 
 
 def test_the_hull_of_a_range_is_its_ends() -> None:

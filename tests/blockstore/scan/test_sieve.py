@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
+from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.definition import Definition, evolve
 from blockstore.format.statistics import collect
 from blockstore.ids import ulid_at
@@ -79,7 +80,7 @@ def test_plans_are_the_same_as_without_a_sieve(
         (block.ulid, file.path)
         for block in held
         for file in block.meta.chunks
-        if predicate.may_match(file.columns, SCHEMA, file.rows)
+        if predicate.may(bounds_from_statistics(file.columns, SCHEMA, file.rows))
     ]
     assert [(chunk.block, chunk.file.path) for chunk in plan.chunks] == expected
     total = sum(len(chunks) for chunks in blocks)
