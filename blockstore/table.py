@@ -21,20 +21,19 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.definition import Definition
+from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.log import Log
 from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
-from blockstore.operations.contents import Contents, Discovery, Indexed, no_index
-from blockstore.operations.instants import to_ms
+from blockstore.operations.contents import Contents, Discovery, Indexed, earlier, no_index
 from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
 from blockstore.rows.handle import ChangingRows
 from blockstore.scan.reads import Reads
-from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
@@ -244,6 +243,7 @@ class Table(ChangingRows):
         labels: Mapping[str, str] | None = None,
         resume: str | None = None,
         publish: bool = True,
+        evolve: bool = False,
         message: str = "",
     ) -> AppendedBlock:
         """Append rows as one block; they become visible all at once.
@@ -252,14 +252,15 @@ class Table(ChangingRows):
         pandas or polars DataFrame, anything with ``__arrow_c_stream__``, an iterable of record
         batches. Columns are matched by name. With a ``job`` the write happens once, however often
         it is repeated. ``resume`` is the ULID of an Indeterminate append, whose block this call
-        finishes. ``publish=False`` leaves the block to be discovered by its age. Raises Invalid for
-        rows that do not fit, and then nothing is visible.
+        finishes. ``publish=False`` leaves the block to be discovered by its age. With ``evolve``
+        columns that the table lacks are added and types widened in the same version. Raises Invalid
+        for rows that do not fit, and then nothing is visible.
         """
         from blockstore.operations.incoming import batches_of
         from blockstore.operations.writer import WriteOptions, Writer
 
         options = WriteOptions(
-            job=job, labels=labels, resume=resume, publish=publish, message=message
+            job=job, labels=labels, resume=resume, publish=publish, evolve=evolve, message=message
         )
         batches = batches_of(data)
         with Writer(self.bucket, self.world, self.log_or_none, self.definition, options) as writer:
@@ -268,15 +269,18 @@ class Table(ChangingRows):
         return writer.finish()
 
     def writer(
-        self, *, job: Job | None = None, labels: Mapping[str, str] | None = None, message: str = ""
+        self,
+        *,
+        job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
+        evolve: bool = False,
+        message: str = "",
     ) -> Writer:
-        """A writer for many batches in bounded memory:
-
-        ``with table.writer() as w: w.write(batch)``; one block.
-        """
+        """A writer for many batches in bounded memory, one block: ``with table.writer() as w:
+        w.write(batch)``. With ``evolve`` the first batch says which columns there are."""
         from blockstore.operations.writer import WriteOptions, Writer
 
-        options = WriteOptions(job=job, labels=labels, message=message)
+        options = WriteOptions(job=job, labels=labels, evolve=evolve, message=message)
         return Writer(self.bucket, self.world, self.log_or_none, self.definition, options)
 
     def snapshot(
@@ -295,20 +299,10 @@ class Table(ChangingRows):
         as the handle was opened). Raises NotFound for a version that never was, and VersionExpired
         for one that was collected.
         """
-        if sum(one is not None for one in (version, as_of, tag)) > 1:
-            raise Invalid(
-                "a snapshot takes one of version=, as_of= and tag=, found more: pass only one"
-            )
-        if tag is not None:
-            found = Snapshot.of(self.log.tagged(tag))
-        elif version is not None:
-            if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-                raise Invalid(f"version is {version!r}, expected an integer from 1")
-            found = Snapshot.of(self.log.at(version))
-        elif as_of is not None:
-            found = Snapshot.of(self.log.as_of(to_ms(as_of)))
-        else:
+        if version is None and as_of is None and tag is None:
             found = self._contents.newest(lambda: self.catalog)
+        else:
+            found = earlier(self.log, version=version, as_of=as_of, tag=tag)
         taken = TableSnapshot(
             bucket=self.bucket, world=self.world, snapshot=found, reads=self._reads
         )
@@ -439,12 +433,29 @@ class Table(ChangingRows):
         *,
         add: Iterable[pa.Field] = (),
         widen: Mapping[str, pa.DataType] | None = None,
+        rename: Mapping[str, str] | None = None,
+        drop: Iterable[str] = (),
+        reorder: Iterable[str] = (),
+        columns: Mapping[str, Mapping[str, object]] | None = None,
         properties: Mapping[str, object] | None = None,
         message: str = "",
     ) -> Definition:
-        """Add columns at the end, widen types, change properties; no block is touched, old ones
-        read as the new. Without an index this handle's next block carries the change, and nothing
-        is written before."""
-        return self._contents.alter(
-            lambda: self.catalog, add=add, widen=widen, properties=properties, message=message
+        """Change columns, their rules and properties in one version; no block is touched, old ones
+        read as the new.
+
+        ``add`` puts columns at the end; ``reorder`` begins with these columns; ``columns`` changes
+        rules (``{"age": {"check": "age < 150", "not_null": True}}``), None takes one away. A rule
+        that is new reads existing rows, and one that breaks it raises Invalid. Without an index
+        this handle's next block carries added and widened columns and properties, and nothing else
+        can be changed.
+        """
+        alteration = Alteration.of(
+            add=add,
+            widen=widen,
+            rename=rename,
+            drop=drop,
+            reorder=reorder,
+            columns=columns,
+            properties=properties,
         )
+        return self._contents.alter(lambda: self.catalog, alteration, message=message)

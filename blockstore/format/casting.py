@@ -2,23 +2,27 @@
 
 Rules:
 - What is written has the table's own types, by name: encodings, nullability and session time zones
-  of the incoming data are taken off; a widening is done; anything else, a missing or an extra
-  column is refused.
-- New text must be UTF-8, and new values must be what Parquet stores unchanged, at any depth. Rows
-  of stored blocks, which have reserved columns, are not checked: a merge or a rewrite must be able
-  to copy them, whichever writer made them.
+  of the incoming data are taken off; a widening is done; a missing column is filled with its
+  default; anything else, a missing column without a default or an extra one, is refused.
+- New text must be UTF-8, and new values must be what Parquet stores unchanged, at any depth, and
+  must meet the rules of their columns (``constraints.py``). Rows of stored blocks, which have
+  reserved columns, are not checked: a merge or a rewrite must be able to copy them, whichever
+  writer made them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.coded import with_codes
+from blockstore.format.constraints import Rule, check_rows, rules_on_rows
+from blockstore.format.defaults import defaults_of
 from blockstore.format.definition import Definition
+from blockstore.format.features import COLUMNS
 from blockstore.format.fields import RESERVED, check_names, named, required
 from blockstore.format.identity import DELETED
 from blockstore.format.schema import with_reserved
@@ -52,11 +56,12 @@ def cast_batch(
     """
     schema = with_codes(with_reserved(definition.schema, extra), coded)
     if not batch.schema.equals(schema):
-        batch = _cast_columns(batch, schema)
+        batch = _cast_columns(batch if extra else _filled(batch, definition), schema)
     if DELETED in extra:
         return batch  # a tombstone's columns are null; new rows were cast before without extra
-    for name in definition.memo("required", lambda: required(definition.schema)):
-        _refuse_nulls(batch.column(name), name, "is declared not null", first_row)
+    if not extra:
+        for name in definition.memo("required", lambda: required(definition.schema)):
+            _refuse_nulls(batch.column(name), name, "is declared not null", first_row)
     if definition.time_column is not None:
         _refuse_nulls(
             batch.column(definition.time_column),
@@ -69,6 +74,33 @@ def cast_batch(
             _refuse_other_than_text(batch.column(name), name, first_row)
         for name in definition.memo("limited", lambda: _limited(definition.schema)):
             _refuse_what_cannot_be_stored(batch.column(name), name)
+        check_rows(rules_of(definition), batch, first_row)
+    return batch
+
+
+def rules_of(definition: Definition) -> tuple[Rule, ...]:
+    """Return the rules that new rows of the table are checked by, but for nulls."""
+    if COLUMNS not in definition.requires:
+        return ()  # such metadata is the user's own there
+    return definition.memo("rules", lambda: rules_on_rows(definition.schema))
+
+
+def defaults_in(definition: Definition) -> Mapping[str, pa.Scalar]:
+    """Return the defaults of the columns that rows may come without."""
+    if COLUMNS not in definition.requires:
+        return {}
+    return definition.memo("defaults", lambda: defaults_of(definition.schema))
+
+
+def _filled(batch: pa.RecordBatch, definition: Definition) -> pa.RecordBatch:
+    """Return the batch with the columns that it lacks and that have a default."""
+    defaults = defaults_in(definition)
+    if not defaults:
+        return batch
+    found = {name.lower() for name in batch.schema.names}
+    for name, value in defaults.items():
+        if name.lower() not in found:
+            batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
     return batch
 
 

@@ -5,33 +5,27 @@ It is stored in the index, in each entry that changes it. Invariants, checked wh
   old blocks are read under the schema that their entry names.
 - Every field of the schema has a permanent id, at most ``last_field_id``, which never decreases.
 - The time column, if any, is a timestamp or a date; the sort key names plain columns, none twice.
-- A table whose rows have an identity (``identity.py``) requires the feature ``rows``.
+- A table whose rows have an identity (``identity.py``) requires the feature ``rows``; one whose
+  columns have rules (``constraints.py``), or were renamed or dropped (``evolution.py``),
+  ``columns``.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
 from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from blockstore.errors import Corrupt, Invalid
+from blockstore.format.constraints import check_schema, is_enforced
 from blockstore.format.document import Document
-from blockstore.format.features import ROWS, refuse_unknown
-from blockstore.format.fields import (
-    NOT_NULL,
-    canonical_field,
-    check_names,
-    check_new_names,
-    field_id,
-    named,
-    number,
-)
+from blockstore.format.features import COLUMNS, ROWS, refuse_unknown
+from blockstore.format.fields import field_id, number
 from blockstore.format.identity import (
     Identity,
     check_identity,
@@ -43,7 +37,7 @@ from blockstore.format.identity import (
 from blockstore.format.labels import check_labels, check_new_labels
 from blockstore.format.properties import Properties
 from blockstore.format.schema import canonical, deserialize, serialize
-from blockstore.format.types import can_widen, canonical_type, is_sortable, is_time
+from blockstore.format.types import is_sortable, is_time
 
 T = TypeVar("T")
 
@@ -101,6 +95,7 @@ class Definition:
         identity = wanted_identity(row_ids=row_ids, key=key)
         check_identity(plain, identity)
         plain = with_key(plain, identity)
+        check_schema(plain)
         fields, last = number(plain, 0)
         own = pa.schema(fields, plain.metadata)
         return cls(
@@ -113,7 +108,7 @@ class Definition:
             labels=dict(labels or {}),
             identity=identity,
             properties=properties or Properties(),
-            requires=() if identity is None else (ROWS,),
+            requires=_features(own, identity),
         )
 
     def id_of(self, schema: bytes) -> int | None:
@@ -186,62 +181,9 @@ class Definition:
             raise Corrupt(f"{subject} contradicts itself: {error}") from None
 
 
-def evolve(
-    definition: Definition,
-    *,
-    add: Iterable[pa.Field] = (),
-    widen: Mapping[str, pa.DataType] | None = None,
-) -> Definition:
-    """Return the definition with columns added at the end and types widened, under the next id."""
-    added = [_added(column) for column in add]
-    wider = dict(widen or {})
-    if not added and not wider:
-        return definition
-    fields = []
-    for column in definition.schema:
-        kind = wider.pop(column.name, None)
-        fields.append(column if kind is None else _widened(column, kind))
-    if wider:
-        raise Invalid(
-            f"cannot widen {named(wider)}: no such column; the columns are "
-            f"{named(definition.schema.names)}"
-        )
-    check_new_names(column.name for column in added)
-    check_names([column.name for column in (*fields, *added)])
-    fresh, last = number(added, definition.last_field_id)
-    schema = pa.schema([*fields, *fresh], definition.schema.metadata)
-    schema_id = definition.schema_id + 1
-    return replace(
-        definition,
-        schema=schema,
-        schema_id=schema_id,
-        schemas={**definition.schemas, schema_id: schema},
-        last_field_id=last,
-    )
-
-
-def _added(field: pa.Field) -> pa.Field:
-    fresh = canonical_field(field)
-    if (fresh.metadata or {}).get(NOT_NULL) == b"true":
-        raise Invalid(
-            f"column {field.name!r} cannot be added as not null, because existing rows have no "
-            "value for it: add it as nullable"
-        )
-    return fresh
-
-
-def _widened(field: pa.Field, kind: pa.DataType) -> pa.Field:
-    wanted = canonical_type(kind, field.name)
-    if not can_widen(field.type, wanted) or field.type.equals(wanted):
-        raise Invalid(
-            f"column {field.name!r} cannot be widened from {field.type} to {wanted}: integers "
-            "widen to larger integers, float to double, decimals to more digits at the same scale"
-        )
-    if pt.is_nested(field.type):
-        raise Invalid(
-            f"column {field.name!r} is nested ({field.type}): only plain columns can be widened"
-        )
-    return field.with_type(wanted)
+def _features(schema: pa.Schema, identity: Identity | None) -> tuple[str, ...]:
+    needed = ((COLUMNS, is_enforced(schema)), (ROWS, identity is not None))
+    return tuple(feature for feature, is_needed in needed if is_needed)
 
 
 def _check_schemas(definition: Definition) -> None:

@@ -22,7 +22,12 @@ below it."""
 ROWS = "rows/0.2"
 """Rows have an identity and versions: some rows of some blocks are hidden by newer ones."""
 
-KNOWN: frozenset[str] = frozenset({"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS))})
+COLUMNS = "columns/0.2"
+"""Columns have rules that every writer checks, or were renamed or dropped."""
+
+KNOWN: frozenset[str] = frozenset(
+    {"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS, COLUMNS))}
+)
 """The features beyond version 1 that this release knows."""
 
 

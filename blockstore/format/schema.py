@@ -2,7 +2,8 @@
 
 Rules:
 - Rows of an older chunk are adapted to a newer schema by field id: widened, or filled with nulls.
-- A schema only grows: columns are added at the end and may be null in older rows, types only widen.
+- A column is its field id: it may be renamed or dropped, its type only widens, and it is null in
+  rows that are older than it (``evolution.py``).
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from dataclasses import replace
 from blockstore.errors import BlockCondemned, Conflict, Fenced, Invalid
 from blockstore.format.block import BlockKind, BlockMeta, Job, VisibleBy
 from blockstore.format.identity import Key
+from blockstore.format.names_now import time_column_of
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.batches import STREAM
@@ -130,7 +131,7 @@ def _admitted(
     admitted = []
     taken: set[str] = set()
     for block in draft.add:
-        reason = _reason_to_leave(state, block.meta, taken, operation)
+        reason = _reason_to_leave(state, draft, block.meta, taken, operation)
         if reason is None:
             admitted.append(block)
             taken.update(block.meta.sources)
@@ -140,12 +141,13 @@ def _admitted(
 
 
 def _reason_to_leave(
-    state: State, meta: BlockMeta, taken: set[str], operation: Operation
+    state: State, draft: Draft, meta: BlockMeta, taken: set[str], operation: Operation
 ) -> Left | None:
     held = len({*state.accounted.held(meta.sources), *taken.intersection(meta.sources)})
     if held:
         return Left.ACCOUNTED if held == len(meta.sources) else Left.QUARANTINED
     discovering = operation is Operation.DISCOVER
+    table = draft.table or state.definition
     late = next((ulid for ulid in (meta.ulid, *meta.sources) if state.below_floor(ulid)), None)
     if late is not None:
         if discovering:
@@ -155,21 +157,21 @@ def _reason_to_leave(
             f"{state.floor}: it comes too late to be distinguished from a write that was removed; "
             "let a person decide with repair --adopt"
         )
-    if discovering and isinstance(state.definition.identity, Key):
+    if discovering and isinstance(table.identity, Key):
         return Left.QUARANTINED
-    if meta.time_column != state.definition.time_column:
+    if time_column_of(meta, table) != table.time_column:
         if discovering:
             return Left.QUARANTINED
         raise Conflict(
             f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
-            f"{state.definition.time_column!r}: write its rows again under the table's definition"
+            f"{table.time_column!r}: write its rows again under the table's definition"
         )
-    if meta.schema_id not in state.definition.schemas:
+    if meta.schema_id not in table.schemas:
         if discovering:
             return Left.QUARANTINED
         raise Conflict(
             f"block {meta.ulid} has a schema that the definition at version {state.version} does "
-            f"not know, expected one of its {len(state.definition.schemas)}: open the table again "
+            f"not know, expected one of its {len(table.schemas)}: open the table again "
             "and write again"
         )
     if not state.below_horizon(meta.ulid):

@@ -117,7 +117,12 @@ def fitting_cover(
         agreed = agreement(shown)
     else:
         table = definition.schema_bytes
-        problems = {meta.ulid: _unreadable(meta.schema, table) for meta in shown if meta.schema}
+        problems = {
+            meta.ulid: _unreadable(meta.schema, table)
+            for meta in shown
+            # A schema that the table had is readable, also one with a column that was dropped.
+            if meta.schema and definition.id_of(meta.schema) is None
+        }
         agreed = Agreement(misfits={ulid: why for ulid, why in problems.items() if why is not None})
     return cover(meta for meta in blocks if meta.ulid not in agreed.misfits), agreed
 

@@ -91,6 +91,9 @@ NOTHING = AppendedBlock(ulid=None, version=None, published=False)
 class Publisher(ABC):
     """How the blocks of one table become visible; chosen once for a handle (``publisher_of``)."""
 
+    by_entry: bool
+    """Whether by an entry of an index."""
+
     @abstractmethod
     def check_job(self, job: Job | None, url: str) -> None:
         """Raise Invalid if the table cannot write a job exactly once."""
@@ -137,6 +140,8 @@ def publisher_of(log: Log | None) -> Publisher:
 class ByAge(Publisher):
     """A durable block becomes visible by its age, in a table without an index or on request."""
 
+    by_entry = False
+
     def check_job(self, job: Job | None, url: str) -> None:
         if job is not None:
             raise Invalid(
@@ -169,6 +174,8 @@ class ByAge(Publisher):
 
 class ByEntry(Publisher):
     """A block becomes visible by an entry of the table's index."""
+
+    by_entry = True
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -9,15 +9,15 @@ transactions, jobs that happen once) is done with its ``log``; on a table withou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
+from blockstore.format.evolution import Alteration
 from blockstore.index.log import Log
+from blockstore.operations.instants import to_ms
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
@@ -53,13 +53,7 @@ class Contents(ABC):
 
     @abstractmethod
     def alter(
-        self,
-        catalog: Callable[[], Catalog],
-        *,
-        add: Iterable[pa.Field],
-        widen: Mapping[str, pa.DataType] | None,
-        properties: Mapping[str, object] | None,
-        message: str,
+        self, catalog: Callable[[], Catalog], alteration: Alteration, *, message: str
     ) -> Definition:
         """Change the definition and return it."""
 
@@ -95,19 +89,29 @@ class Indexed(Contents):
         return Snapshot.of(state or self.log.state, listed)
 
     def alter(
-        self,
-        catalog: Callable[[], Catalog],
-        *,
-        add: Iterable[pa.Field],
-        widen: Mapping[str, pa.DataType] | None,
-        properties: Mapping[str, object] | None,
-        message: str,
+        self, catalog: Callable[[], Catalog], alteration: Alteration, *, message: str
     ) -> Definition:
         from blockstore.operations.alter import alter
 
-        return alter(
-            self.log, self._world, add=add, widen=widen, properties=properties, message=message
+        return alter(self.log.bucket, self.log, self._world, alteration, message=message)
+
+
+def earlier(
+    log: Log, *, version: int | None = None, as_of: object = None, tag: str | None = None
+) -> Snapshot:
+    """The snapshot of a version, of a tag, or of the last version at a time: of one of them. Raises
+    Invalid, NotFound or VersionExpired."""
+    if sum(one is not None for one in (version, as_of, tag)) > 1:
+        raise Invalid(
+            "a snapshot takes one of version=, as_of= and tag=, found more: pass only one"
         )
+    if tag is not None:
+        return Snapshot.of(log.tagged(tag))
+    if as_of is not None:
+        return Snapshot.of(log.as_of(to_ms(as_of)))
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise Invalid(f"version is {version!r}, expected an integer from 1")
+    return Snapshot.of(log.at(version))
 
 
 def no_index(url: str) -> Invalid:

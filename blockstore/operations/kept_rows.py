@@ -21,6 +21,7 @@ import pyarrow as pa
 from blockstore.format.block import BlockMeta, ChunkFile, Parent, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.names_now import sort_by_of
 from blockstore.format.new_block import WrittenChunks, block_meta, to_ms, write_segments
 from blockstore.format.sources import write_sources
 from blockstore.format.statistics import decode
@@ -126,7 +127,7 @@ class Rewriter:
     ) -> WrittenChunks:
         # A token of its own: a copied chunk may bear any name that an earlier rewrite gave it.
         token = f"{self.access.world.ids.token()}-{place:06d}"
-        in_order = block.meta.sort_by == self._definition.sort_by
+        in_order = sort_by_of(block.meta, self._definition) == self._definition.sort_by
         with self._writer(block, ulid, token=token, presorted=in_order) as writer:
             for batch in rows:
                 writer.write(batch)

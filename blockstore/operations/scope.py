@@ -84,8 +84,8 @@ class Scope:
             if then != today:
                 raise Conflict(
                     f"column {name!r} was {_said(then)} when this {self.what} read its condition, "
-                    f"and is {_said(today)} now: the condition could mean other rows; run it again "
-                    "on the table as it is"
+                    f"and is {_said(today, 'not a column')} now: the condition could mean other "
+                    "rows; run it again on the table as it is"
                 )
 
     def check_entry(
@@ -145,8 +145,8 @@ def _column(definition: Definition, name: str) -> tuple[int | None, pa.DataType]
     return None if found is None else (field_id(found), found.type)
 
 
-def _said(column: tuple[int | None, pa.DataType] | None) -> str:
-    return "a label" if column is None else f"a column of {column[1]}"
+def _said(column: tuple[int | None, pa.DataType] | None, other: str = "a label") -> str:
+    return other if column is None else f"a column of {column[1]}"
 
 
 def _brings_rows(entry: Entry, block: AddedBlock) -> bool:

@@ -12,15 +12,14 @@ Rules (protocol 3.1, 3.2):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from blockstore.bucket.api import Bucket
-from blockstore.errors import Corrupt
+from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
+from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.operations.contents import Contents, Discovery, no_index
 from blockstore.operations.place import no_table
@@ -78,25 +77,23 @@ class Unindexed(Contents):
         return cls(definition, given=False)
 
     def alter(
-        self,
-        catalog: Callable[[], Catalog],
-        *,
-        add: Iterable[pa.Field],
-        widen: Mapping[str, pa.DataType] | None,
-        properties: Mapping[str, object] | None,
-        message: str,
+        self, catalog: Callable[[], Catalog], alteration: Alteration, *, message: str
     ) -> Definition:
         """Change the definition under which this handle writes from now on; its next block carries
         it to all other processes."""
         if message:
             raise no_index(catalog().bucket.url)
+        if alteration.by_name:
+            raise Invalid(
+                f"the table at {catalog().bucket.url} has no index, and a column is its name "
+                "there: columns can be added and widened, and nothing else; write the rows to a "
+                "table with an index"
+            )
         from blockstore.operations.alter import altered
 
         listed = self._listed(catalog())
         labels = Snapshot.of_listing(listed.definition or self.definition, listed).label_names
-        self._definition = altered(
-            self.definition, labels, add=add, widen=widen, properties=properties
-        )
+        self._definition = altered(self.definition, labels, alteration)
         self._given = True
         return self.definition
 

@@ -5,6 +5,8 @@
   meta.json lists.
 - ``finish`` may be called again after an error that leaves the block's fate open: it continues
   where it stopped, and its rows count once. After an error that lost rows it refuses.
+- With ``evolve`` the first rows say which columns and types there are; those that the table lacks
+  come with the entry that makes the rows visible (``evolving.py``).
 - A resumed write finishes the same block: what is durable or visible of it already is not written
   again, and chunks of the attempt before it are never overwritten.
 """
@@ -13,21 +15,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
+
+import pyarrow as pa
 
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockCondemned, Indeterminate, Invalid
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolved_for
 from blockstore.format.identity import Key
 from blockstore.format.labels import check_new_labels
 from blockstore.format.texts import check_text
+from blockstore.index.change import Append
 from blockstore.index.log import Log
 from blockstore.lifecycle.upload import in_time, resume
 from blockstore.names import is_ulid
-from blockstore.operations.append import NOTHING, AppendedBlock, ByAge, publisher_of
+from blockstore.operations.append import NOTHING, AppendedBlock, AppendOf, ByAge, publisher_of
+from blockstore.operations.evolving import EvolvingAppend
 from blockstore.operations.incoming import batches_of
 from blockstore.world import World
 
@@ -44,6 +52,7 @@ class WriteOptions:
     resume: str | None = None
     publish: bool = True
     message: str = ""
+    evolve: bool = False
     producer: str = "python"
     buffer_bytes: int = 256 * 1024 * 1024
     """Rows of about so many bytes in memory are sorted and become one chunk."""
@@ -60,6 +69,11 @@ class WriteOptions:
             raise Invalid(
                 "a write with a job is visible by its index entry only, so publish=False would "
                 "lose it"
+            )
+        if self.evolve and not self.publish:
+            raise Invalid(
+                "new columns come with the index entry of their rows, so publish=False would lose "
+                "them: alter the table first, or publish"
             )
 
 
@@ -91,6 +105,9 @@ class Writer:
         self._visible_by = self._publisher if options.publish else ByAge()
         if options.labels is not None:
             check_new_labels(options.labels, definition.schema.names)
+        self._definition = definition
+        self._wanted: Definition | None = None if options.evolve else definition
+        """The definition of the rows; None before the first of them, if it may become another."""
         self._failed = False
         self._finished = False
         self._begun_ms = world.clock.now_ms()
@@ -100,17 +117,9 @@ class Writer:
         """Why it is not known whether the block is durable."""
         self.block = self._publisher.done_before(options.job, options.resume)
         self._durable = self._durable_before()
-        self._chunks = BlockWriter(
-            bucket,
-            world,
-            options.resume or world.ids.ulid(),
-            definition,
-            labels=options.labels,
-            producer=options.producer,
-            job=options.job,
-            buffer_bytes=options.buffer_bytes,
-            token=world.ids.token() if options.resume else "",
-        )
+        self._ulid = options.resume or world.ids.ulid()
+        self._token = world.ids.token() if options.resume else ""
+        self._chunks = self._writer(definition)
 
     @property
     def ulid(self) -> str | None:
@@ -130,10 +139,14 @@ class Writer:
             raise Invalid(
                 "this write is over, its block is finished: begin another one for more rows"
             )
-        if self.block is not None or self._durable is not None:
+        if self.block is not None or (self._durable is not None and self._wanted is not None):
             return
         try:
             for batch in batches_of(data):
+                if self._wanted is None:
+                    self._evolve(batch.schema)
+                if self._durable is not None:
+                    return
                 self._chunks.write(batch)
         except BaseException:
             self._failed = True
@@ -185,7 +198,40 @@ class Writer:
             return self._published(self._durable)
 
     def _published(self, block: BlockMeta) -> AppendedBlock:
-        return self._visible_by.publish(self._bucket, self._world, block, self._options.message)
+        append: AppendOf = Append
+        if self._evolved and self._wanted is not None:
+            append = partial(EvolvingAppend, read=self._definition, wanted=self._wanted)
+        return self._visible_by.publish(
+            self._bucket, self._world, block, self._options.message, append
+        )
+
+    @property
+    def _evolved(self) -> bool:
+        """Whether the rows need another definition than the table's."""
+        return self._wanted is not None and self._wanted is not self._definition
+
+    def _evolve(self, rows: pa.Schema) -> None:
+        """Take the definition that the first rows need."""
+        self._wanted = wanted = evolved_for(self._definition, rows)
+        if self._evolved:
+            if self._options.labels is not None:
+                check_new_labels(self._options.labels, wanted.schema.names)
+            self._chunks.abort()
+            self._chunks = self._writer(wanted)
+
+    def _writer(self, definition: Definition) -> BlockWriter:
+        options = self._options
+        return BlockWriter(
+            self._bucket,
+            self._world,
+            self._ulid,
+            definition,
+            labels=options.labels,
+            producer=options.producer,
+            job=options.job,
+            buffer_bytes=options.buffer_bytes,
+            token=self._token,
+        )
 
     def _written(self) -> BlockMeta | None:
         """The block of the rows, its chunks uploaded; None if there are no rows."""
@@ -197,9 +243,10 @@ class Writer:
             raise
         if not written.rows:
             return None
+        by_entry = self._options.job is not None or (self._evolved and self._publisher.by_entry)
         return self._chunks.describe(
             written,
-            visible_by=VisibleBy.AGE if self._options.job is None else VisibleBy.INDEX,
+            visible_by=VisibleBy.INDEX if by_entry else VisibleBy.AGE,
             uploaded_time=self._world.clock.now_ms(),
         )
 

@@ -25,5 +25,16 @@ from blockstore.predicate.parse import (
     parse_filters,
     parse_weakened,
 )
+from blockstore.predicate.stored import names_in, parse_false, renamed
 
-__all__ = ["Condition", "Predicate", "between", "parse", "parse_filters", "parse_weakened"]
+__all__ = [
+    "Condition",
+    "Predicate",
+    "between",
+    "names_in",
+    "parse",
+    "parse_false",
+    "parse_filters",
+    "parse_weakened",
+    "renamed",
+]

@@ -117,7 +117,7 @@ def parse(condition: Condition, schema: pa.Schema) -> Predicate:
         return _parse_expression(condition, schema)
     from blockstore.predicate.translate import Translator
 
-    return Predicate(node=Translator(schema).node(_syntax_tree(condition)))
+    return Predicate(node=Translator(schema).node(syntax_tree(condition)))
 
 
 def parse_weakened(
@@ -131,7 +131,7 @@ def parse_weakened(
     from blockstore.predicate.translate import Translator
 
     translator = Translator(schema, weaken=True, qualifiers=frozenset(qualifiers))
-    node = translator.node(_syntax_tree(condition) if isinstance(condition, str) else condition)
+    node = translator.node(syntax_tree(condition) if isinstance(condition, str) else condition)
     return Predicate(node=node, exact=not translator.weakened)
 
 
@@ -200,7 +200,8 @@ def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate
     )
 
 
-def _syntax_tree(text: str) -> exp.Expression:
+def syntax_tree(text: str) -> exp.Expression:
+    """Return the syntax tree of one condition. Raises Invalid, with the position."""
     if not isinstance(text, str):
         raise Invalid(
             f"a condition is {type(text).__name__}, expected SQL text or a pyarrow expression"

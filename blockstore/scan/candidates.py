@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.names_now import time_column_of
 from blockstore.index.derived import Arrays
 from blockstore.index.rows import LiveBlock
 from blockstore.predicate import Predicate
@@ -112,12 +113,13 @@ def _listed(
     snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...], time_ms: tuple[int, int]
 ) -> Iterator[Candidate]:
     first, last = time_ms
-    name = snapshot.definition.time_column
+    definition = snapshot.definition
     for block in snapshot.listed:
         meta = block.meta
         # A block of another writer may have the times of another column, or of its creation, which
         # do not bound ours.
-        in_time = meta.time_column != name or (meta.min_time <= last and meta.max_time > first)
+        other = time_column_of(meta, definition) != definition.time_column
+        in_time = other or (meta.min_time <= last and meta.max_time > first)
         if in_time and _may_stream(predicate, meta.labels, labels):
             yield Candidate(meta=meta, sources=block.only_sources)
 

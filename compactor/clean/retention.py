@@ -27,6 +27,7 @@ from blockstore.errors import NotFound
 from blockstore.format.block import BlockMeta
 from blockstore.format.durations import format_duration
 from blockstore.format.marks import MarkReason
+from blockstore.format.names_now import time_column_of
 from blockstore.freshness import Freshness
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.rows import LiveBlock
@@ -149,7 +150,7 @@ def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
 def _is_timed_alike(meta: BlockMeta, table: Table) -> bool:
     """Whether the block's times are those of the table's time column; those of another column may
     say nothing about its age."""
-    return meta.time_column == table.definition.time_column
+    return time_column_of(meta, table.definition) == table.definition.time_column
 
 
 def _mark(table: Table, rate: Rate, skip: Labels) -> RetentionReport:

@@ -66,6 +66,8 @@ class ChunkSpec:
     """The only rows that are read, or None for all."""
     in_order: bool = True
     """Whether its block declares that its rows are in the merge's order."""
+    leading: str | None = None
+    """The name of the leading column of the merge's order in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +205,12 @@ class ChunkRun:
         if within is None:
             return tuple(groups)
         kind = self._shared.schema.field(within.column).type
-        return tuple(group for group in groups if within.may_hold(metadata.row_group(group), kind))
+        leading = self.spec.leading
+        return tuple(
+            group
+            for group in groups
+            if leading is None or within.may_hold(metadata.row_group(group), leading, kind)
+        )
 
     def _weigh(self, parquet: pq.ParquetFile, groups: tuple[int, ...]) -> Weight:
         assert self._staged is not None

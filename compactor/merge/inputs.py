@@ -12,6 +12,7 @@ from blockstore.compactor.merge.order import KeyPart
 from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.compactor.merge.sources import Sources
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
+from blockstore.format.names_now import sort_by_of, stored_as
 from blockstore.format.statistics import decode
 
 _NAN: KeyPart = (1, 0)
@@ -35,7 +36,8 @@ def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
 def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) -> ChunkSpec:
     implied = item.meta.level == 1
     numbers = (sources.number(source) for source in item.dropped)
-    floor, ceiling = _range(file, task)
+    leading = leading_column(item.meta, task)
+    floor, ceiling = _range(file, leading, task)
     return ChunkSpec(
         ulid=item.meta.ulid,
         file=file,
@@ -44,13 +46,14 @@ def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) 
         floor=floor,
         ceiling=ceiling,
         in_order=in_order(item.meta, task),
+        leading=leading,
     )
 
 
 def in_order(meta: BlockMeta, task: MergeTask) -> bool:
     """Whether a block declares the merge's order: the same columns, or these and then more."""
     sort_by = task.definition.sort_by
-    return meta.sort_by[: len(sort_by)] == sort_by
+    return sort_by_of(meta, task.definition)[: len(sort_by)] == sort_by
 
 
 def _cut(spec: ChunkSpec, within: KeyRange) -> ChunkSpec:
@@ -58,14 +61,20 @@ def _cut(spec: ChunkSpec, within: KeyRange) -> ChunkSpec:
     return replace(spec, floor=floor, ceiling=ceiling, within=within)
 
 
-def _range(file: ChunkFile, task: MergeTask) -> tuple[KeyPart | None, KeyPart | None]:
-    if not task.definition.sort_by:
-        return None, None
-    name = task.definition.sort_by[0]
-    stats = file.columns.get(name)
+def leading_column(meta: BlockMeta, task: MergeTask) -> str | None:
+    """The name under which a block stores the leading column of the merge's order."""
+    sort_by = task.definition.sort_by
+    return stored_as(meta, task.definition, sort_by[0]) if sort_by else None
+
+
+def _range(
+    file: ChunkFile, leading: str | None, task: MergeTask
+) -> tuple[KeyPart | None, KeyPart | None]:
+    stats = None if leading is None else file.columns.get(leading)
     if stats is None:
         return None, None
-    return key_range(stats, task.definition.schema.field(name).type, file.rows)
+    kind = task.definition.schema.field(task.definition.sort_by[0]).type
+    return key_range(stats, kind, file.rows)
 
 
 def key_range(

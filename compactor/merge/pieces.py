@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.compactor.merge.engine import Merged, MergeOptions, MergeTask
-from blockstore.compactor.merge.inputs import key_range
+from blockstore.compactor.merge.inputs import key_range, leading_column
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.order import KeyPart, key_part
 from blockstore.compactor.merge.ranges import KeyRange
@@ -58,7 +58,7 @@ class Pieces:
         if count < 2 or not task.definition.sort_by:
             return (task,)
         column = task.definition.sort_by[0]
-        ends = _quantiles(list(_points(bucket, task, column)), count)
+        ends = _quantiles(list(_points(bucket, task)), count)
         bounds: list[KeyPart | None] = [None, *ends, None]
         if not ends:
             return (task,)
@@ -87,14 +87,18 @@ class Pieces:
         return whole if whole.written.rows + whole.dropped_rows == read else None
 
 
-def _points(bucket: ReadBucket, task: MergeTask, column: str) -> Iterator[Point]:
+def _points(bucket: ReadBucket, task: MergeTask) -> Iterator[Point]:
     chunks = [(item.meta.ulid, file) for item in task.inputs for file in item.meta.chunks]
+    columns = {item.meta.ulid: leading_column(item.meta, task) for item in task.inputs}
     largest = sorted(chunks, key=lambda chunk: (-chunk[1].bytes, chunk[0], chunk[1].path))[
         :_SAMPLED
     ]
     sampled = {(ulid, file.path) for ulid, file in largest}
-    kind = task.definition.schema.field(column).type
+    kind = task.definition.schema.field(task.definition.sort_by[0]).type
     for ulid, file in chunks:
+        column = columns[ulid]
+        if column is None:
+            continue
         values: list[KeyPart] = []
         if (ulid, file.path) in sampled and column in file.columns:
             values = _sample(bucket, ulid, file, column, kind)

@@ -55,14 +55,14 @@ class KeyRange:
             mask = under if mask is None else pc.and_(mask, under)
         return table if mask is None else table.filter(mask)
 
-    def may_hold(self, group: pq.RowGroupMetaData, kind: pa.DataType) -> bool:
-        """Whether a row group of a Parquet file can have rows of the range, by its statistics;
-        ``kind`` is the column's type in the table."""
+    def may_hold(self, group: pq.RowGroupMetaData, stored_as: str, kind: pa.DataType) -> bool:
+        """Whether a row group of a Parquet file can have rows of the range, by its statistics; the
+        file has the column as ``stored_as``, and ``kind`` is its type in the table."""
         stats = next(
             (
                 column.statistics
                 for column in map(group.column, range(group.num_columns))
-                if column.path_in_schema == self.column
+                if column.path_in_schema == stored_as
             ),
             None,
         )

@@ -25,6 +25,7 @@ from blockstore.compactor.plan.jobs import Candidate
 from blockstore.compactor.plan.skip import Labels, is_skipped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
+from blockstore.format.names_now import sort_by_of, time_column_of
 from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
@@ -162,7 +163,8 @@ def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Can
         rows=meta.rows,
         bytes=meta.bytes,
         level=meta.level,
-        timed=meta.time_column is not None and meta.time_column == definition.time_column,
-        sort_by=meta.sort_by,
+        timed=meta.time_column is not None
+        and time_column_of(meta, definition) == definition.time_column,
+        sort_by=sort_by_of(meta, definition),
         no_compact=directory is not None and directory.no_compact,
     )

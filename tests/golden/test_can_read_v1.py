@@ -16,7 +16,8 @@ from blockstore.bucket.local import LocalBucket
 from blockstore.clock import ManualClock
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.chunk_reader import read_chunk
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.format.marks import (
     MarkReason,
     NoCompactReason,

@@ -32,6 +32,7 @@ from blockstore.care.rebuild.decide import Judged, Verdict
 from blockstore.care.rebuild.evidence import Evidence, Known
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.definition import Definition
+from blockstore.format.evolution import under
 from blockstore.format.features import UPLOADS
 from blockstore.format.fields import field_id
 from blockstore.format.properties import Properties
@@ -234,13 +235,19 @@ def _age(schema: pa.Schema) -> tuple[int, int, str]:
 def _first(schema: pa.Schema, metas: Sequence[BlockMeta], properties: Properties) -> Definition:
     newest = max(metas, key=lambda meta: meta.ulid)
     labels = [dict(meta.labels) for meta in metas]
+    own = {field_id(field): field.name for field in schema if field_id(field) is not None}
+    names = {
+        field.name: name
+        for field in deserialize(newest.schema)
+        if (name := own.get(field_id(field), field.name)) in schema.names
+    }
     return Definition(
         schema=schema,
         schema_id=1,
         schemas={1: schema},
         last_field_id=_last_field_id(schema),
-        time_column=newest.time_column if newest.time_column in schema.names else None,
-        sort_by=tuple(name for name in newest.sort_by if name in schema.names),
+        time_column=None if newest.time_column is None else names.get(newest.time_column),
+        sort_by=tuple(names[name] for name in newest.sort_by if name in names),
         labels=labels[0] if all(one == labels[0] for one in labels) else {},
         properties=properties,
     )
@@ -248,14 +255,8 @@ def _first(schema: pa.Schema, metas: Sequence[BlockMeta], properties: Properties
 
 def _grown(known: Definition, schemas: Iterable[pa.Schema]) -> Definition:
     for schema in schemas:
-        number = known.schema_id + 1
-        known = replace(
-            known,
-            schema=schema,
-            schema_id=number,
-            schemas={**known.schemas, number: schema},
-            last_field_id=max(known.last_field_id, _last_field_id(schema)),
-        )
+        known = replace(known, last_field_id=max(known.last_field_id, _last_field_id(schema)))
+        known = under(known, schema)
     return known
 
 

@@ -198,7 +198,8 @@ def _is_later(known: Definition, wanted: Definition) -> bool:
     """Return whether ``wanted`` is a later definition of the same table: it has every schema of
     ``known``."""
     return all(
-        wanted.id_of(serialize(schema)) == number for number, schema in known.schemas.items()
+        number in wanted.schemas and serialize(wanted.schemas[number]) == serialize(schema)
+        for number, schema in known.schemas.items()
     )
 
 

@@ -49,6 +49,7 @@ from blockstore.errors import (
 )
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.meta import encode, load_meta
+from blockstore.format.names_now import time_column_of
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index.log import Log
 from blockstore.index.state import State
@@ -323,7 +324,7 @@ class Shipper:
                     "ship it to another table"
                 )
             return
-        if meta.time_column != state.definition.time_column:
+        if time_column_of(meta, state.definition) != state.definition.time_column:
             raise Invalid(
                 f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
                 f"{state.definition.time_column!r}: build its rows again with the table's "

@@ -15,6 +15,7 @@ from blockstore.care.examine import Examined
 from blockstore.care.finding import Check, Finding, Severity
 from blockstore.format.block import BlockMeta, ChunkFile
 from blockstore.format.definition import Definition
+from blockstore.format.names_now import time_column_of
 from blockstore.index.rows import LiveBlock
 from blockstore.names import META, deletion_mark_key, meta_key, object_key
 
@@ -34,7 +35,7 @@ def check_live(
     yield from _meta(block, found, definition, _repair_fix(url, block.ulid), unsure)
     if found.directory.objects:
         yield from check_files(block.meta, found, url)
-    if block.meta.time_column != definition.time_column:
+    if time_column_of(block.meta, definition) != definition.time_column:
         yield _other_times(block, definition, url)
     if found.mark is not None:
         yield Finding(

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Corrupt, Invalid, NewerFormat
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.format.fields import field_id
 from blockstore.format.properties import Properties
 

@@ -10,7 +10,8 @@ import pytest
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.casting import cast_batch
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.format.fields import NOT_NULL, field_id
 from blockstore.format.schema import (
     adapt,

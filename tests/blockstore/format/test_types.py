@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.format.fields import FIELD_ID
 from blockstore.format.types import (
     can_widen,

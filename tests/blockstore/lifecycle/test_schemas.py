@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.format.fields import field_id, required
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties

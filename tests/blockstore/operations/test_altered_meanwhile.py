@@ -144,7 +144,7 @@ def test_a_new_column_in_the_place_of_a_label_conflicts(
     kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer of an earlier release may add one: this release refuses to."""
-    monkeypatch.setattr("blockstore.operations.alter._check_no_label_is_hidden", lambda *_: None)
+    monkeypatch.setattr("blockstore.operations.alter.check_no_label_is_hidden", lambda *_: None)
     made = Altered(INT, [1, 2], site="north")
 
     def meanwhile() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import Corrupt, Invalid, ObjectMissing
-from blockstore.format.definition import evolve
+from blockstore.format.evolution import evolve
 from blockstore.scan import ScanPlan, count_rows, plan_scan, read_plan
 from tests.blockstore.scan.duck import read_with_duckdb
 from tests.blockstore.scan.tables import NOON, ODD, Lake, row

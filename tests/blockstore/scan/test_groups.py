@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blockstore.format.definition import evolve
+from blockstore.format.evolution import evolve
 from blockstore.scan import plan_scan, read_plan
 from blockstore.scan.groups import judge_groups
 from tests.blockstore.scan.tables import Lake, row

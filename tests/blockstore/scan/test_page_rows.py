@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.scan import page_rows as module
 from blockstore.scan import plan_scan, read_plan
 from blockstore.scan.chunk import ScanChunk

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
-from blockstore.format.definition import evolve
+from blockstore.format.evolution import evolve
 from blockstore.scan import plan_scan
 from tests.blockstore.scan.tables import NOON, ODD, Lake, row
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.format.bounds import bounds_from_statistics
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.format.statistics import collect
 from blockstore.ids import ulid_at
 from blockstore.index.blocks import Blocks

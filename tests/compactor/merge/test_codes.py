@@ -20,7 +20,8 @@ from blockstore.compactor.merge import DamagedInput, MergeInput, chunkrun, spill
 from blockstore.compactor.merge import local as engine
 from blockstore.compactor.merge.codes import carried, with_small_dictionaries
 from blockstore.format.block import BlockMeta
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from blockstore.compactor.merge import DamagedInput, MergeInput
 from blockstore.format.block import BlockMeta
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs, sort_stable

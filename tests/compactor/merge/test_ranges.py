@@ -67,4 +67,4 @@ def test_a_row_group_is_left_out_only_where_its_statistics_exclude_the_range(
     sink = io.BytesIO()
     pq.write_table(pa.table({"k": values}), sink)
     group = pq.ParquetFile(io.BytesIO(sink.getvalue())).metadata.row_group(0)
-    assert KeyRange(column="k", low=low, high=high).may_hold(group, values.type) is held
+    assert KeyRange(column="k", low=low, high=high).may_hold(group, "k", values.type) is held

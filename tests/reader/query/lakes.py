@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.bucket.api import Bucket
-from blockstore.format.definition import Definition, evolve
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import evolve
 from blockstore.scan.execute import read_plan
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.view import TableSnapshot
