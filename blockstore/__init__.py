@@ -10,6 +10,8 @@ after an entry; a **snapshot** is the set of blocks of one version, which never 
 merge blocks and remove what no version needs.
 
 - ``create`` and ``open`` return a ``Table``, which appends, overwrites, deletes, reverts, tags.
+- ``column``, ``entity``, ``link``, ``file`` and ``typed_schema`` describe columns with rules that
+  every row must meet.
 - ``Table.snapshot`` returns a ``TableSnapshot``; its ``scan`` returns rows for Arrow, pandas,
   polars or DuckDB.
 - ``Client`` speaks to a gateway over HTTP; ``build`` makes a finished block in a folder, to be
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from blockstore.care.ship.build import build
     from blockstore.client.client import Client
     from blockstore.format.block import Job
+    from blockstore.format.column import column, entity, file, link, typed_schema
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
     from blockstore.operations.results import Changed, Restored, Reverted
@@ -103,8 +106,13 @@ __all__ = [
     "Unavailable",
     "VersionExpired",
     "build",
+    "column",
     "create",
+    "entity",
+    "file",
+    "link",
     "open",
+    "typed_schema",
 ]
 
 __getattr__ = lazy(
@@ -113,6 +121,7 @@ __getattr__ = lazy(
         ".care.ship.build": ("build",),
         ".client.client": ("Client",),
         ".format.block": ("Job",),
+        ".format.column": ("column", "entity", "file", "link", "typed_schema"),
         ".operations.results": ("Changed", "Restored", "Reverted"),
         ".operations.append": ("AppendedBlock",),
         ".operations.diff": ("Diff",),
