@@ -9,6 +9,7 @@ import pyarrow as pa
 from blockstore.cli.failure import Usage
 from blockstore.cli.files.source import schema_of, sources
 from blockstore.cli.output import Cell
+from blockstore.cli.rules import rules_json
 from blockstore.cli.schema_text import parse_schema, type_name
 from blockstore.format.definition import Definition
 from blockstore.format.fields import required
@@ -23,6 +24,7 @@ def definition_json(definition: Definition) -> dict[str, Cell]:
                 "name": field.name,
                 "type": type_name(field.type),
                 "nullable": field.name not in not_null,
+                **rules_json(field),
             }
             for field in definition.schema
         ],

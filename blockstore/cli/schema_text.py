@@ -3,7 +3,8 @@ not null``.
 
 The grammar: columns are separated by commas; a column is ``name:type``, with ``not null`` or ``!``
 after the type; a name with other characters than letters, digits and ``_`` is in double quotes.
-Types nest: ``list<int>``, ``map<string, double>``, ``struct<lat:double, lon:double>``.
+Types nest: ``list<int>``, ``map<string, double>``, ``struct<lat:double, lon:double>``. The types
+``entity``, ``link`` and ``file`` are those of columns only, and have rules.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from blockstore.cli.failure import Usage
+from blockstore.format.column import ENTITY, FILE, LINK, TYPES, column
 
 _TYPES = {
     "bool": pa.bool_(),
@@ -46,6 +48,7 @@ _TYPES = {
     "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"),
 }
+_TYPED = (ENTITY, LINK, FILE)
 _UNITS = ("s", "ms", "us", "ns")
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 _TOKEN = re.compile(r'\s*(?:("(?:[^"]|"")+")|([A-Za-z0-9_./+-]+)|([:,<>()\[\]!]))')
@@ -93,6 +96,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._nested = 0
 
     def fields(self, end: str | None) -> list[pa.Field]:
         fields = [self._field()]
@@ -107,14 +111,19 @@ class _Parser:
     def _field(self) -> pa.Field:
         name = self._word("a column's name")
         self._expect(":")
-        kind = self._type()
+        typed = self._peek().lower()
+        if typed in _TYPED and not self._nested:
+            self._word("a type")
+            kind, metadata = TYPES[typed], column(name, typed).metadata
+        else:
+            kind, metadata = self._type(), None
         required = self._take("!")
         if not required and self._peek().lower() == "not":
             self._word("not")
             if self._word("null").lower() != "null":
                 self._fail("null after not")
             required = True
-        return pa.field(name, kind, nullable=not required)
+        return pa.field(name, kind, nullable=not required, metadata=metadata)
 
     def _type(self) -> pa.DataType:
         start = self._at
@@ -142,14 +151,17 @@ class _Parser:
             return pa.map_(key, item)
         if word == "struct":
             self._expect("<")
-            return pa.struct(self.fields(end=">"))
+            self._nested += 1
+            fields = self.fields(end=">")
+            self._nested -= 1
+            return pa.struct(fields)
         if word in ("timestamp", "timestamptz") and self._take("["):
             return self._timestamp(word)
         if word not in _TYPES:
             self._at = start
             self._fail(
-                f"a type: one of {', '.join(_TYPES)}, decimal(p, s), timestamp[unit, zone], "
-                "list<…>, map<…, …>, struct<…>"
+                f"a type: one of {', '.join((*_TYPES, *_TYPED))}, decimal(p, s), "
+                "timestamp[unit, zone], list<…>, map<…, …>, struct<…>"
             )
         return _TYPES[word]
 

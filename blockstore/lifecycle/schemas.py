@@ -4,8 +4,8 @@ blocks describe it.
 Rules:
 - What cannot be read is not part of the cover: else it could push out blocks that can be, and their
   rows.
-- Beside an index a listed block must be readable under the definition at N, by field ids: what
-  append and discover require of it too (3.3 step 3).
+- Beside an index a listed block must have a schema that the definition at N knows, or be readable
+  under it by field ids: what append and discover require of it too (3.3 step 3).
 - Without an index the blocks' own schemas are the definition, merged as a table evolves: columns
   are added at the end and may be null, numbers widen. A column is its name there: writers that
   never met number theirs independently.
@@ -29,7 +29,9 @@ import pyarrow as pa
 
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta
+from blockstore.format.constraints import is_enforced
 from blockstore.format.definition import Definition
+from blockstore.format.features import COLUMNS
 from blockstore.format.fields import FIELD_ID, NOT_NULL, check_names, field_id, number
 from blockstore.format.marks import MarkReason
 from blockstore.format.properties import Properties
@@ -70,6 +72,7 @@ class Agreement:
             time_column=time_column,
             sort_by=sort_by,
             properties=properties,
+            requires=(COLUMNS,) if is_enforced(schema) else (),
         )
 
 

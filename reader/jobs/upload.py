@@ -33,6 +33,7 @@ from blockstore.cli.files import delimited
 from blockstore.cli.files.numbered import BadRow, line_of_row
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
+from blockstore.format.constraints import BrokenRule
 from blockstore.format.fields import required
 from blockstore.index.boundary import BoundaryCounts
 from blockstore.index.change import Append
@@ -194,6 +195,8 @@ class Uploads(Work):
                 meter.advance(rows=batch.num_rows)
         except BadRow as error:
             raise Failed(_bad_row(error)) from error
+        except BrokenRule as error:
+            raise Failed(_bad_row(_at_line(path, delimiter, error))) from error
         except Invalid as error:
             raise Failed(
                 Failure(error="bad_file", message=f"{error}; nothing was written")
@@ -258,6 +261,19 @@ def _check_same(state: State, request: Request) -> None:
     )
 
 
+def _at_line(path: Path, delimiter: str, error: BrokenRule) -> BadRow:
+    """The error of a row that breaks a rule, with its line."""
+    assert error.row is not None, "a row breaks the rule"
+    line = line_of_row(str(path), _FILE, delimiter, error.row)
+    return BadRow(
+        f"{_FILE}, line {line}: {error}; nothing was written",
+        line=line,
+        column=error.column,
+        value=error.value,
+        rule=error.rule,
+    )
+
+
 def _check_filled(
     path: Path, delimiter: str, batch: pa.RecordBatch, need: set[str | None], first_row: int
 ) -> None:
@@ -265,7 +281,7 @@ def _check_filled(
     empty = {
         name: batch.column(name).is_null().index(True).as_py()
         for name in need
-        if name is not None and batch.column(name).null_count
+        if name is not None and name in batch.schema.names and batch.column(name).null_count
     }
     if not empty:
         return

@@ -1,10 +1,11 @@
 """CSV and TSV files: fast while every value is valid, exact about the first one that is not.
 
-Rules: the first line has the names of the columns, exactly those of the table, in any order. An
-empty field is null. A quoted empty field is an empty text, or zero bytes, and null in a column of
-any other type. Bytes are base64. A row has at most 4 MiB. pyarrow's parser reads the file, and
-``text_values`` converts its values. After an error a slower parser, which knows lines, reads it
-again: the error has line, column and value.
+Rules: the first line has the names of the columns, exactly those of the table, in any order; one
+that has a default may be left out, and is then left out of the rows too. An empty field is null. A
+quoted empty field is an empty text, or zero bytes, and null in a column of any other type. Bytes
+are base64. A row has at most 4 MiB. pyarrow's parser reads the file, and ``text_values`` converts
+its values. After an error a slower parser, which knows lines, reads it again: the error has line,
+column and value.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from blockstore.cli.files.text_values import converted, expected, first_bad, is_
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.casting import other_case
+from blockstore.format.column import rules_of
 from blockstore.format.fields import required
 
 _SAMPLE = 16 << 20
@@ -54,9 +56,11 @@ def read(
                 "contain: use JSON lines, Parquet or Arrow"
             )
     lines = numbered(path, name, delimiter)
-    _check_header(_header(lines, name), name, delimiter, schema)
+    header = _header(lines, name)
+    _check_header(header, name, delimiter, schema)
     if next(lines, None) is None:
         return
+    schema = pa.schema([field for field in schema if field.name in header])
     nulls = ("", *nulls)
     options = pacsv.ConvertOptions(
         column_types={field.name: pa.string() for field in schema},
@@ -170,7 +174,11 @@ def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schem
     if header != schema.names:
         _check_delimiter(header, name, delimiter)
     twice = sorted({column for column in header if header.count(column) > 1})
-    missing = [column for column in schema.names if column not in header]
+    missing = [
+        field.name
+        for field in schema
+        if field.name not in header and rules_of(field).default is None
+    ]
     extra = [column for column in header if column not in schema.names]
     if twice:
         problem, remedy = f"names {_list(twice)} twice", "rename or drop one of the two"

@@ -1,4 +1,5 @@
-"""JSON lines: one object in each line, with the table's columns as keys; a missing key is null.
+"""JSON lines: one object in each line, with the table's columns as keys; a missing key is the
+column's default, or null.
 
 Rules: a value that does not have its column's type is refused with line, column and value; numbers
 are exact (a decimal is never read as a float); times are ISO texts; binary is base64 text; a map is
@@ -22,6 +23,7 @@ from blockstore.cli.files.opening import Advance, opened
 from blockstore.cli.files.text_values import converted, decimal, expected, is_bytes, unpacked
 from blockstore.errors import Invalid
 from blockstore.format.casting import other_case
+from blockstore.format.column import rules_of
 from blockstore.format.decimals import exactly
 
 _ROWS = 16_384
@@ -81,6 +83,7 @@ def _decoded(text: io.TextIOWrapper, name: str) -> Iterator[str]:
 
 def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.RecordBatch:
     columns: dict[str, list[Any]] = {field.name: [] for field in schema}
+    missing = {field.name: _default(field) for field in schema}
     for number, line in lines:
         row = _object(line, name, number)
         extra = next((key for key in row if key not in columns), None)
@@ -91,9 +94,15 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
                 f"({', '.join(schema.names)}): {remedy}; nothing was written"
             )
         for key, values in columns.items():
-            values.append(row.get(key))
+            values.append(row.get(key, missing[key]))
     arrays = [_column(field, columns[field.name], lines, name) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def _default(field: pa.Field) -> Any:
+    """The default of a column as a line would have it."""
+    text = rules_of(field).default
+    return None if text is None else json.loads(text, parse_float=Decimal)
 
 
 def _object(line: str, name: str, number: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from blockstore.cli.definitions import definition_json, described, read_schema
 from blockstore.cli.failure import Usage, remark
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import say, show_json
+from blockstore.cli.rules import parse_rules, with_rules
 from blockstore.cli.values import listed, pairs
 from blockstore.operations.unindexed import declare
 from blockstore.table import Table
@@ -23,6 +24,7 @@ def create(
     schema: str,
     time_column: str | None = None,
     sort_by: str | None = None,
+    rule: Annotated[Many, Parameter(name="--rule", negative="")] = (),
     property_: Annotated[Many, Parameter(name="--property", negative="")] = (),
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
     no_index: Annotated[bool, Parameter(negative="")] = False,
@@ -37,11 +39,15 @@ def create(
         Where to create the table. The last part of the path is its name in SQL.
     schema
         The columns as `name:type,…` (`"id:int!, time:timestamp[us, UTC], tags:list<string>"`; `!`
-        is not null), or a Parquet, CSV, TSV, JSON lines or Arrow file to take them from.
+        is not null; entity, link and file are types with rules), or a Parquet, CSV, TSV, JSON
+        lines or Arrow file to take them from.
     time_column
         The timestamp or date by which blocks are pruned and merged.
     sort_by
         The columns, `a,b`, by which rows are sorted in every file.
+    rule
+        A rule of a column, `column:rule=value`: not_null, max_length, pattern, default, check or
+        description (`"age:check=age >= 0"`). Every row that is written must meet it.
     property_
         A table property, `name=value`: consistency, sync_delay, delete_delay, partial_delay,
         history_retention, retention, isolation.
@@ -67,9 +73,10 @@ def create(
             "--no-index cannot be combined with --property or --label, because such a table does "
             "not store them: give labels to write, and properties to each process's configuration"
         )
+    columns = read_schema(schema)
     table = create_table(
         url,
-        schema=read_schema(schema),
+        schema=with_rules(columns, parse_rules(rule, columns)),
         time_column=time_column,
         sort_by=listed(sort_by),
         labels=pairs(label, "--label"),

@@ -1,4 +1,4 @@
-"""``blockstore show``: everything about one block."""
+"""``blockstore show``: the columns of a table, or everything about one block."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 from cyclopts import Parameter
 
 from blockstore.cli.blocks import Shown, cells, examine
+from blockstore.cli.definitions import definition_json, described
+from blockstore.cli.failure import Usage
 from blockstore.cli.options import Json
 from blockstore.cli.output import (
     Cell,
@@ -22,8 +24,11 @@ from blockstore.cli.output import (
     size,
 )
 from blockstore.cli.provenance import Provenance, provenance, rows_by_source
+from blockstore.cli.rules import rules_text
+from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.block import ChunkFile, StatValue
+from blockstore.format.column import rules_of
 from blockstore.names import is_ulid
 from blockstore.table import open_any
 
@@ -31,6 +36,12 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 _WIDEST_VALUE = len("2013-01-01 00:00:00+00:00")
 """A number or a time is not broken over lines."""
+_COLUMNS = (
+    Column("name", "COLUMN"),
+    Column("type", "TYPE"),
+    Column("rules", "RULES", fold=True),
+    Column("description", "DESCRIPTION", fold=True),
+)
 _FILES = (
     Column("path", "FILE"),
     Column("rows", "ROWS", right=True),
@@ -46,20 +57,24 @@ _STATISTICS = (
 )
 
 
-def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> None:
-    """Show everything about one block: its state, marks, versions, files and statistics.
+def show(url: str, ulid: str | None = None, /, *, rows: Flag = False, json: Json = False) -> None:
+    """Show the columns of a table with their rules, or everything about one block: its state,
+    marks, versions, files and statistics.
 
     Parameters
     ----------
     url
         The table.
     ulid
-        The block.
+        The block. Without it, the table's columns are shown.
     rows
         Count the rows of each source. For a merged block this reads a column of every file.
     json
         Print JSON, with the statistics of every file.
     """
+    if ulid is None:
+        _show_columns(url, rows=rows, json=json)
+        return
     if not is_ulid(ulid.upper()):
         raise Invalid(
             f"{ulid!r} is not a block name, expected a ULID such as 01JD0000000000000000000000"
@@ -77,6 +92,31 @@ def show(url: str, ulid: str, /, *, rows: Flag = False, json: Json = False) -> N
         show_json(value if by_source is None else {**value, "rows_by_source": by_source})
     else:
         _show(block, known, by_source, table.definition.schema)
+
+
+def _show_columns(url: str, *, rows: bool, json: bool) -> None:
+    if rows:
+        raise Usage("--rows counts the rows of a block: name one")
+    table = open_any(url)
+    definition = table.definition
+    version = table.log.state.version if table.indexed else None
+    if json:
+        show_json({"url": table.url, "version": version, **definition_json(definition)})
+        return
+    say(f"table    {table.url}: {described(definition)}")
+    say("")
+    show_table(
+        _COLUMNS,
+        [
+            {
+                "name": field.name,
+                "type": rules_of(field).type or type_name(field.type),
+                "rules": rules_text(field),
+                "description": rules_of(field).description or "",
+            }
+            for field in definition.schema
+        ],
+    )
 
 
 def _files(block: Shown) -> tuple[ChunkFile, ...]:
