@@ -118,7 +118,7 @@ class MaxLength(Rule):
 
     @property
     def expected(self) -> str:
-        return f"at most {self.limit:,} (its max_length)"
+        return f"at most {self.limit:,} characters (its max_length)"
 
     def found(self, rows: pa.RecordBatch, row: int) -> str:
         text = rows.column(self.column)[row].as_py()
@@ -367,7 +367,7 @@ def _check_default(field: pa.Field, text: str, schema: pa.Schema) -> None:
     value = scalar_of(text, field)
     row = pa.RecordBatch.from_arrays(
         [
-            pa.array([value.as_py()], one.type) if one.name == field.name else pa.nulls(1, one.type)
+            pa.repeat(value, 1) if one.name == field.name else pa.nulls(1, one.type)
             for one in schema
         ],
         schema=schema,

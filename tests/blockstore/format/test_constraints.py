@@ -46,7 +46,7 @@ BROKEN = [
         bs.column("c", "string", max_length=3),
         "abcd",
         r"has 4 characters, 'abcd', .*"
-        r"expected at most 3 \(its max_length\)",
+        r"expected at most 3 characters \(its max_length\)",
         id="max_length",
     ),
     pytest.param(

@@ -50,9 +50,9 @@ class Scene:
     def open(self, faulty: FaultyBucket | None = None) -> Table:
         return Table.open_bucket(faulty or self.bucket, self.world)
 
-    def found(self) -> Counter[tuple[str, int]]:
+    def found(self, writer: str = "writer", row: str = "row") -> Counter[tuple[str, int]]:
         table = self.open().snapshot().scan().to_table()
-        return Counter(zip(table["writer"].to_pylist(), table["row"].to_pylist(), strict=True))
+        return Counter(zip(table[writer].to_pylist(), table[row].to_pylist(), strict=True))
 
 
 @pytest.fixture(autouse=True, params=["small", "with segments"])
@@ -150,17 +150,51 @@ def test_a_resumed_append_counts_once_wherever_the_first_try_ended() -> None:
         assert made.found() == expected(a=1, b=1, c=1, new=1), point
 
 
-def test_an_alter_is_there_or_not_and_never_half() -> None:
+ALTERS: dict[str, tuple[dict[str, object], list[str]]] = {
+    "add": ({"add": [pa.field("note", pa.string())]}, ["writer", "row", "note"]),
+    "a rule that reads the rows, under a new name": (
+        {"rename": {"row": "place"}, "columns": {"row": {"check": "place < 4"}}},
+        ["writer", "place"],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", ALTERS)
+def test_an_alter_is_there_or_not_and_never_half(change: str) -> None:
+    arguments, after = ALTERS[change]
+
     def act(table: Table) -> object:
-        return table.alter(add=[pa.field("note", pa.string())])
+        return table.alter(**arguments)  # type: ignore[arg-type]
 
     for made, faulty, point in points(act):
         answer = run(made, faulty, act)
         names = made.open().definition.schema.names
-        assert names in (["writer", "row"], ["writer", "row", "note"]), point
+        assert names in (["writer", "row"], after), point
         if isinstance(answer, Definition):
+            assert names == after, point
+        assert made.found(*names[:2]) == expected(a=1, b=1, c=1), point
+
+
+def test_rows_with_new_columns_come_with_them_or_not_at_all() -> None:
+    def act(table: Table) -> object:
+        note = pa.array(["x"] * 4)
+        return table.append(rows("new").append_column("note", note), evolve=True)
+
+    for made, faulty, point in points(act):
+        answer = run(made, faulty, act)
+        names, found = made.open().definition.schema.names, made.found()
+        if names == ["writer", "row"]:
+            assert found == expected(a=1, b=1, c=1), point
+        else:
             assert names == ["writer", "row", "note"], point
-        assert made.found() == expected(a=1, b=1, c=1), point
+            assert found == expected(a=1, b=1, c=1, new=1), point
+        if isinstance(answer, bs.AppendedBlock):
+            assert (answer.published, len(names)) == (True, 3), point
+        made.world.clock.sleep(3 * 86_400)
+        listing = Table.open_bucket(made.bucket, made.world, discovery="list")
+        assert listing.snapshot().scan().to_table().num_rows == sum(found.values()), point
+        act(made.open())
+        assert made.found()[("new", 0)] == found[("new", 0)] + 1, point
 
 
 def test_a_create_that_died_can_be_finished_by_another() -> None:
