@@ -21,7 +21,7 @@ import pyarrow.types as pt
 
 Json = dict[str, Any]
 
-FEATURES = {"chain", "uploads"}
+FEATURES = {"chain", "columns", "uploads"}
 COLUMNS = [
     "ulid",
     "min_time",

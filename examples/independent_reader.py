@@ -146,7 +146,8 @@ def choose(
     left_out = {ulid for ulid, meta in ready.items() if meta["why"]}
     shown = {ulid: meta for ulid, meta in ready.items() if not meta["why"] and not meta["hidden"]}
     columns = agreed(shown) if state is None else table_schema(state)
-    left_out |= misfits(shown, columns, state is None)
+    past = tuple(map(schema_of, state["table"]["schemas"].values())) if state else ()
+    left_out |= misfits(shown, columns, state is None, past)
     found = cover({ulid: meta for ulid, meta in ready.items() if ulid not in left_out})
     known, floor = (state["accounted"], state["floor"] or "") if state else (set(), "")
     new = {
@@ -163,15 +164,21 @@ def choose(
     return columns, read, left_out
 
 
-def misfits(metas: dict[str, Json], columns: pa.Schema, by_name: bool) -> set[str]:
-    """The blocks that cannot be read with these columns."""
+def misfits(
+    metas: dict[str, Json], columns: pa.Schema, by_name: bool, past: tuple[pa.Schema, ...] = ()
+) -> set[str]:
+    """The blocks that cannot be read with these columns, and have none of the table's past
+    schemas."""
     types = {name_of(field, by_name): field.type for field in columns}
     known = {field.name: field.type for field in columns} if by_name else None
     return {
         ulid
         for ulid, meta in metas.items()
-        if not all(
-            widens(field.type, types.get(name_of(field, by_name))) for field in meta["schema"]
+        if (
+            not any(meta["schema"].equals(one, check_metadata=True) for one in past)
+            and not all(
+                widens(field.type, types.get(name_of(field, by_name))) for field in meta["schema"]
+            )
         )
         or (known is not None and contradicts(meta["schema"], known))
     }

@@ -44,6 +44,7 @@ VECTORS: dict[str, Callable[[], Oracle]] = {
     "list-nothing-yet": listed.nothing_yet,
     "list-cover": listed.cover,
     "list-schemas": listed.devices,
+    "list-renamed": listed.renamed,
     "list-beside-an-index": listed.beside,
     "list-below-the-floor": listed.below_the_floor,
     "list-index-lost": listed.index_lost,

@@ -208,6 +208,43 @@ def beside() -> Oracle:
     return made
 
 
+def renamed() -> Oracle:
+    """Columns under other names and in another order, a dropped one, and another one of its name;
+    and a block under the first names that only a listing shows."""
+    made = Oracle(
+        34,
+        [("id", pa.int64(), 1), ("name", pa.string(), 2), ("note", pa.string(), 3)],
+        sort_by=["id"],
+    )
+    made.append([{"id": n, "key": n, "name": f"r{n}", "label": f"r{n}"} for n in (1, 2)])
+    first = made.definition
+    for columns, change in (
+        (
+            [("label", pa.string(), 2), ("key", pa.int64(), 1)],
+            {"rename": {"id": "key", "name": "label"}, "reorder": ["label"], "drop": ["note"]},
+        ),
+        (
+            [("label", pa.string(), 2), ("key", pa.int64(), 1), ("note", pa.string(), 4)],
+            {"add": [pa.field("note", pa.string())]},
+        ),
+    ):
+        made.world.clock.sleep(1)
+        made.definition = made.table.alter(**change)
+        made.columns = columns
+        made.note()
+        row = {"key": 10 + len(columns), "label": "new", "note": "of the new one"}
+        made.append([{name: row[name] for name, _, _ in columns}])
+    made.compact(*list(made.blocks.values())[:2])
+    made.every()
+    made.definition = first
+    row = {"id": 20, "name": "late", "note": "of the dropped one"}
+    late = _age(made, [row])
+    late.rows = [(late.ulid, {"key": 20, "label": "late", "note": None})]
+    made.definition = made.table.definition
+    _listed(made, [(late, None)])
+    return made
+
+
 def below_the_floor() -> Oracle:
     """What lies at or below the floor came too late: no block of that time, and no such source of a
     younger merge."""

@@ -178,9 +178,17 @@ def stage_devices(folder: Path) -> Page:
     return Page(folder, {"s3://lake": "store"}, {"rows": rows})
 
 
+def stage_columns(folder: Path) -> Page:
+    header = "id,name,age\n"
+    (folder / "good.csv").write_text(f"{header}syn1,Ada,36\n")
+    (folder / "bad.csv").write_text(f"{header}syn1,Ada,36\nsyn2,Bo,212\n")
+    return Page(folder)
+
+
 STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
+    "docs/guides/columns.md": stage_columns,
     "docs/guides/devices.md": stage_devices,
     "docs/tutorials/analyst.md": Page,
     "docs/guides/gateway.md": stage_gateway,
