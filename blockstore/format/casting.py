@@ -74,14 +74,14 @@ def cast_batch(
             _refuse_other_than_text(batch.column(name), name, first_row)
         for name in definition.memo("limited", lambda: _limited(definition.schema)):
             _refuse_what_cannot_be_stored(batch.column(name), name)
-        check_rows(rules_of(definition), batch, first_row)
+        if COLUMNS in definition.requires:
+            check_rows(rules_of(definition), batch, first_row)
     return batch
 
 
 def rules_of(definition: Definition) -> tuple[Rule, ...]:
-    """Return the rules that new rows of the table are checked by, but for nulls."""
-    if COLUMNS not in definition.requires:
-        return ()  # such metadata is the user's own there
+    """Return the rules that new rows of the table are checked by, but for nulls. Where the table
+    does not require the feature, such metadata is the user's own."""
     return definition.memo("rules", lambda: rules_on_rows(definition.schema))
 
 
