@@ -440,22 +440,11 @@ class Table(ChangingRows):
         properties: Mapping[str, object] | None = None,
         message: str = "",
     ) -> Definition:
-        """Change columns, their rules and properties in one version; no block is touched, old ones
-        read as the new.
+        """Change columns, their rules and properties in one version; no block is touched.
 
-        ``add`` puts columns at the end; ``reorder`` begins with these columns; ``columns`` changes
-        rules (``{"age": {"check": "age < 150", "not_null": True}}``), None takes one away. A rule
-        that is new reads existing rows, and one that breaks it raises Invalid. Without an index
-        this handle's next block carries added and widened columns and properties, and nothing else
-        can be changed.
+        ``reorder`` names the first columns; ``columns`` changes rules (``{"age": {"check": "age <
+        150"}}``), None takes one away. A new rule reads existing rows; one that breaks it raises
+        Invalid. Without an index the handle's next block carries what is added, widened and set.
         """
-        alteration = Alteration.of(
-            add=add,
-            widen=widen,
-            rename=rename,
-            drop=drop,
-            reorder=reorder,
-            columns=columns,
-            properties=properties,
-        )
+        alteration = Alteration.of(add, widen, rename, drop, reorder, columns, properties)
         return self._contents.alter(lambda: self.catalog, alteration, message=message)

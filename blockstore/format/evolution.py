@@ -55,7 +55,6 @@ class Alteration:
     @classmethod
     def of(
         cls,
-        *,
         add: Iterable[pa.Field] = (),
         widen: Mapping[str, pa.DataType] | None = None,
         rename: Mapping[str, str] | None = None,
