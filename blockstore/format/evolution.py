@@ -208,6 +208,7 @@ def under(definition: Definition, schema: pa.Schema) -> Definition:
         for own, before in _ids(definition.schema).items()
         if (after := _ids(schema).get(own)) is not None and after != before
     }
+    needs = bool(names) or is_enforced(schema)
     schema_id = definition.schema_id + 1
     return replace(
         definition,
@@ -217,6 +218,7 @@ def under(definition: Definition, schema: pa.Schema) -> Definition:
         time_column=names.get(definition.time_column or "", definition.time_column),
         sort_by=tuple(names.get(name, name) for name in definition.sort_by),
         identity=_identity(definition, names),
+        requires=_requires(definition.requires, COLUMNS) if needs else definition.requires,
     )
 
 

@@ -13,7 +13,8 @@ Rules of the state:
 
 Rules of the definition:
 - A schema of blocks that the newest readable definition does not know comes from a lost alter: it
-  becomes the next one. Schemas only grow, so of two schemas the one that reads the other is newer.
+  becomes the next one. Of two schemas the one that reads the other is newer; of two that read each
+  other, as after a rename, the one whose first block is newer. A lost drop brings its column back.
 - Blocks whose schema neither reads the others nor is read by them are reported: they do not belong
   to this table's history.
 - Without any definition the time column and the sort key are those of the newest block, and default
@@ -31,9 +32,10 @@ import pyarrow as pa
 from blockstore.care.rebuild.decide import Judged, Verdict
 from blockstore.care.rebuild.evidence import Evidence, Known
 from blockstore.format.block import BlockMeta, Job, VisibleBy
+from blockstore.format.constraints import is_enforced
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import under
-from blockstore.format.features import UPLOADS
+from blockstore.format.features import COLUMNS, UPLOADS
 from blockstore.format.fields import field_id
 from blockstore.format.properties import Properties
 from blockstore.format.schema import deserialize, readable_under
@@ -207,14 +209,14 @@ def define(
     Returns:
         The definition is None if no entry and no block has one.
     """
-    schemas = dict.fromkeys(meta.schema for meta in metas)
+    ages = _ages(metas)
+    schemas = sorted(ages, key=lambda data: ages[data])
     if known is None:
         if not schemas:
             return None, frozenset()
-        first = min(schemas, key=lambda data: _age(deserialize(data)))
-        known = _first(deserialize(first), metas, properties)
+        known = _first(deserialize(schemas[0]), metas, properties)
     strange = set()
-    for data in sorted(schemas, key=lambda data: _age(deserialize(data))):
+    for data in schemas:
         if known.id_of(data) is not None:
             continue
         schema = deserialize(data)
@@ -227,9 +229,13 @@ def define(
     return known, frozenset(meta.ulid for meta in metas if meta.schema in strange)
 
 
-def _age(schema: pa.Schema) -> tuple[int, int, str]:
-    """Return a sort key by the age of schemas: field ids only grow."""
-    return _last_field_id(schema), len(schema), str(schema)
+def _ages(metas: Sequence[BlockMeta]) -> dict[bytes, tuple[int, str]]:
+    """Return a sort key for each schema by its age: field ids only grow; of schemas with the same
+    ids the one whose first block is older is older, since a rename gives no id."""
+    ages: dict[bytes, tuple[int, str]] = {}
+    for meta in sorted(metas, key=lambda meta: meta.ulid):
+        ages.setdefault(meta.schema, (_last_field_id(deserialize(meta.schema)), meta.ulid))
+    return ages
 
 
 def _first(schema: pa.Schema, metas: Sequence[BlockMeta], properties: Properties) -> Definition:
@@ -250,6 +256,7 @@ def _first(schema: pa.Schema, metas: Sequence[BlockMeta], properties: Properties
         sort_by=tuple(names[name] for name in newest.sort_by if name in names),
         labels=labels[0] if all(one == labels[0] for one in labels) else {},
         properties=properties,
+        requires=(COLUMNS,) if is_enforced(schema) else (),
     )
 
 

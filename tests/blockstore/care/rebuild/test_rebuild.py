@@ -401,6 +401,26 @@ def test_a_lost_alter_is_told_by_the_blocks_that_were_written_after_it() -> None
     assert made.open().definition.schema.names == [*SCHEMA.names, "note"]
 
 
+def test_a_lost_rename_is_told_by_the_blocks_that_were_written_after_it() -> None:
+    made = worn()
+    made.open().alter(
+        rename={"at": "a_time", "writer": "who"}, columns={"row": {"check": '"row" < 100'}}
+    )
+    made.world.clock.sleep(1)
+    named = rows("g").rename_columns({"writer": "who", "at": "a_time"})
+    made.open().append(named)
+    before = made.open().definition
+    lose(made)
+    bring_back(made)
+    after = made.open().definition
+    assert after.schema.equals(before.schema, check_metadata=True)
+    assert (after.time_column, after.sort_by) == ("a_time", ("who", "row"))
+    assert after.requires == before.requires == ("columns/0.2",)
+    found = made.open().snapshot().scan(columns=["who"]).to_table()["who"].to_pylist()
+    assert set(found) == {*"abcdefg"}
+    assert made.verify(deep=True).findings == ()
+
+
 def test_a_table_without_any_block_or_entry_cannot_be_told() -> None:
     made = worn()
     made.bucket.delete([key for key in made.objects() if not key.startswith("gc/")])
