@@ -11,6 +11,7 @@ Rules:
   its reason (a person wants its rows gone, and a merge would keep them), and a damaged block.
 - A block that is ordered by another sort key or time column than the table's current one is merged
   only with its like (R9). A block whose schema contradicts the others' is not merged.
+- Rows that have an identity are not merged: a merge would lose their ids and versions.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -93,7 +94,10 @@ def _by_index(
         candidates=tuple(
             _candidate(one.meta, state.definition, listing)
             for ulid, one in inputs.items()
-            if ulid not in left_out and ulid not in damaged and not _is_marked(listing, ulid)
+            if ulid not in left_out
+            and ulid not in damaged
+            and not _is_marked(listing, ulid)
+            and state.definition.identity is None
         ),
         listing=listing,
         damaged=damaged,
