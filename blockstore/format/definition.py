@@ -68,6 +68,11 @@ class Definition:
         _check_sort_key(self.schema, self.sort_by)
         check_identity(self.schema, self.identity)
         check_labels(self.labels)
+        if self.identity is None and self.properties.row_history_s is not None:
+            raise Invalid(
+                "row_history is set, and the rows of this table have no identity, so none has "
+                "former versions: leave it out, or create the table with row_ids=True or a key"
+            )
 
     @classmethod
     def create(

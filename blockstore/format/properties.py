@@ -8,10 +8,13 @@ R10, checked when a value is built, all problems at once:
 - ``sync_delay`` < ``delete_delay``, and with a reader's ``max_staleness`` (``check_reader``):
   ``sync_delay`` + ``max_staleness`` < ``delete_delay``: nothing is removed that a reader may use;
 - on an eventual store ``sync_delay`` >= 5 min: a listing has caught up before a block counts.
+
+``row_history`` is written only where it was set: else it follows from what identifies the rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,13 +22,17 @@ from typing import TypeVar
 
 from blockstore.errors import Invalid
 from blockstore.format.durations import format_duration, parse_duration
+from blockstore.format.identity import Identity, RowIds
 
 UPLOAD_TIMEOUT_S = 24 * 3600
 """An upload gives up after this, so no upload owns what is older than ``partial_delay``."""
 
 _EVENTUAL_SYNC_DELAY_S = 300
 _DURATIONS = ("sync_delay", "delete_delay", "partial_delay", "history_retention")
-_NAMES = ("consistency", *_DURATIONS, "retention", "isolation")
+_NAMES = ("consistency", *_DURATIONS, "retention", "isolation", "row_history")
+
+FOREVER_S = math.inf
+"""A ``row_history`` that ends never."""
 
 
 class Consistency(StrEnum):
@@ -57,6 +64,8 @@ class Properties:
     history_retention_s: float = 48 * 3600
     retention_s: float | None = None
     isolation: Isolation = Isolation.WRITE_SERIALIZABLE
+    row_history_s: float | None = None
+    """For how long a version of a row is kept after a newer one has replaced it; None: not set."""
 
     def __post_init__(self) -> None:
         problems = []
@@ -86,6 +95,13 @@ class Properties:
         """After this long an upload gives up (24 h, the same for every table)."""
         return UPLOAD_TIMEOUT_S
 
+    def kept_history_s(self, identity: Identity | None) -> float:
+        """For how long former versions of rows are kept: ``row_history``, or if that is not set,
+        forever where rows have ids, and not at all where they have a key."""
+        if self.row_history_s is not None:
+            return self.row_history_s
+        return FOREVER_S if isinstance(identity, RowIds) else 0.0
+
     def check_reader(self, max_staleness_s: float) -> None:
         """Raise Invalid if a reader this stale could need a block that is removed (R10)."""
         if self.sync_delay_s + max_staleness_s >= self.delete_delay_s:
@@ -113,6 +129,8 @@ class Properties:
                 changes[name] = _choice(Consistency, name, value)
             elif name == "isolation":
                 changes[name] = _choice(Isolation, name, value)
+            elif name == "row_history":
+                changes["row_history_s"] = _row_history(value)
             else:
                 raise Invalid(
                     f"unknown table property {name!r}, expected one of {', '.join(_NAMES)}"
@@ -126,13 +144,25 @@ class Properties:
             **{name: format_duration(getattr(self, f"{name}_s")) for name in _DURATIONS},
             "retention": "none" if self.retention_s is None else format_duration(self.retention_s),
             "isolation": str(self.isolation),
+            **({} if self.row_history_s is None else {"row_history": self._row_history()}),
         }
+
+    def _row_history(self) -> str:
+        words = {0.0: "none", FOREVER_S: "forever"}
+        assert self.row_history_s is not None
+        return words.get(self.row_history_s) or format_duration(self.row_history_s)
 
 
 def _duration(name: str, value: object) -> float:
     if not isinstance(value, (str, int, float)):
         raise Invalid(f'{name} is {value!r}, expected a duration such as "15m"')
     return parse_duration(value, name)
+
+
+def _row_history(value: object) -> float:
+    if value in (None, "none"):
+        return 0.0
+    return FOREVER_S if value == "forever" else _duration("row_history", value)
 
 
 def _choice(kind: type[E], name: str, value: object) -> E:

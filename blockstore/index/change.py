@@ -55,6 +55,9 @@ class Draft:
     message: str = ""
     table: Definition | None = None
     touched: bytes | None = None
+    uncovers: bool = True
+    """Whether older versions of rows may be uncovered by what it removes; False once the
+    operation has judged that none is."""
     tags: Mapping[str, int | None] = field(default_factory=dict)
     epochs: Mapping[str, Epoch] = field(default_factory=dict)
     horizon: str | None = None

@@ -91,7 +91,7 @@ def fold(state: State, entry: Entry) -> State:
         floor=_risen(entry, "floor", state.floor, entry.floor),
         next_row_id=state.next_row_id + entry.rows,
         table=table,
-        touches=_touches(state, entry, table, added),
+        touches=_touches(state, entry, table, added, removed),
         requires=requires,
         last=entry.link_after(state.last),
         void=state.void,
@@ -113,12 +113,18 @@ def derived_sources(meta: BlockMeta, removed: Mapping[str, LiveBlock]) -> tuple[
 
 
 def _touches(
-    state: State, entry: Entry, table: Definition, added: list[LiveBlock]
+    state: State,
+    entry: Entry,
+    table: Definition,
+    added: list[LiveBlock],
+    removed: Mapping[str, LiveBlock],
 ) -> Touches | None:
     if table.identity is None:
         return None
     before = state.touches or Touches(since=state.version)
-    return before.added(entry.id, touched_by(entry, (block.meta for block in added)))
+    brought = (block.meta for block in added)
+    gone = (block.meta for block in removed.values())
+    return before.added(entry.id, touched_by(entry, brought, gone))
 
 
 def _check_kinds(entry: Entry, table: Definition, added: list[LiveBlock]) -> None:

@@ -251,12 +251,8 @@ def changed(state: State, ulid: str, by: str) -> Conflict:
 def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
     """What the fold would refuse (``fold.py``), and a plain write where every row is a version."""
     table = draft.table or state.definition
-    takes = draft.remove or draft.excepts or operation is Operation.RESTORE
-    if table.identity is not None and takes and operation is not Operation.COMPACT:
-        raise Invalid(
-            f"this {operation} removes or hides complete blocks, and the rows of this table have "
-            "versions, which blocks hide from one another: delete or update the rows"
-        )
+    if table.identity is not None and operation is not Operation.COMPACT:
+        _check_taken(state, draft, operation)
     for added in draft.add:
         meta = added.meta
         if meta.kind is not BlockKind.PLAIN and table.identity is None:
@@ -274,6 +270,19 @@ def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
                 f"block {meta.ulid} holds rows that are no versions, and this table has the key "
                 f"{', '.join(table.identity.columns)}: write them with upsert or insert"
             )
+
+
+def _check_taken(state: State, draft: Draft, operation: Operation) -> None:
+    """Where rows have versions, blocks only expire; those of changes only if no older version of a
+    row is uncovered."""
+    removed = state.blocks.get_all(draft.remove).values()
+    uncovers = draft.uncovers and any(block.meta.kind is BlockKind.CHANGES for block in removed)
+    expires = operation is Operation.EXPIRE and not uncovers
+    if draft.excepts or operation is Operation.RESTORE or (draft.remove and not expires):
+        raise Invalid(
+            f"this {operation} removes or hides complete blocks, and the rows of this table have "
+            "versions, which blocks hide from one another: delete or update the rows"
+        )
 
 
 def _check_tags(state: State, draft: Draft) -> None:

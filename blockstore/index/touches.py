@@ -4,8 +4,9 @@ commits a change of them.
 Rules:
 - A row is known by 64 bits: its row id, or a hash of its key. Two keys with one hash look like the
   same row, so a conflict may be seen where there is none, and never the reverse.
-- An entry that adds no changes and removes nothing has touched no row; nor has one that merges:
-  every row reads as before. Another one has touched what it says, and any row if it does not say.
+- An entry that adds no changes and removes nothing has touched no row; nor has one that merges, or
+  that removes former versions only: every row reads as before. Another one has touched what it
+  says, and any row if it does not say.
 - A state knows this of the entries that it was folded from, and only of the newest of them. Of all
   others any row may have been touched.
 """
@@ -45,14 +46,17 @@ def unpacked(rows: bytes) -> Hashes:
     return np.frombuffer(rows, dtype="<u8")
 
 
-def touched_by(entry: Entry, added: Iterable[BlockMeta]) -> bytes | None:
-    """The rows that an entry with these blocks has touched; None: any."""
+def touched_by(
+    entry: Entry, added: Iterable[BlockMeta], removed: Iterable[BlockMeta] = ()
+) -> bytes | None:
+    """The rows that an entry has touched that adds and removes these blocks; None: any."""
     if entry.operation == Operation.COMPACT:
         return NOTHING
     if entry.touched is not None:
         return entry.touched
     changes = any(meta.kind is BlockKind.CHANGES for meta in added)
-    return None if changes or entry.remove or entry.excepts else NOTHING
+    takes = any(meta.kind is not BlockKind.HISTORY for meta in removed)
+    return None if changes or takes or entry.excepts else NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,15 @@ ReadColumns = Callable[[Sequence[ScanChunk], Sequence[str]], Iterator[Columns]]
 
 
 @dataclass(frozen=True, slots=True)
+class Hidden:
+    """The rows of a chunk that newer versions hide."""
+
+    positions: Positions
+    rows: npt.NDArray[np.int64]
+    """The place of each one's identity among those of ``Newest``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Newest:
     """The newest version that blocks of changes hold of each identity of a stream."""
 
@@ -59,18 +68,20 @@ class Newest:
         low, high = _identity_bounds(chunk, identity)
         return not (_is_below(self.high, low) or _is_below(high, self.low))  # both unknown: it may
 
-    def hidden(self, values: pa.Array, versions: npt.NDArray[np.int64]) -> Positions:
+    def hidden(self, values: pa.Array, versions: npt.NDArray[np.int64]) -> Hidden:
         """The rows with these identities and versions that are older than the newest one."""
         places = pc.index_in(values, value_set=self.values)
         known = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-        newest = self.versions[places.drop_null().to_numpy()]
-        return known[newest > versions[known]]
+        rows = places.drop_null().to_numpy()
+        older = self.versions[rows] > versions[known]
+        return Hidden(known[older], rows[older])
 
-    def hidden_inserts(self, first: int, rows: int, version: int) -> Positions:
+    def hidden_inserts(self, first: int, rows: int, version: int) -> Hidden:
         """The same of new rows, whose ids are consecutive."""
         ids = self.values.to_numpy()
-        within = (ids >= first) & (ids < first + rows) & (self.versions > version)
-        return np.sort(ids[within] - first)
+        own = np.flatnonzero((ids >= first) & (ids < first + rows) & (self.versions > version))
+        own = own[np.argsort(ids[own])]
+        return Hidden(ids[own] - first, own)
 
 
 def hidden_rows(
@@ -95,7 +106,9 @@ def hidden_rows(
         for chunk in plain
         if (own := newest.get(chunk.stream)) is not None and own.may_hide(chunk, identity)
     ]
-    found.update(_hidden_in(shadowed, newest, identity, read))
+    found.update(
+        (key, one.positions) for key, one in hidden_in(shadowed, newest, identity, read).items()
+    )
     return {key: positions for key, positions in found.items() if len(positions)}
 
 
@@ -112,12 +125,12 @@ def newest_of(
     names = (*identity.columns, VERSION, DELETED)
     for stream, chunks in by_stream.items():
         rows = list(read(chunks, names))
-        values = _concatenated([identities(_of(one, identity)) for one in rows])
-        versions = _numbers(one[VERSION] for one in rows)
+        values = _concatenated([identities(columns_of(one, identity)) for one in rows])
+        versions = numbers(one[VERSION] for one in rows)
         deleted = np.concatenate(
             [one[DELETED].to_numpy(zero_copy_only=False).astype(bool) for one in rows]
         )
-        own, is_hidden = _newest(values, versions, deleted)
+        own, is_hidden, _ = newest_among(values, versions, deleted)
         newest[stream] = own
         first = 0
         for chunk in chunks:
@@ -126,9 +139,11 @@ def newest_of(
     return newest, hidden
 
 
-def _newest(
+def newest_among(
     values: pa.Array, versions: npt.NDArray[np.int64], deleted: npt.NDArray[np.bool_]
-) -> tuple[Newest, npt.NDArray[np.bool_]]:
+) -> tuple[Newest, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return the newest versions among rows of changes, which of the rows are hidden, and the place
+    of each one's identity among the newest."""
     encoded = values.dictionary_encode()
     codes = encoded.indices.to_numpy()
     highest = np.zeros(len(encoded.dictionary), dtype=np.int64)
@@ -137,16 +152,18 @@ def _newest(
     gone = np.zeros(len(highest), dtype=bool)
     gone[codes[~superseded & deleted]] = True
     low, high = _bounds(encoded.dictionary)
-    return Newest(encoded.dictionary, highest, gone, low, high), superseded | deleted
+    return Newest(encoded.dictionary, highest, gone, low, high), superseded | deleted, codes
 
 
-def _hidden_in(
+def hidden_in(
     chunks: Sequence[ScanChunk],
     newest: Mapping[StreamKey, Newest],
     identity: Identity,
     read: ReadColumns,
-) -> dict[str, Positions]:
-    found: dict[str, Positions] = {}
+) -> dict[str, Hidden]:
+    """Return which rows of plain chunks are hidden by the newest versions of their streams, by the
+    key of the chunk."""
+    found: dict[str, Hidden] = {}
     to_read = []
     for chunk in chunks:
         if ROW_ID in identity.columns and chunk.first_row_id is not None:
@@ -158,7 +175,7 @@ def _hidden_in(
             to_read.append(chunk)
     for chunk, rows in zip(to_read, read(to_read, (*identity.columns, VERSION)), strict=True):
         found[chunk.key] = newest[chunk.stream].hidden(
-            identities(_of(rows, identity)), _numbers([rows[VERSION]])
+            identities(columns_of(rows, identity)), numbers([rows[VERSION]])
         )
     return found
 
@@ -175,7 +192,8 @@ def with_hidden(
     return tuple(chunk for chunk in shown if chunk.rows)
 
 
-def _of(rows: Columns, identity: Identity) -> list[pa.Array]:
+def columns_of(rows: Columns, identity: Identity) -> list[pa.Array]:
+    """Return the columns that identify a row. Raises Corrupt for a row that has none."""
     columns = [rows[name] for name in identity.columns]
     for name, column in zip(identity.columns, columns, strict=True):
         if column.null_count:
@@ -185,7 +203,8 @@ def _of(rows: Columns, identity: Identity) -> list[pa.Array]:
     return columns
 
 
-def _numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
+def numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
+    """Return columns of numbers, one after the other."""
     return np.concatenate([column.to_numpy(zero_copy_only=False) for column in columns])
 
 

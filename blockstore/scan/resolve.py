@@ -15,7 +15,7 @@ import pyarrow as pa
 from blockstore.format.fields import RESERVED
 from blockstore.predicate import parse
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.current import Columns, hidden_rows, with_hidden
+from blockstore.scan.current import Columns, ReadColumns, hidden_rows, with_hidden
 from blockstore.scan.plan import ScanPlan
 
 ReadPlan = Callable[[ScanPlan], Iterable[pa.RecordBatch]]
@@ -29,14 +29,12 @@ def resolved(plan: ScanPlan, read: ReadPlan) -> ScanPlan:
     """Return the plan with what is hidden of each chunk. Raises what ``read`` raises."""
     if not plan.changes or plan.identity is None:
         return plan
-    hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, _reader(plan, read))
+    hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, columns_reader(plan, read))
     return replace(plan, chunks=with_hidden(plan.chunks, hidden), changes=())
 
 
-def _reader(
-    plan: ScanPlan, read: ReadPlan
-) -> Callable[[Sequence[ScanChunk], Sequence[str]], Iterator[Columns]]:
-    """Return what reads columns of complete chunks."""
+def columns_reader(plan: ScanPlan, read: ReadPlan) -> ReadColumns:
+    """Return what reads columns of complete chunks of the plan."""
     by_name = {field.name: field for field in (*plan.columns.all, *RESERVED.values())}
 
     def columns(chunks: Sequence[ScanChunk], names: Sequence[str]) -> Iterator[Columns]:

@@ -5,9 +5,10 @@ Rules:
   older), followed by ``_source`` as a number: the place of the row's source among all sources of
   the merge. Numbers are cheap to gather and to concatenate; ``result.py`` turns them back into
   names.
-- In a block of level 1 the source is implied; in any other it is read.
-- Rows of excepted sources are dropped, and counted; so every row read is either passed on or
-  dropped.
+- In a block of level 1 the source is implied; in any other it is read. Where rows have an identity,
+  further columns follow that say which version of which row each one is (``versions.py``).
+- Rows of excepted sources, and those to leave out, are dropped, and counted; so every row read is
+  either passed on or dropped.
 - The chunk holds its declared number of rows, or the merge ends with DamagedInput.
 - A chunk that is small in memory is read at once; a larger one in batches, by a reader that needs
   free memory (``shared.py``). If there is none, the chunk is read once, put on the work disk in
@@ -19,7 +20,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +35,17 @@ from blockstore.compactor.merge.engine import DamagedInput
 from blockstore.compactor.merge.order import KeyPart
 from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.compactor.merge.shared import Shared
-from blockstore.compactor.merge.sources import SOURCE, Sources
+from blockstore.compactor.merge.sources import SOURCE, Sources, with_numbers
 from blockstore.compactor.merge.spill import SpilledRun, pack
 from blockstore.compactor.merge.stage import Stage, Staged
+from blockstore.compactor.merge.versions import (
+    LEFT_OUT,
+    Implied,
+    Places,
+    column,
+    missing,
+    numbered,
+)
 from blockstore.compactor.merge.weight import STREAM_BYTES, Weight, weigh, weigh_plain
 from blockstore.format.block import ChunkFile
 from blockstore.format.coded import check_codes
@@ -68,6 +78,7 @@ class ChunkSpec:
     """Whether its block declares that its rows are in the merge's order."""
     leading: str | None = None
     """The name of the leading column of the merge's order in the file."""
+    implied: Implied = field(default_factory=Implied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +121,7 @@ class ChunkRun:
         self._batches: Iterator[pa.Table] | None = None
         self._coded: list[str] = []
         self._taken = 0
+        self._places = Places(())
         self._packed: SpilledRun | None = None
 
     @property
@@ -190,6 +202,13 @@ class ChunkRun:
                 f"{'lacks the column' if self.spec.source is None else 'has a column'} _source, "
                 "which contradicts its level: restore the block from a copy",
             )
+        lacking = missing(self.spec.implied, schema.names, self._shared.extra)
+        if lacking is not None:
+            raise DamagedInput(
+                self.spec.ulid,
+                f"chunk {self.spec.file.path} of block {self.spec.ulid} lacks the column "
+                f"{lacking}, which its block has: restore the block from a copy",
+            )
         groups = self._groups(metadata)
         plain = weigh_plain(
             metadata, self._shared.varying(schema, metadata), self._shared.row_bytes
@@ -227,6 +246,7 @@ class ChunkRun:
         if self._shared.coded:
             opened = self._with_codes(opened)
         metadata = opened.parquet.metadata
+        self._places = Places(_ranges(metadata, opened.groups))
         whole = max(goal_bytes, min(_WHOLE_BYTES, _GUESS * self._shared.guess(self.spec.file)))
         if opened.all_groups and opened.sure and opened.bytes <= whole:
             return self._tables(lambda: [opened.parquet.read(use_threads=False)])
@@ -281,8 +301,8 @@ class ChunkRun:
         """Put the tables on the work disk, where no page is larger than a batch, and read them from
         there."""
         path = self._stage.path(f"packed-{self.spec.ulid}-{Path(self.spec.file.path).stem}")
-        numbers = pa.field(SOURCE, pa.int32())
-        texts, codes = self._shared.schema.append(numbers), self._shared.read_schema.append(numbers)
+        texts = with_numbers(self._shared.schema, self._shared.extra)
+        codes = with_numbers(self._shared.read_schema, self._shared.extra)
         with self._shared.alone:
             self._packed = packed = pack(
                 (adapt(table, texts) for table in tables), texts, path, batch_bytes=goal_bytes // 2
@@ -299,13 +319,20 @@ class ChunkRun:
             raise self._cause(error) from None
 
     def _adapted(self, table: pa.Table) -> pa.Table:
-        if self.spec.source is not None:
-            numbers = pa.array(np.full(table.num_rows, self.spec.source, dtype=np.int32))
+        implied = self.spec.implied
+        source = self.spec.source if implied.former is None else implied.former
+        if source is not None:
+            numbers = pa.array(np.full(table.num_rows, source, dtype=np.int32))
         else:
-            position = table.schema.get_field_index(SOURCE)
-            numbers = self._sources.numbers(_whole(table.column(position)), self.spec.ulid)
-            table = table.remove_column(position)
-        return adapt(table, self._shared.read_schema).append_column(SOURCE, numbers)
+            numbers = self._sources.numbers(_whole(table.column(SOURCE)), self.spec.ulid)
+        rows = adapt(table, self._shared.read_schema)
+        if not self._shared.extra:
+            return rows.append_column(SOURCE, numbers)
+        places = self._places.next(table.num_rows)
+        rows = rows.append_column(SOURCE, numbered(numbers, implied, places))
+        for name in self._shared.extra:
+            rows = rows.append_column(name, column(name, table, implied, places))
+        return rows
 
     def _within(self, table: pa.Table) -> pa.Table:
         """The rows of the range. Nothing is read past its end: a sorted chunk has no row of it
@@ -319,9 +346,11 @@ class ChunkRun:
         return within.within(table)
 
     def _kept(self, table: pa.Table) -> pa.Table:
-        if not self.spec.excepted:
+        left_out = self.spec.implied.left_out is not None
+        if not self.spec.excepted and not left_out:
             return table
-        hidden = pa.array(sorted(self.spec.excepted), pa.int32())
+        dropped = {*self.spec.excepted, *((LEFT_OUT,) if left_out else ())}
+        hidden = pa.array(sorted(dropped), pa.int32())
         kept = table.filter(pc.invert(pc.is_in(table.column(SOURCE), value_set=hidden)))
         self.dropped_rows += table.num_rows - kept.num_rows
         return kept
@@ -338,6 +367,13 @@ class ChunkRun:
             f"meta.json, but is not a readable Parquet file ({error}): restore the block from its "
             "source",
         )
+
+
+def _ranges(metadata: pq.FileMetaData, groups: Sequence[int]) -> list[tuple[int, int]]:
+    """The first position of each of these row groups, and its rows."""
+    rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    firsts = [0, *accumulate(rows)]
+    return [(firsts[group], rows[group]) for group in groups]
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

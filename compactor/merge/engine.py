@@ -9,21 +9,24 @@ Rules for every engine:
   ``_source``, under the definition's schema, in the stable order of the sort key: by key, then by
   the input's place, its chunk's place and the row's place. Without a sort key, in the order of
   places alone.
+- Where rows have an identity, rows of the result say which version of which row they are
+  (``versions.py``), and rows that an input names are left out.
 - Rows in = rows out + rows dropped, counted while reading and writing; a difference ends the merge.
 - Every input chunk is checked against its size and SHA-256 before the merge succeeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from blockstore.bucket.api import Bucket
 from blockstore.compactor.merge.ranges import KeyRange
+from blockstore.compactor.merge.versions import Positions
 from blockstore.errors import BlockstoreError, Corrupt
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.definition import Definition
 from blockstore.format.new_block import WrittenChunks
 from blockstore.world import World
@@ -55,6 +58,11 @@ class MergeInput:
     only: frozenset[str] | None = None
     """If blocks overlap: the sources that no other block accounts for, and the only ones that the
     merge takes from it."""
+    version: int | None = None
+    first_row_id: int | None = None
+    """What the index says of a block of level 1."""
+    left_out: Mapping[str, Positions] = field(default_factory=dict, compare=False)
+    """Rows that are left out, by the path of their chunk."""
 
     @property
     def sources(self) -> frozenset[str]:
@@ -76,16 +84,25 @@ class MergeTask:
     definition: Definition
     within: KeyRange | None = None
     """The only rows to merge: one part of a merge that several workers do. None = all."""
+    kind: BlockKind = BlockKind.PLAIN
+    """What the result is, where rows have an identity."""
+    former: bool = False
+    """Whether to take exactly the rows that are left out: a block of history, with a source of its
+    own."""
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The sources that the result accounts for: the union of what it takes, excepted ones
         included."""
+        if self.former:
+            return (self.ulid,)
         return tuple(sorted({source for item in self.inputs for source in item.sources}))
 
     @property
     def met(self) -> tuple[str, ...]:
-        """Every source that a row of an input may have."""
+        """Every source that a row of an input may have; of a block of history its own."""
+        if self.former:
+            return (self.ulid,)
         return tuple(sorted({source for item in self.inputs for source in item.meta.sources}))
 
 

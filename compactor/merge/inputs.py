@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,9 +12,11 @@ from blockstore.compactor.merge.engine import MergeInput, MergeTask
 from blockstore.compactor.merge.order import KeyPart
 from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.compactor.merge.sources import Sources
+from blockstore.compactor.merge.versions import Implied
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.format.names_now import sort_by_of, stored_as
 from blockstore.format.statistics import decode
+from blockstore.scan.plan import carried
 
 _NAN: KeyPart = (1, 0)
 _NULL: KeyPart = (2, 0)
@@ -24,16 +27,31 @@ def chunk_specs(task: MergeTask, sources: Sources) -> list[ChunkSpec]:
     stable order.
 
     A chunk of a block with all rows excepted is still read, so that its rows are counted as
-    dropped. A merge within a range reads only chunks that can have rows of the range.
+    dropped. A merge within a range reads only chunks that can have rows of the range; one of former
+    versions only chunks that have some.
     """
-    specs = [_spec(item, file, task, sources) for item in task.inputs for file in item.meta.chunks]
+    specs = [
+        spec
+        for item in task.inputs
+        for spec in _specs(item, task, sources)
+        if not task.former or spec.implied.left_out is not None
+    ]
     within = task.within
     if within is None:
         return specs
     return [_cut(spec, within) for spec in specs if within.meets(spec.floor, spec.ceiling)]
 
 
-def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) -> ChunkSpec:
+def _specs(item: MergeInput, task: MergeTask, sources: Sources) -> Iterator[ChunkSpec]:
+    first = item.first_row_id
+    for file in item.meta.chunks:
+        yield _spec(item, file, task, sources, first)
+        first = None if first is None else first + file.rows
+
+
+def _spec(
+    item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources, first_row_id: int | None
+) -> ChunkSpec:
     implied = item.meta.level == 1
     numbers = (sources.number(source) for source in item.dropped)
     leading = leading_column(item.meta, task)
@@ -41,12 +59,19 @@ def _spec(item: MergeInput, file: ChunkFile, task: MergeTask, sources: Sources) 
     return ChunkSpec(
         ulid=item.meta.ulid,
         file=file,
-        source=sources.number(item.meta.sources[0]) if implied else None,
+        source=(0 if task.former else sources.number(item.meta.sources[0])) if implied else None,
         excepted=frozenset(number for number in numbers if number is not None),
         floor=floor,
         ceiling=ceiling,
         in_order=in_order(item.meta, task),
         leading=leading,
+        implied=Implied(
+            version=item.version if implied else None,
+            first_row_id=first_row_id if implied else None,
+            carries=frozenset(carried(item.meta, task.definition.identity)),
+            left_out=item.left_out.get(file.path),
+            former=0 if task.former else None,
+        ),
     )
 
 

@@ -32,9 +32,10 @@ from blockstore.compactor.merge.pump import Sink, pump
 from blockstore.compactor.merge.result import PRODUCER, with_source_names
 from blockstore.compactor.merge.run import Run, Unsorted, depth
 from blockstore.compactor.merge.shared import Shared
-from blockstore.compactor.merge.sources import SOURCE, Sources
+from blockstore.compactor.merge.sources import SOURCE, Sources, with_numbers
 from blockstore.compactor.merge.spill import spill, spill_sorted
 from blockstore.compactor.merge.stage import PIECE_BYTES, Stage
+from blockstore.compactor.merge.versions import extra_columns
 from blockstore.compactor.merge.weight import COLUMN_BYTES
 from blockstore.compactor.merge.workdir import merge_folder
 from blockstore.errors import Corrupt
@@ -154,7 +155,8 @@ class _Attempt:
             if remote
             else PIECE_BYTES,
         )
-        self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS)
+        self._extra = extra_columns(task.definition.identity, task.kind)
+        self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS, self._extra)
         self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
         self._spills = 0
 
@@ -177,7 +179,7 @@ class _Attempt:
             row_group_bytes=min(
                 _ROW_GROUP_BYTES, max(_LEAST_GROUP_BYTES, self._options.memory_bytes // _ROW_GROUP)
             ),
-            extra_columns=(SOURCE,),
+            extra_columns=(SOURCE, *self._extra),
             coded=self._shared.coded,
             presorted=True,
         )
@@ -310,12 +312,12 @@ class _Attempt:
         return max(_LEAST_RUN_BYTES, self._buffers // max(1, together))
 
     def _reader_bytes(self) -> int:
-        columns = len(self._task.definition.schema) + 1
+        columns = len(self._schema())
         largest = max((chunk.bytes for chunk in self._chunks), default=1)
         return max(1, min(largest, columns * COLUMN_BYTES))
 
     def _schema(self) -> pa.Schema:
-        return self._task.definition.schema.append(pa.field(SOURCE, pa.int32()))
+        return with_numbers(self._task.definition.schema, self._extra)
 
     def _check_rows(self, written: int) -> int:
         read = sum(chunk.read_rows for chunk in self._chunks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ PRODUCER = "compactor"
 
 
 def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
-    """The table with its last column, the numbers of sources, replaced by names."""
+    """The table with the numbers of sources replaced by their names."""
     numbers = table.column(SOURCE).combine_chunks().to_numpy(zero_copy_only=False)
     occurs = np.zeros(len(sources.names), dtype=bool)
     occurs[numbers] = True
@@ -26,7 +27,12 @@ def with_source_names(table: pa.Table, sources: Sources) -> pa.Table:
     if len(used) < len(places):
         numbers = places[numbers]
     names = pa.DictionaryArray.from_arrays(pa.array(numbers), sources.names.take(pa.array(used)))
-    return table.set_column(table.num_columns - 1, SOURCE, names)
+    return table.set_column(table.schema.get_field_index(SOURCE), SOURCE, names)
+
+
+def merged_level(levels: Sequence[int]) -> int:
+    """The level of the result of a merge of blocks of these levels."""
+    return max(levels) + 1 if len(levels) > 1 else max(2, *levels)
 
 
 def merged_block(
@@ -39,6 +45,9 @@ def merged_block(
 ) -> BlockMeta:
     """The block of a merge: it has the union of its inputs' sources, one level above the highest,
     and names its parents.
+
+    One block alone is rewritten: it keeps its level, from 2 on, with a higher revision. A block of
+    former versions has no parents, since its rows count beside theirs.
 
     Its time range is that of the rows written; without a time column, the union of the inputs'
     ranges.
@@ -57,15 +66,18 @@ def merged_block(
         definition=task.definition,
         visible_by=visible_by,
         producer=PRODUCER,
-        level=max(meta.level for meta in metas) + 1,
+        level=2 if task.former else merged_level([meta.level for meta in metas]),
         sources=task.sources,
-        parents=tuple(
+        parents=()
+        if task.former
+        else tuple(
             Parent(ulid=meta.ulid, min_time=meta.min_time, max_time=meta.max_time) for meta in metas
         ),
         labels=metas[0].labels,
         resolution=metas[0].resolution,
-        revision=max(meta.revision for meta in metas),
-        own=False,
+        revision=0 if task.former else max(meta.revision for meta in metas) + (len(metas) == 1),
+        own=task.former,
+        kind=task.kind,
         sources_file=sources_file,
         segments=segments,
     )

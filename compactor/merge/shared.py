@@ -32,8 +32,10 @@ _TEXT_BYTES = 20
 class Shared:
     """One instance for all chunks and threads of a merge."""
 
-    def __init__(self, schema: pa.Schema, readers_bytes: int) -> None:
+    def __init__(self, schema: pa.Schema, readers_bytes: int, extra: tuple[str, ...] = ()) -> None:
+        """``extra`` are the reserved columns that rows have after the numbers of their sources."""
         self.schema = schema
+        self.extra = extra
         self.read_schema = schema
         """The schema to which rows of a chunk are converted."""
         self.coded: frozenset[str] = frozenset()

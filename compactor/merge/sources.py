@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.compactor.merge.engine import DamagedInput
+from blockstore.format.fields import RESERVED
 
 SOURCE = "_source"
+
+
+def with_numbers(schema: pa.Schema, extra: Iterable[str]) -> pa.Schema:
+    """The schema of rows within a merge: with the numbers of their sources, and then the reserved
+    columns ``extra``."""
+    return pa.schema(
+        [
+            *schema,
+            pa.field(SOURCE, pa.int32()),
+            *(pa.field(name, RESERVED[name].type) for name in extra),
+        ],
+        schema.metadata,
+    )
 
 
 class Sources:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from blockstore.format.block import StreamKey
+from blockstore.compactor.merge.result import merged_level
+from blockstore.format.block import BlockKind, StreamKey
 from blockstore.ids import ulid_time_ms
 
 HOUR_MS = 3_600_000
@@ -39,6 +40,9 @@ class Candidate:
     """Whether its times are those of a time column."""
     sort_by: tuple[str, ...] = ()
     no_compact: bool = False
+    kind: BlockKind = BlockKind.PLAIN
+    newest_source: str = ""
+    """Of its sources the one that was written last."""
 
     @property
     def created_ms(self) -> int:
@@ -59,6 +63,8 @@ class PlanSettings:
     """The memory of one merge."""
     retention_ms: int | None = None
     """The table's: blocks whose newest row is older expire."""
+    history_ms: int | None = None
+    """For how long former versions of rows are kept; None: forever."""
 
     @property
     def wait_ms(self) -> int:
@@ -81,6 +87,14 @@ class Reason(StrEnum):
     """There are few of about the same size, but one has waited long enough."""
     RESUME = "resume"
     """Their merge was uploaded by a process that died before it could commit it."""
+    PURGE = "purge"
+    """Rows of one plain block are hidden by newer versions: it is rewritten without them."""
+    CHANGES = "changes"
+    """They are changes of rows: of each row only the newest version is kept."""
+    PROMOTION = "promotion"
+    """Changes that hide nothing any more become plain rows."""
+    HISTORY = "history"
+    """They hold former versions of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +108,8 @@ class PlannedJob:
     """In the order of their ULIDs: the order in which equal keys and unsorted tables are merged."""
     window: tuple[int, int] | None = None
     memory_limit: int = 1 << 30
+    kind: BlockKind = BlockKind.PLAIN
+    """What the result is."""
 
     @property
     def rows(self) -> int:
@@ -118,7 +134,7 @@ class PlannedJob:
     @property
     def level(self) -> int:
         """The level of the result."""
-        return max(block.level for block in self.inputs) + 1
+        return merged_level([block.level for block in self.inputs])
 
     @property
     def min_time(self) -> int:

@@ -11,6 +11,8 @@ Rules:
   its reason (a person wants its rows gone, and a merge would keep them), and a damaged block.
 - A block that is ordered by another sort key or time column than the table's current one is merged
   only with its like (R9). A block whose schema contradicts the others' is not merged.
+- Where rows have an identity, which of them are hidden is read with it. A block that cannot be read
+  then is damaged, and its stream is left alone.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -26,10 +28,14 @@ from blockstore.compactor.plan.skip import Labels, is_skipped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.names_now import sort_by_of, time_column_of
+from blockstore.index.blocks import Blocks
+from blockstore.index.rows import LiveBlock
 from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
 from blockstore.names import DELETION_MARK
+from blockstore.scan.shadows import NO_SHADOWS, ShadowCache, Shadows, look
+from blockstore.scan.snapshot import Snapshot
 from blockstore.table import Table
 
 
@@ -47,6 +53,10 @@ class Observation:
     listing: Listing
     damaged: Mapping[str, str] = field(default_factory=dict)
     """Live blocks with missing objects, which are not candidates: ULID to what is wrong."""
+    blocks: Blocks = field(default_factory=Blocks.of)
+    """All live blocks of the index."""
+    shadows: Shadows = NO_SHADOWS
+    """Which rows newer versions hide, where rows have an identity."""
 
     def offers(self, ulid: str, wanted: MergeInput) -> bool:
         """Whether the block may be merged, and would be read as ``wanted`` says."""
@@ -54,31 +64,50 @@ class Observation:
         return free and self.inputs.get(ulid) == wanted
 
 
-def observe(table: Table, *, skip: Labels = (), left_out: Collection[str] = ()) -> Observation:
-    """Look at the table. Streams with a label of ``skip`` are ignored; blocks in ``left_out`` are
-    not candidates."""
+def observe(
+    table: Table,
+    *,
+    skip: Labels = (),
+    left_out: Collection[str] = (),
+    cache: ShadowCache | None = None,
+) -> Observation:
+    """Look at the table.
+
+    Args:
+        table: The table.
+        skip: Streams with one of these labels are ignored.
+        left_out: Blocks that are not candidates.
+        cache: What the look before has found of rows with an identity.
+    """
     if not table.indexed:
         return _by_listing(table, skip, left_out)
-    return _by_index(table, table.catalog.listing(), skip, left_out)
+    return _by_index(table, table.catalog.listing(), skip, left_out, cache)
 
 
 def observe_again(
-    table: Table, before: Observation, *, skip: Labels = (), left_out: Collection[str] = ()
+    table: Table,
+    before: Observation,
+    *,
+    skip: Labels = (),
+    left_out: Collection[str] = (),
+    cache: ShadowCache | None = None,
 ) -> Observation:
     """The same for a table with an index, from its current state and the listing of the look
     ``before``: a listing of a large table is slow and costs requests. Marks placed since are not
     seen."""
-    return _by_index(table, before.listing, skip, left_out)
+    return _by_index(table, before.listing, skip, left_out, cache)
 
 
 def _by_index(
-    table: Table, listing: Listing, skip: Labels, left_out: Collection[str]
+    table: Table,
+    listing: Listing,
+    skip: Labels,
+    left_out: Collection[str],
+    cache: ShadowCache | None,
 ) -> Observation:
     state = table.log.poll()
     inputs = {
-        block.ulid: MergeInput(meta=block.meta, excepted=block.excepted)
-        for block in state.blocks
-        if not is_skipped(block.meta, skip)
+        block.ulid: _input(block) for block in state.blocks if not is_skipped(block.meta, skip)
     }
     unmarked = [
         one.meta
@@ -86,6 +115,14 @@ def _by_index(
         if ulid not in left_out and not _is_kept(listing, ulid)
     ]
     damaged = contradicted(table.bucket, listing, unmarked)
+    shadows = look(
+        table.bucket,
+        table.world,
+        Snapshot.of(state),
+        cache or ShadowCache(),
+        skip=lambda stream: any(label in stream.labels for label in skip),
+    )
+    damaged |= {ulid: why for ulid, why in shadows.unread.values() if ulid not in damaged}
     return Observation(
         definition=state.definition,
         version=state.version,
@@ -98,6 +135,8 @@ def _by_index(
         ),
         listing=listing,
         damaged=damaged,
+        blocks=state.blocks,
+        shadows=shadows,
     )
 
 
@@ -153,6 +192,16 @@ def _is_kept(listing: Listing, ulid: str) -> bool:
     return directory is not None and (directory.no_compact or DELETION_MARK in directory.objects)
 
 
+def _input(block: LiveBlock) -> MergeInput:
+    level_1 = block.meta.level == 1
+    return MergeInput(
+        meta=block.meta,
+        excepted=block.excepted,
+        version=block.version if level_1 else None,
+        first_row_id=block.first_row_id if level_1 else None,
+    )
+
+
 def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Candidate:
     directory = listing.directories.get(meta.ulid)
     return Candidate(
@@ -167,4 +216,6 @@ def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Can
         and time_column_of(meta, definition) == definition.time_column,
         sort_by=sort_by_of(meta, definition),
         no_compact=directory is not None and directory.no_compact,
+        kind=meta.kind,
+        newest_source=max(meta.sources),
     )

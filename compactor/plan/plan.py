@@ -54,7 +54,7 @@ def plan(
     key = attrgetter("stream", "sort_by")
     turns: list[tuple[int, PlannedJob]] = []
     for _, members in groupby(sorted(blocks, key=lambda block: (*key(block), block.ulid)), key=key):
-        jobs = _Stream(list(members), settings, now_ms).jobs()
+        jobs = Stream(list(members), settings, now_ms).jobs()
         turns += enumerate(sorted(jobs, key=_urgency))
     return tuple(job for _, job in sorted(turns, key=lambda turn: (turn[0], *_urgency(turn[1]))))
 
@@ -64,7 +64,7 @@ def _urgency(job: PlannedJob) -> tuple[bool, int, str]:
 
 
 @dataclass(slots=True)
-class _Stream:
+class Stream:
     """The planning of one stream."""
 
     blocks: list[Candidate]
@@ -73,6 +73,7 @@ class _Stream:
     taken: set[str] = field(default_factory=set)
 
     def jobs(self) -> list[PlannedJob]:
+        """The merges of this stream."""
         self._leave_expiring()
         found: list[PlannedJob] = []
         for range_ms in reversed(self.settings.ranges_ms):
@@ -82,6 +83,11 @@ class _Stream:
             for run in runs(members, by_time=False):
                 found += self._size_jobs(run)
         return found
+
+    def closed_window_ms(self, block: Candidate) -> int | None:
+        """The length of the smallest window around a block, if that is closed."""
+        home = self._home(block)
+        return None if home is None or not self._is_closed(home[1]) else home[1] - home[0]
 
     def _free(self) -> list[Candidate]:
         return [block for block in self.blocks if block.ulid not in self.taken]

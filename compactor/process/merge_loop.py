@@ -41,6 +41,7 @@ from blockstore.compactor.run.resume import resume
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, BoundaryLost, Fenced, Unavailable
 from blockstore.index.epochs import Held, check_held
+from blockstore.scan.shadows import ShadowCache
 from blockstore.service.logs import about
 from blockstore.table import Table
 
@@ -65,6 +66,7 @@ class MergeLoop:
     interval_s: float
     shard: Shard | None = None
     stopping: Callable[[], bool] = lambda: False
+    _cache: ShadowCache = field(default_factory=ShadowCache)
     _seen: Observation | None = None
     _planned_s: float = 0.0
     _pending: deque[PlannedJob] = field(default_factory=deque)
@@ -94,7 +96,8 @@ class MergeLoop:
         if not self._pending or self.stopping():
             return self.interval_s
         assert self._seen is not None
-        batch = self.engine if isinstance(self.engine, BatchEngine) else None
+        many = isinstance(self.engine, BatchEngine) and self._seen.definition.identity is None
+        batch = self.engine if many and isinstance(self.engine, BatchEngine) else None
         while self._pending:
             failures = len(self._trouble)
             jobs = tuple(self._pending) if batch else (self._pending[0],)
@@ -116,7 +119,12 @@ class MergeLoop:
 
     def look(self) -> tuple[Observation, tuple[PlannedJob, ...]]:
         """The table as it is now, and the jobs for it."""
-        seen = observe(self.table, skip=self.settings.skip, left_out=frozenset(self._merged))
+        seen = observe(
+            self.table,
+            skip=self.settings.skip,
+            left_out=frozenset(self._merged),
+            cache=self._cache,
+        )
         if self.shard is not None:
             owned = tuple(one for one in seen.candidates if self.shard.owns(one.stream))
             seen = replace(seen, candidates=owned)

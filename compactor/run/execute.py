@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 from blockstore.compactor.merge import DamagedInput, Merged, MergeEngine, MergeOptions, MergeTask
 from blockstore.compactor.merge.engine import BatchEngine
+from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.result import merged_block
 from blockstore.compactor.merge.workdir import NoWorkDirectory
 from blockstore.compactor.plan.damage import unreadable
@@ -35,6 +36,7 @@ from blockstore.compactor.run.change import Compact
 from blockstore.compactor.run.monitor import Abandoned
 from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome
+from blockstore.compactor.run.versions import former_versions, judged, with_versions
 from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.new_block import write_segments
@@ -82,7 +84,8 @@ class Executor:
         started = self.table.world.clock.monotonic_s()
         try:
             task = self.task_of(job, seen)
-            merged = self.engine.merge(self.table.bucket, self.table.world, task, self.options)
+            engine: MergeEngine = self._engine_for(seen)
+            merged = engine.merge(self.table.bucket, self.table.world, task, self.options)
             result = self.publish(job, seen, task, merged)
         except (Conflict, DamagedInput) as error:
             result = self._ended(job, error)
@@ -113,7 +116,7 @@ class Executor:
         first: Exception | None = None
         for ended in (
             self._together(self.engine, jobs, seen)
-            if isinstance(self.engine, BatchEngine)
+            if isinstance(self.engine, BatchEngine) and seen.definition.identity is None
             else self._in_turn(jobs, seen)
         ):
             if not isinstance(ended, JobResult):
@@ -137,6 +140,8 @@ class Executor:
             inputs=tuple(seen.inputs[block.ulid] for block in job.inputs),
             definition=seen.definition,
         )
+        if seen.definition.identity is not None:
+            task = with_versions(task, job, seen)
         if self.table.indexed:
             metas = [item.meta for item in task.inputs]
             for ulid, why in unreadable(self.table.bucket, self.table.world, metas).items():
@@ -156,6 +161,13 @@ class Executor:
             chunks=len(merged.written.files),
             notes=merged.notes,
         )
+
+    def _engine_for(self, seen: Observation) -> MergeEngine:
+        """What merges. An engine that distributes merges does not know the versions of rows: where
+        rows have an identity, this process merges."""
+        if isinstance(self.engine, BatchEngine) and seen.definition.identity is not None:
+            return LocalEngine()
+        return self.engine
 
     def _in_turn(self, jobs: Sequence[PlannedJob], seen: Observation) -> Iterator[_Ended]:
         in_a_row = 0
@@ -223,7 +235,9 @@ class Executor:
     ) -> JobResult:
         """Replace the inputs by one entry; without rows, only remove them."""
         assert seen.version is not None
+        former = former_versions(task, self.table.world.ids)
         with self.table.log.own_looks():
+            history = None if former is None else self._history(former)
             block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
             committed = self.table.log.commit(
                 Compact(
@@ -231,6 +245,9 @@ class Executor:
                     block=block,
                     read={item.meta.ulid: item.excepted for item in task.inputs},
                     read_version=seen.version,
+                    identity=seen.definition.identity,
+                    history=history,
+                    judged=judged(job, seen),
                     parameters={"reason": str(job.reason), "details": job.details},
                     role=None if self.held is None else self.held.role,
                     epoch=None if self.held is None else self.held.epoch,
@@ -242,6 +259,11 @@ class Executor:
             block=None if block is None else block.ulid,
             version=committed.version,
         )
+
+    def _history(self, task: MergeTask) -> BlockMeta:
+        """Merge and upload the former versions."""
+        merged = LocalEngine().merge(self.table.bucket, self.table.world, task, self.options)
+        return self._upload(task, merged, VisibleBy.INDEX)
 
     def _leave_to_its_age(
         self, job: PlannedJob, seen: Observation, task: MergeTask, merged: Merged

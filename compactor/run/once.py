@@ -22,11 +22,14 @@ from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.plan.jobs import PlannedJob, PlanSettings
 from blockstore.compactor.plan.observe import Observation, observe, observe_again
 from blockstore.compactor.plan.plan import plan
+from blockstore.compactor.plan.versions import plan_versions
 from blockstore.compactor.run.execute import Executor, Watch
 from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome, Report
 from blockstore.compactor.run.resume import resume
 from blockstore.compactor.settings import Settings
+from blockstore.format.properties import FOREVER_S
+from blockstore.scan.shadows import ShadowCache
 from blockstore.table import Table
 
 _CONFLICTS = 3
@@ -66,14 +69,17 @@ def compact_once(
     )
     left_out: dict[str, str] = {}
     merged: set[str] = set()
-    seen: Observation | None = observe(table, skip=settings.skip)
+    cache = ShadowCache()
+    seen: Observation | None = observe(table, skip=settings.skip, cache=cache)
     results = list(resume(table, seen=seen, skip=settings.skip))
     if results:
         _show(results, watch)
         seen = None
     passes = conflicts = 0
     while conflicts < _CONFLICTS:
-        seen = seen or observe(table, skip=settings.skip, left_out=left_out.keys() | merged)
+        seen = seen or observe(
+            table, skip=settings.skip, left_out=left_out.keys() | merged, cache=cache
+        )
         left_out.update(
             {ulid: why for ulid, why in seen.damaged.items() if quarantine(table, ulid, why)}
         )
@@ -92,7 +98,7 @@ def compact_once(
         conflicts = 0 if fruitful or left_out.keys() - known else conflicts + 1
         if table.indexed:
             again = observe_again(
-                table, seen, skip=settings.skip, left_out=left_out.keys() | merged
+                table, seen, skip=settings.skip, left_out=left_out.keys() | merged, cache=cache
             )
             if not plan_seen(again, settings):
                 break
@@ -132,15 +138,20 @@ def merge_options(settings: Settings) -> MergeOptions:
 
 def plan_seen(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
     """The jobs of a pass over an observed table."""
-    retention_s = seen.definition.properties.retention_s
-    return plan(
-        seen.candidates,
-        PlanSettings(
-            ranges_ms=settings.ranges_ms,
-            tier_blocks=settings.tier_blocks,
-            max_block_bytes=settings.max_block_bytes,
-            memory_bytes=settings.memory_bytes,
-            retention_ms=None if retention_s is None else round(retention_s * 1000),
-        ),
-        seen.now_ms,
+    properties, identity = seen.definition.properties, seen.definition.identity
+    history_s = properties.kept_history_s(identity)
+    bounds = PlanSettings(
+        ranges_ms=settings.ranges_ms,
+        tier_blocks=settings.tier_blocks,
+        max_block_bytes=settings.max_block_bytes,
+        memory_bytes=settings.memory_bytes,
+        retention_ms=_ms(properties.retention_s),
+        history_ms=None if history_s == FOREVER_S else _ms(history_s),
     )
+    if identity is not None:
+        return plan_versions(seen.candidates, seen.shadows, bounds, seen.now_ms)
+    return plan(seen.candidates, bounds, seen.now_ms)
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
