@@ -47,6 +47,17 @@ PROTOCOL_FAULTS = frozenset(
         "a void entry that is not counted as an id",
         "a checkpoint that is not compared with the entry at its version",
         "a boundary advanced without a look at the latest entry",
+        "two blocks of changes in one entry, and no order among them",
+        "two updates in one entry, each judged by the entries below it",
+        "a look that passes over the rows that others inserted under a key",
+        "an entry that removes blocks, taken for one that touches nothing",
+        "nothing known of entries below the window, taken for nothing touched by them",
+        "a restore that brings blocks back",
+        "blocks removed although an older version of their rows stays, and no tombstones",
+        "a merge that drops a tombstone although an older version lives outside",
+        "a plain output although an older version lives outside",
+        "the winner by the ULID of its block instead of its version",
+        "a merge that drops a version whose history block a later entry adds",
     }
 )
 """The ways to get the protocol wrong that the models must be able to see."""
