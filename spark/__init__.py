@@ -13,9 +13,9 @@ Where things are:
 - ``source``: the data source behind ``format("blockstore")``; Spark drives it.
 - ``options``: parsing of option texts. ``types``: Spark and Arrow schemas. ``settings``: settings
   of a session, held around one action. ``worker``: Spark's Python processes.
-- ``reading``: ``read`` and ``how``. ``writing``: ``append`` and ``overwrite``, which return a
-  ``Written``. ``streaming``: the stream source, the sink and ``foreach_batch``. ``merging``: the
-  compactor's merges as Spark tasks (``merge_engine``).
+- ``reading``: ``read`` and ``how``. ``writing``: ``append``, ``upsert`` and ``overwrite``,
+  which return a ``Written``. ``streaming``: the stream source, the sink and ``foreach_batch``.
+  ``merging``: the compactor's merges as Spark tasks (``merge_engine``).
 
 Example::
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from blockstore.spark.reading.dataframe import How, how, read
     from blockstore.spark.source import register
     from blockstore.spark.streaming.batch import foreach_batch
-    from blockstore.spark.writing.dataframe import append, overwrite
+    from blockstore.spark.writing.dataframe import append, overwrite, upsert
     from blockstore.spark.writing.result import Written
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "overwrite",
     "read",
     "register",
+    "upsert",
 ]
 
 __getattr__ = lazy(
@@ -66,7 +67,7 @@ __getattr__ = lazy(
         ".reading.dataframe": ("How", "how", "read"),
         ".source": ("register",),
         ".streaming.batch": ("foreach_batch",),
-        ".writing.dataframe": ("append", "overwrite"),
+        ".writing.dataframe": ("append", "overwrite", "upsert"),
         ".writing.result": ("Written",),
     },
 )

@@ -23,8 +23,7 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.rows.block import ChangesWriter
-from blockstore.rows.change import ChangeRows
-from blockstore.rows.named import Named
+from blockstore.rows.change import ChangeRows, NamedRows
 from blockstore.rows.results import RowsChanged
 
 _PLANS = 50
@@ -77,7 +76,7 @@ def change_rows(
     problem: RowConflict | None = None
     for _ in range(_PLANS):
         state = access.log.poll()
-        already = _already(state, operation, said)
+        already = already_done(state, operation, said)
         if already is not None:
             access.log.confirm()
             return already
@@ -109,20 +108,32 @@ def _attempt(
     if finished is None:
         return did
     block, named = finished
-    return _committed(access, operation, said, state, block, named, did, reads=reads)
+    return commit_block(
+        access,
+        operation,
+        said,
+        state.definition,
+        block,
+        named,
+        did,
+        read_version=state.version if reads else None,
+    )
 
 
-def _committed(
+def commit_block(
     access: Access,
     operation: Operation,
     said: Said,
-    state: State,
+    definition: Definition,
     block: BlockMeta,
-    named: Named,
+    named: NamedRows,
     did: RowsChanged,
     *,
-    reads: bool,
+    read_version: int | None = None,
 ) -> RowsChanged:
+    """Publish a complete block of changes, made under ``definition``, and return ``did`` with its
+    version. Raises as a commit, and RowConflict where rows that were read at ``read_version``
+    were changed since."""
     commit = access.world.ids.ulid()
     for renewal in range(RENEWALS + 1):
         change = ChangeRows(
@@ -130,8 +141,8 @@ def _committed(
             commit=commit,
             block=block,
             named=named,
-            definition=state.definition,
-            read_version=state.version if reads else None,
+            definition=definition,
+            read_version=read_version,
             job=said.job,
             ordered=said.ordered,
             parameters=said.parameters,
@@ -153,7 +164,8 @@ def _committed(
     raise AssertionError("the last renewal returns or raises")
 
 
-def _already(state: State, operation: Operation, said: Said) -> RowsChanged | None:
+def already_done(state: State, operation: Operation, said: Said) -> RowsChanged | None:
+    """The result of a job that was committed before; None where it was not."""
     done: Done | None = batch_done(state, said.job, ordered=said.ordered)
     if done is None:
         return None

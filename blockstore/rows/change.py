@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from blockstore.errors import RowConflict
 from blockstore.format.block import BlockMeta, Job
@@ -19,7 +20,19 @@ from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
-from blockstore.rows.named import Named
+from blockstore.index.touches import Hashes
+
+
+class NamedRows(Protocol):
+    """The existing rows that a block of changes names."""
+
+    @property
+    def hashes(self) -> Hashes:
+        """The hashes of all of them; requested only where rows were read."""
+
+    @property
+    def touched(self) -> bytes | None:
+        """What an entry says of them; None: any row."""
 
 
 @dataclass(kw_only=True)
@@ -29,7 +42,7 @@ class ChangeRows(Change):
     operation: Operation
     commit: str
     block: BlockMeta
-    named: Named
+    named: NamedRows
     """The existing rows that it names."""
     definition: Definition
     read_version: int | None = None
@@ -42,8 +55,9 @@ class ChangeRows(Change):
     def draft(self, state: State) -> Draft:
         if state.definition != self.definition:
             raise RowConflict(
-                f"the table's definition was changed after version {self.read_version}, and the "
-                f"rows of this {self.operation} were made under the one before: write them again"
+                f"the table's definition was changed meanwhile, by version {state.version}, and "
+                f"the rows of this {self.operation} were made under the one before: write them "
+                "again"
             )
         if self.read_version is not None and state.version > self.read_version:
             self._check_untouched(state, self.read_version)

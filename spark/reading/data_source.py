@@ -2,7 +2,8 @@
 pyarrow.
 
 - Chunks are pruned on the driver. A task receives its own chunks, or its part of a large one, and
-  no others.
+  no others. Which rows newer versions hide is found on the driver too, once, and travels with each
+  chunk.
 - Every value is unchanged: conditions are applied exactly, and a value that Spark's types cannot
   store is an error.
 - Spark pickles the reader before it calls ``partitions``. So the plan is made in the constructor,
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from blockstore.predicate.nodes import FALSE
 from blockstore.predicate.parse import Predicate, parse
+from blockstore.scan.execute import resolve
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.spark.reading.batches import run_batches
@@ -55,10 +57,12 @@ class SnapshotReader(DataSourceReader):
         return self._schema
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_snapshot": None, "_chunks": ()}
+        return {**self.__dict__, "_snapshot": None, "_complete": None}
 
     def partitions(self) -> list[InputPartition]:
-        return [SharesPartition(run) for run in shares(self._chunks, self._partition_bytes)]
+        snapshot = self._snapshot
+        shown = resolve(snapshot.bucket, self._complete, snapshot.world)
+        return [SharesPartition(run) for run in shares(shown.chunks, self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SharesPartition)
@@ -66,8 +70,8 @@ class SnapshotReader(DataSourceReader):
 
     def _plan_with(self, certain: Predicate) -> None:
         plan = self._snapshot.scan(columns=self._schema.names, where=self._where.also(certain)).plan
-        self._chunks = plan.chunks
-        self._plan: ScanPlan = replace(plan, chunks=())
+        self._complete: ScanPlan = plan
+        self._plan: ScanPlan = replace(plan, chunks=(), changes=())
 
 
 class FilteringReader(SnapshotReader):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from blockstore.errors import Invalid
+from blockstore.scan.execute import resolve
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.spark.options import checked_url, names_text
@@ -188,6 +189,7 @@ def _choice(session: Any, options: ReadOptions, engine: Engine) -> _Choice:
     plan = snapshot.scan(columns=options.columns, where=options.where).plan
     chosen, reason = Engine.PYTHON, "engine='python' requires it"
     if engine is not Engine.PYTHON:
+        plan = resolve(snapshot.bucket, plan, snapshot.world)
         against = obstacle(session, plan, snapshot.bucket)
         if against is not None and engine is Engine.NATIVE:
             raise Invalid(

@@ -3,6 +3,8 @@
 - It returns exactly the plan's rows, or an obstacle that says why it cannot. There is one DataFrame
   for the chunks that are treated alike (schema, labels, hidden sources), and the result is their
   union.
+- Rows that newer versions hide are left out by their file and position, which Spark's reader knows
+  (``_metadata``): an anti join with the positions that the driver found.
 - Spark must fail if a chunk is missing or damaged, and must not guess at times. The reader's
   options enforce this whatever the session's settings are.
 - Spark lists the files in this process: for more than 32 paths it would otherwise run a job of one
@@ -13,9 +15,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -23,7 +27,7 @@ from pyspark.sql import types as st
 
 from blockstore.bucket import ReadBucket
 from blockstore.predicate.nodes import TRUE
-from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanGroup
+from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
 from blockstore.spark.reading.filters import has_counterpart, to_spark
@@ -33,6 +37,13 @@ from blockstore.spark.types import native_can_read, quoted, spark_schema
 
 SOURCE = "_source"
 MOST_GROUPS = 32
+MOST_HIDDEN = 1_000_000
+"""The limit of the hidden rows that Spark sends to every executor, with the names of their
+files."""
+
+_METADATA = "_metadata"
+"""Spark's column of a file's path and a row's position in it."""
+_CHUNK, _POSITION = "_blockstore_chunk", "_blockstore_position"
 
 _OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -48,7 +59,8 @@ _LIST_HERE = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**3
 
 
 def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
-    """Why Spark's reader cannot read this plan, as the end of a sentence; None if it can."""
+    """Why Spark's reader cannot read this plan, which is resolved, as the end of a sentence; None
+    if it can."""
     hidden = sorted(set(plan.needed) & set(HIDDEN.names))
     if hidden:
         return f"{', '.join(hidden)} must be computed from the index"
@@ -72,6 +84,9 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
         return f"its chunks must be read in {len(plan.groups())} different ways"
     if not plan.chunks:
         return None
+    against = _keeps_positions(plan)
+    if against is not None:
+        return against
     path_of = path_of_chunks(session, bucket, plan.chunks[0].key)
     if isinstance(path_of, str):
         return path_of
@@ -85,7 +100,7 @@ def obstacle(session: Any, plan: ScanPlan, bucket: ReadBucket) -> str | None:
 def native_frame(
     session: Any, plan: ScanPlan, bucket: ReadBucket, schema: st.StructType
 ) -> DataFrame:
-    """The rows of a plan that has no obstacle, as a DataFrame of ``schema``."""
+    """The rows of a resolved plan that has no obstacle, as a DataFrame of ``schema``."""
     if not plan.chunks:
         return session.createDataFrame([], schema)
     with held(session, _LIST_HERE):
@@ -125,7 +140,46 @@ def _group_frame(session: Any, plan: ScanPlan, group: ScanGroup, bucket: ReadBuc
         frame = frame.where(sf.col(SOURCE).isin(sorted(group.sources)))
     if group.excepted is not None:
         frame = frame.where(~sf.col(SOURCE).isin(sorted(group.excepted)))
+    if group.chunks[0].hidden is not None:
+        frame = _without_hidden(session, frame, group.chunks)
     return frame if as_stored else frame.select(*columns)
+
+
+def _keeps_positions(plan: ScanPlan) -> str | None:
+    """Why rows of the plan cannot be left out by their positions; None if they can, or if none is
+    hidden."""
+    rows = sum(len(chunk.hidden) for chunk in plan.chunks if chunk.hidden is not None)
+    if not rows:
+        return None
+    if rows > MOST_HIDDEN:
+        return f"newer versions hide {rows:,} of the rows in its files"
+    taken = [
+        name
+        for schema_id in {chunk.schema_id for chunk in plan.chunks}
+        for name in plan.schemas[schema_id].names
+        if name.lower() == _METADATA
+    ]
+    return f"column {taken[0]!r} hides the positions of rows from Spark" if taken else None
+
+
+def _without_hidden(session: Any, frame: DataFrame, chunks: Sequence[ScanChunk]) -> DataFrame:
+    """The rows that newer versions do not hide.
+
+    The last three parts of a path are the chunk's key. Spark shows paths as URLs, in which the name
+    of a folder may look different; keys have no character that does.
+    """
+    positions = [chunk.hidden for chunk in chunks if chunk.hidden is not None]
+    keys = pa.array([chunk.key for chunk in chunks])
+    places = np.repeat(np.arange(len(chunks)), [len(own) for own in positions])
+    table = pa.table({_CHUNK: keys.take(pa.array(places)), _POSITION: np.concatenate(positions)})
+    path = sf.col(f"{_METADATA}.file_path")
+    marked = frame.select(
+        "*",
+        sf.substring_index(path, "/", -3).alias(_CHUNK),
+        sf.col(f"{_METADATA}.row_index").alias(_POSITION),
+    )
+    hidden = sf.broadcast(session.createDataFrame(table))
+    return marked.join(hidden, [_CHUNK, _POSITION], "left_anti").drop(_CHUNK, _POSITION)
 
 
 def _derived(name: str, group: ScanGroup, read: ColumnRead | None) -> Column:

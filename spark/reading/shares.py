@@ -7,6 +7,7 @@ Rules:
   half is cut into shares of about that size, each alone in its run. Only its footer says how many
   row groups it has: a share without one is an empty task.
 - A plan without chunks is one empty run.
+- The positions of a chunk's hidden rows travel packed.
 - By default there are about sixteen shares, each large enough to be worth a task. The number of
   cores is unknown where the plan is made, and with a few large shares one core would finish long
   after the others.
@@ -14,10 +15,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from blockstore.scan.chunk import ScanChunk
+from blockstore.spark.reading.positions import packed, unpacked
 
 MOST_PARTS = 256
 USUAL_TASKS = 16
@@ -32,6 +34,17 @@ class Share:
     chunk: ScanChunk
     part: int = 0
     parts: int = 1
+
+    def __reduce__(self) -> tuple[Callable[..., Share], tuple[object, ...]]:
+        """Pickle the chunk without its hidden positions, and these packed."""
+        hidden = None if self.chunk.hidden is None else packed(self.chunk.hidden)
+        return _share, (replace(self.chunk, hidden=None), hidden, self.part, self.parts)
+
+
+def _share(chunk: ScanChunk, hidden: bytes | None, part: int, parts: int) -> Share:
+    if hidden is not None:
+        chunk = replace(chunk, hidden=unpacked(hidden))
+    return Share(chunk=chunk, part=part, parts=parts)
 
 
 def share_bytes(chunks: Iterable[ScanChunk]) -> int:

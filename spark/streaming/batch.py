@@ -16,13 +16,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from blockstore.errors import Conflict, Invalid, NotFound
-from blockstore.format import Job, WrittenChunks
+from blockstore.format import Job
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
 from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.writing.commit import commit
-from blockstore.spark.writing.dataframe import append
-from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, DEFAULT_CHUNK_BYTES
+from blockstore.spark.writing.dataframe import run
+from blockstore.spark.writing.options import (
+    DEFAULT_BUFFER_BYTES,
+    DEFAULT_CHUNK_BYTES,
+    WriteOptions,
+    write_mode_of,
+)
 from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.result import Written
 from blockstore.table import open_any
@@ -30,6 +35,8 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from blockstore.spark.writing.task import TaskWritten
 
 
 _QUERY = "sql.streaming.queryId"
@@ -47,7 +54,7 @@ def stream_job(stream: str, batch: int) -> Job:
     return Job(app=f"{STREAM}{stream}", batch=batch)
 
 
-def commit_batch(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> None:
+def commit_batch(plan: WritePlan, written: Sequence[TaskWritten], world: World) -> None:
     """Make one visible block of what the tasks of a micro-batch wrote, unless it was committed
     before."""
     assert plan.job is not None, "a micro-batch is a job"
@@ -91,41 +98,43 @@ def foreach_batch(
     time_column: str | None = None,
     sort_by: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
+    write_mode: str = "append",
+    key: Iterable[str] = (),
+    sequence_by: str | None = None,
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     tune: bool = True,
 ) -> Callable[[DataFrame, int], None]:
-    """Return a function for ``writeStream.foreachBatch`` that appends each micro-batch to the table
+    """Return a function for ``writeStream.foreachBatch`` that writes each micro-batch to the table
     at ``url`` exactly once.
 
     ``stream`` names the stream in the index; the default is the query's id. It is required across
-    Spark Connect, where the function does not run with the query. The other arguments are those of
-    ``append``.
+    Spark Connect, where the function does not run with the query. With
+    ``write_mode="upsert"`` a batch is an ``upsert`` with ``key`` and ``sequence_by``. The other
+    arguments are those of ``append``.
     """
     target = checked_url(url)
     check_chunk_size(chunk_bytes, "chunk_bytes")
-    keys = column_names(sort_by)
+    sort_key, key_columns = column_names(sort_by), column_names(key)
+    mode = write_mode_of(write_mode)
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)
         writer = _OnlyWriter(_run(batch), target, job, write)
         writer.check()
-        _in_order(
-            target,
-            job,
-            World.real(),
-            lambda: append(
-                batch,
-                target,
-                job=job,
-                time_column=time_column,
-                sort_by=keys,
-                labels=labels,
-                buffer_bytes=buffer_bytes,
-                chunk_bytes=chunk_bytes,
-                tune=tune,
-            ),
+        options = WriteOptions(
+            url=target,
+            job=job,
+            time_column=time_column,
+            sort_by=sort_key,
+            labels=dict(labels or {}),
+            buffer_bytes=buffer_bytes,
+            chunk_bytes=chunk_bytes,
+            mode=mode,
+            key=key_columns,
+            sequence_by=sequence_by,
         )
+        _in_order(target, job, World.real(), lambda: run(batch, options, tune=tune, cluster=False))
         writer.done()
 
     return write

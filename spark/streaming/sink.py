@@ -10,6 +10,8 @@
 - What an uncommitted batch wrote is debris that no reader sees and that cleaning removes. ``abort``
   deletes nothing, since Spark also calls it after a commit whose response was lost.
 - A batch without rows writes nothing.
+- With ``write_mode=upsert`` the block is one of changes. Spark does not exchange rows for a sink,
+  so tasks report the keys that they wrote, and a key that two tasks have ends the batch.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -25,13 +27,15 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from blockstore.errors import BlockstoreError, Invalid
-from blockstore.format import WrittenChunks
 from blockstore.spark.writing.data_source import own_results
 from blockstore.spark.writing.options import WriteOptions
 from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.prepare import plan_write
 from blockstore.spark.writing.task import write_task
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.spark.writing.task import TaskWritten
 
 QUERY = "sql.streaming.queryId"
 """The local property of a task that contains the id of its query."""
@@ -46,7 +50,7 @@ class BatchResult(WriterCommitMessage):
 
     query: str
     plan: WritePlan
-    written: WrittenChunks | None
+    written: TaskWritten | None
 
 
 class BatchWriter(DataSourceStreamArrowWriter):

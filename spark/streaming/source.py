@@ -8,6 +8,8 @@
   contains its beginning, which is valid after a restart.
 - The schema is fixed when the query starts. Columns that the table gets later are seen after a
   restart, and so are labels that no option named. A block without a label has null there.
+- A table whose rows change is not followed: its blocks hold versions of rows, new ones and new
+  images of old ones together, and a stream of them would deliver these as more rows.
 - One process serves a query as long as it runs. Tasks receive complete plans, and open their own
   bucket.
 """
@@ -184,9 +186,14 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _opened(options: StreamReadOptions, world: World) -> Table:
-    """The table. Raises Invalid if it has no versions to follow."""
+    """The table. Raises Invalid if it has no versions to follow, or if its rows change."""
     table = bs.open(options.url, world=world)
     table.log  # noqa: B018 - raises Invalid for a table without an index
+    if table.definition.identity is not None:
+        raise Invalid(
+            f"the rows of {options.url} change, and a stream would deliver every version of a row "
+            "as one more row: read its current rows with spark.read, once or at intervals"
+        )
     return table
 
 

@@ -9,12 +9,14 @@ The commit receives the results of the attempts that Spark accepted, writes meta
 one entry. What failed attempts wrote is never listed; readers do not see it, and the compactor
 removes it.
 
-- ``dataframe``: ``append`` and ``overwrite``; both run one Spark action (``run``).
+- ``dataframe``: ``append``, ``upsert`` and ``overwrite``; each runs one Spark action (``run``).
 - ``data_source``: ``TasksWriter``, the same write driven by Spark for ``save``.
 - ``options``: ``WriteOptions``, the one description of a write that both use.
 - ``prepare``: the plan, made and checked; ``plan``: its value. ``task``: one task, with
   ``uploads``: chunks uploaded by a thread of their own.
-- ``commit``: the chunks become a block. ``first_write``: appends with a condition.
+- ``identity``: which writes fit a table whose rows change.
+- ``commit``: the chunks become a block; ``upsert``: one of changes.
+- ``first_write``: appends with a condition.
 - ``result``: ``Written``, what a write did. ``progress``: log lines during a long job.
 
 Example::

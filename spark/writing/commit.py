@@ -5,6 +5,7 @@
   that the tasks wrote; and an overwrite that found no table conflicts with rows written meanwhile.
 - Without rows there is no block. This is logged as a warning, since ``save`` returns nothing. An
   overwrite without rows is a delete.
+- An upsert becomes a block of changes (``upsert``).
 - Success and errors have the meaning that ``Table.append`` gives them: without a job the write
   succeeds once the block is complete; with a job it is published, or the job must be retried. An
   overwrite is published or refused.
@@ -15,23 +16,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import blockstore as bs
 from blockstore.errors import Conflict
 from blockstore.format import BlockMeta, VisibleBy, WrittenChunks, block_meta, write_segments
+from blockstore.format.identity import Key
 from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.distributed_overwrite import Begun, begun_on, end
 from blockstore.operations.overwrite import done_before
+from blockstore.rows.parts import Part
 from blockstore.spark.writing.first_write import ConditionalAppend, contains_a_write
-from blockstore.spark.writing.options import IfExists
+from blockstore.spark.writing.options import IfExists, WriteMode
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.result import Written
+from blockstore.spark.writing.upsert import upserted
 from blockstore.table import Table, open_any
 from blockstore.world import World
 
+if TYPE_CHECKING:
+    from blockstore.spark.writing.task import TaskWritten
 
-def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> Written:
+
+def commit(plan: WritePlan, written: Sequence[TaskWritten], world: World) -> Written:
     """Make one visible block of what the tasks wrote."""
     if plan.done is not None:
         return plan.done.log()
@@ -46,9 +54,11 @@ def commit(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> W
     return replace(result, seconds=seconds).log()
 
 
-def _committed(plan: WritePlan, written: Sequence[WrittenChunks], world: World) -> Written:
-    chunks = _together(written)
+def _committed(plan: WritePlan, written: Sequence[TaskWritten], world: World) -> Written:
     table = _table(plan, world)
+    if plan.mode is WriteMode.UPSERT:
+        return upserted(plan, table, [part for part in written if isinstance(part, Part)])
+    chunks = _together([part for part in written if isinstance(part, WrittenChunks)])
     if plan.begun is not None:
         return _overwritten(plan, table, plan.begun, chunks)
     if chunks is None:
@@ -162,6 +172,7 @@ def _table(plan: WritePlan, world: World) -> Table:
             time_column=mine.time_column,
             sort_by=mine.sort_by,
             labels=mine.labels,
+            key=mine.identity.columns if isinstance(mine.identity, Key) else (),
             world=world,
         )
     except Conflict:

@@ -15,16 +15,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from blockstore.errors import Unavailable
-from blockstore.format import WrittenChunks
 from blockstore.spark.writing.plan import WritePlan
 from blockstore.spark.writing.task import write_task
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.spark.writing.task import TaskWritten
 
 Result = TypeVar("Result", bound=WriterCommitMessage)
 
@@ -33,7 +35,7 @@ Result = TypeVar("Result", bound=WriterCommitMessage)
 class TaskResult(WriterCommitMessage):
     """What one task attempt sends to the commit: its chunks, or None if it had no rows."""
 
-    written: WrittenChunks | None
+    written: TaskWritten | None
 
 
 class TasksWriter(DataSourceArrowWriter):

@@ -1,4 +1,4 @@
-"""``append`` and ``overwrite``: one write as one Spark action in the user's own process.
+"""``append``, ``upsert`` and ``overwrite``: a write as one Spark action in the user's own process.
 
 The write is planned, run by tasks over ``mapInArrow`` and committed.
 
@@ -9,6 +9,7 @@ The write is planned, run by tasks over ``mapInArrow`` and committed.
 - With ``cluster``, rows are first exchanged between tasks by ranges of the table's sort key, and
   sorted within them by Spark, which spills. So no two chunks of the block overlap, however much
   data a task has.
+- The rows of an upsert are exchanged by the columns of the key, so those of one key reach one task.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from blockstore.spark.writing.commit import commit
 from blockstore.spark.writing.options import (
     DEFAULT_BUFFER_BYTES,
     DEFAULT_CHUNK_BYTES,
+    WriteMode,
     WriteOptions,
     if_exists_of,
 )
@@ -95,6 +97,57 @@ def append(
     return run(df, options, tune=tune, cluster=cluster)
 
 
+def upsert(
+    df: DataFrame,
+    url: str,
+    *,
+    key: Iterable[str] = (),
+    sequence_by: str | None = None,
+    job: Job | None = None,
+    any_order: bool = False,
+    time_column: str | None = None,
+    sort_by: Iterable[str] = (),
+    labels: Mapping[str, str] | None = None,
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+    chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+    tune: bool = True,
+    message: str = "",
+) -> Written:
+    """Make each row of the DataFrame the current one of its key, in one version.
+
+    It reads nothing of the table and never conflicts: the later of two upserts wins. A key that
+    occurs twice in the DataFrame is refused, unless ``sequence_by`` says which row counts.
+
+    Args:
+        df: the rows; columns are matched by name. A row whose column ``_deleted`` is true deletes
+            the row of its key.
+        url: the table; with ``key`` a missing one is created.
+        key: the columns of the key of a table that this write creates.
+        sequence_by: the column whose highest value says which of several rows of a key counts.
+
+    The other arguments are those of ``append``.
+
+    Raises:
+        Invalid: the rows or the arguments do not fit the table, or a key occurs twice.
+        RowConflict: the table's definition was changed meanwhile: run it again.
+    """
+    options = WriteOptions(
+        url=checked_url(url),
+        job=job,
+        any_order=any_order,
+        time_column=time_column,
+        sort_by=column_names(sort_by),
+        labels=dict(labels or {}),
+        buffer_bytes=buffer_bytes,
+        chunk_bytes=chunk_bytes,
+        mode=WriteMode.UPSERT,
+        key=column_names(key),
+        sequence_by=sequence_by,
+        message=message,
+    )
+    return run(df, options, tune=tune, cluster=False)
+
+
 def overwrite(
     df: DataFrame,
     url: str,
@@ -152,14 +205,21 @@ def overwrite(
 def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> Written:
     """Write the DataFrame's rows with these options."""
     world = World.real()
-    plan = plan_write(df.schema, options, world)
+    exchanged = options.mode is WriteMode.UPSERT
+    plan = plan_write(df.schema, options, world, exchanged=exchanged)
     if plan.done is not None:
         return commit(plan, [], world)
-    rows = _clustered(df, plan) if cluster else df
+    rows = _exchanged(df, plan) if exchanged else _clustered(df, plan) if cluster else df
     settings = batch_settings(df.schema) if tune else {}
     with held(df.sparkSession, settings), progress(df.sparkSession, plan.url, world):
         results = rows.mapInArrow(result_task(plan), RESULT).collect()
     return commit(plan, [pickle.loads(result.written) for result in results], world)
+
+
+def _exchanged(df: DataFrame, plan: WritePlan) -> DataFrame:
+    """The rows of each key in one task."""
+    assert plan.definition.identity is not None, "the plan of an upsert has a key"
+    return df.repartition(*(quoted(name) for name in plan.definition.identity.columns))
 
 
 def _clustered(df: DataFrame, plan: WritePlan) -> DataFrame:

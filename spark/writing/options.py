@@ -1,5 +1,8 @@
 """The options of a write, checked when they are parsed.
 
+``write_mode`` is ``append``, or ``upsert`` for a table with a key; Spark's own save mode is
+``append`` for both.
+
 ``app`` and ``batch`` are given together or not at all. An unknown option is an error: a misspelt
 ``app`` would otherwise lose the exactly-once promise without notice.
 """
@@ -26,7 +29,8 @@ from blockstore.spark.options import (
 _WRITE = (
     "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size",
     "chunk_size",
-    "if_exists", "where", "isolation", "read_version", "cluster",
+    "if_exists", "where", "isolation", "read_version", "cluster", "write_mode", "key",
+    "sequence_by",
 )  # fmt: skip
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
@@ -42,11 +46,20 @@ class IfExists(StrEnum):
     IGNORE = "ignore"
 
 
+class WriteMode(StrEnum):
+    """What the rows of a write are. An overwrite is Spark's save mode of that name."""
+
+    APPEND = "append"
+    """More rows."""
+    UPSERT = "upsert"
+    """The current rows of their keys, or deletions of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """How a DataFrame is written.
 
-    The time column, the sort key and the labels define the table on its first write.
+    The time column, the sort key, the labels and the key define the table on its first write.
     """
 
     url: str
@@ -66,6 +79,10 @@ class WriteOptions:
     isolation: str | None = None
     read_version: int | None = None
     """The version from which an overwrite's rows were computed."""
+    mode: WriteMode = WriteMode.APPEND
+    key: tuple[str, ...] = ()
+    sequence_by: str | None = None
+    """The column whose highest value says which of several rows of a key counts."""
     message: str = ""
 
     def __post_init__(self) -> None:
@@ -83,7 +100,22 @@ class WriteOptions:
         if not self.overwrite and any(one is not None for one in about):
             raise Invalid(
                 "where, isolation and read_version are options of an overwrite, and this is an "
-                "append: use mode('overwrite'), or filter the DataFrame"
+                f"{self.mode}: use mode('overwrite'), or filter the DataFrame"
+            )
+        self._check_mode()
+
+    def _check_mode(self) -> None:
+        if self.mode is WriteMode.UPSERT:
+            if self.overwrite or self.if_exists is not IfExists.APPEND:
+                other = "an overwrite" if self.overwrite else f"if_exists={str(self.if_exists)!r}"
+                raise Invalid(
+                    f"write_mode='upsert' and {other} exclude each other: save with "
+                    "mode('append') and without if_exists"
+                )
+        elif self.key or self.sequence_by is not None:
+            name = "key" if self.key else "sequence_by"
+            raise Invalid(
+                f"option {name!r} is for upserts: also give write_mode='upsert', or remove it"
             )
 
 
@@ -111,6 +143,9 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
         where=given.get("where"),
         isolation=given.get("isolation"),
         read_version=None if read is None else integer(read, "read_version", least=1),
+        mode=write_mode_of(given.get("write_mode", "append")),
+        key=names(given.get("key", ""), "key"),
+        sequence_by=given.get("sequence_by") or None,
     )
 
 
@@ -121,6 +156,18 @@ def if_exists_of(text: str) -> IfExists:
     except ValueError:
         raise Invalid(
             f"if_exists={text!r}: expected one of {', '.join(repr(str(one)) for one in IfExists)}."
+        ) from None
+
+
+def write_mode_of(text: str) -> WriteMode:
+    """Parse ``write_mode``. Raises Invalid."""
+    try:
+        return WriteMode(text)
+    except ValueError:
+        raise Invalid(
+            f"write_mode={text!r}: expected one of "
+            f"{', '.join(repr(str(one)) for one in WriteMode)}; to replace rows by a condition use "
+            "mode('overwrite')."
         ) from None
 
 

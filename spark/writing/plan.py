@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from blockstore.format import Definition, Job
-from blockstore.spark.writing.options import IfExists
+from blockstore.spark.writing.options import IfExists, WriteMode
 
 if TYPE_CHECKING:
     from blockstore.operations.distributed_overwrite import Begun
@@ -35,7 +35,11 @@ class WritePlan:
     """Whether the job's batches may be committed in any order."""
     if_exists: IfExists = IfExists.APPEND
     begun: Begun | None = None
-    """The overwrite; None for an append."""
+    """The overwrite; None for an append or an upsert."""
+    mode: WriteMode = WriteMode.APPEND
+    sequence_by: str | None = None
+    exchanged: bool = False
+    """Whether the rows of each key reach one task."""
     message: str = ""
     buffer_bytes: int
     chunk_bytes: int

@@ -6,6 +6,7 @@
 - A DataFrame that does not fit the table is refused here, before a row moves.
 - A job whose batch was committed before writes nothing. A batch that can no longer be committed is
   refused here, not after an hour of writing.
+- What the table's rows are decides which writes fit: ``identity`` checks it.
 - An overwrite begins here: changes of others from now on are judged at its end.
 - The check of ``if_exists`` here only saves work; the commit decides.
 """
@@ -19,6 +20,7 @@ from blockstore.bucket import open_bucket
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format import Definition, Job
 from blockstore.format.casting import cast_batch
+from blockstore.format.identity import Key
 from blockstore.format.labels import check_new_labels
 from blockstore.index.change import Append, Done
 from blockstore.index.rules import decide
@@ -28,6 +30,7 @@ from blockstore.operations.append import earlier_block
 from blockstore.operations.distributed_overwrite import Begun, begin_anew, begun_on
 from blockstore.spark.types import arrow_schema
 from blockstore.spark.writing.first_write import already_written, contains_a_write
+from blockstore.spark.writing.identity import check_mode, without_deleted
 from blockstore.spark.writing.options import IfExists, WriteOptions
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.result import Written
@@ -35,14 +38,17 @@ from blockstore.table import Table, open_any
 from blockstore.world import World
 
 
-def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> WritePlan:
-    """Plan the write of rows of a DataFrame's ``schema``.
+def plan_write(
+    schema: st.StructType, options: WriteOptions, world: World, *, exchanged: bool = False
+) -> WritePlan:
+    """Plan the write of rows of a DataFrame's ``schema``; ``exchanged`` says that the rows of each
+    key of an upsert reach one task.
 
     Raises Invalid if they do not fit the table, and Conflict if the table contains a write and
     ``if_exists`` is ``error``.
     """
     started = world.clock.monotonic_s()
-    rows = arrow_schema(schema)
+    rows = without_deleted(arrow_schema(schema), options)
     try:
         table: Table | None = open_any(options.url, world=world)
     except NotFound:
@@ -53,6 +59,7 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
         definition = table.definition
         _check_agreement(definition, options)
         check_new_labels(options.labels, definition.schema.names)
+    check_mode(definition, options)
     _check_fit(rows, definition)
     done = None if table is None else _done(table, options)
     begun = None
@@ -69,6 +76,9 @@ def plan_write(schema: st.StructType, options: WriteOptions, world: World) -> Wr
         any_order=options.any_order,
         if_exists=options.if_exists,
         begun=begun,
+        mode=options.mode,
+        sequence_by=options.sequence_by,
+        exchanged=exchanged,
         message=options.message,
         buffer_bytes=options.buffer_bytes,
         chunk_bytes=options.chunk_bytes,
@@ -144,15 +154,22 @@ def _committed_before(state: State, table: Table, job: Job, any_order: bool) -> 
 
 def _new_definition(rows: pa.Schema, options: WriteOptions) -> Definition:
     return Definition.create(
-        rows, time_column=options.time_column, sort_by=options.sort_by, labels=options.labels
+        rows,
+        time_column=options.time_column,
+        sort_by=options.sort_by,
+        labels=options.labels,
+        key=options.key,
     )
 
 
 def _check_agreement(definition: Definition, options: WriteOptions) -> None:
     """Raise Invalid for an option that contradicts the table's definition."""
+    identity = definition.identity
+    key = identity.columns if isinstance(identity, Key) else ()
     for name, given, found in (
         ("time_column", options.time_column, definition.time_column),
         ("sort_by", ",".join(options.sort_by), ",".join(definition.sort_by)),
+        ("key", ",".join(options.key), ",".join(key)),
     ):
         if given and given != found:
             raise Invalid(

@@ -65,7 +65,7 @@ class Written:
     def __str__(self) -> str:
         spent = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self.seconds.items())
         replaced = ""
-        if self.operation != "append":
+        if self.operation == "overwrite":
             rows = "an unknown number of" if self.rows_removed is None else f"{self.rows_removed:,}"
             replaced = (
                 f", replacing {rows} rows ({len(self.removed) + len(self.accounted)} blocks "

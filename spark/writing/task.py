@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,9 +23,15 @@ from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import Invalid
 from blockstore.format import BlockWriter, WrittenChunks
 from blockstore.spark.worker import task_world
+from blockstore.spark.writing.options import WriteMode
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.uploads import BackgroundUploads
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.rows.parts import Part, PartRows
+
+    TaskWritten = WrittenChunks | Part
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
@@ -32,19 +39,22 @@ RESULT = "written binary"
 """The columns, in Spark's notation, that a task yields."""
 
 
-def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> WrittenChunks | None:
+def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> TaskWritten | None:
     """Write the rows of one task as chunks; return None if there is nothing to write."""
     if plan.done is not None:
         return None
     world = task_world()
     uploads = BackgroundUploads(open_bucket(plan.url, world))
+    changes = _changes(plan)
+    rows = _rows(plan, batches) if changes is None else changes.take(batches)
+    extra = ("_source",) if plan.begun is not None else ()
     writer: BlockWriter | None = None
     try:
-        for batch in _rows(plan, batches):
+        for batch in rows:
             if batch.num_rows == 0:
                 continue
             if writer is None:
-                writer = _writer(plan, uploads, world)
+                writer = _writer(plan, uploads, world, extra if changes is None else changes.extra)
             writer.write(batch)
         written = None if writer is None else writer.finish()
         uploads.settle()
@@ -53,7 +63,7 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> WrittenChu
             writer.abort()
         uploads.drop()
         raise
-    return written
+    return written if written is None or changes is None else _part(written, changes)
 
 
 def result_task(
@@ -70,6 +80,27 @@ def result_task(
             yield pa.record_batch([result], names=["written"])
 
     return task
+
+
+def _changes(plan: WritePlan) -> PartRows | None:
+    """What makes changes of an upsert's rows; None for other writes."""
+    if plan.mode is not WriteMode.UPSERT:
+        return None
+    from blockstore.rows.parts import PartRows
+
+    return PartRows(
+        plan.definition,
+        plan.labels,
+        sequence_by=plan.sequence_by,
+        alone=plan.exchanged,
+        hold_bytes=plan.buffer_bytes,
+    )
+
+
+def _part(written: WrittenChunks, changes: PartRows) -> Part:
+    from blockstore.rows.parts import Part
+
+    return Part(chunks=written, hashes=changes.hashes())
 
 
 def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,7 +129,7 @@ def _check_dynamic(plan: WritePlan) -> None:
         )
 
 
-def _writer(plan: WritePlan, bucket: Bucket, world: World) -> BlockWriter:
+def _writer(plan: WritePlan, bucket: Bucket, world: World, extra: tuple[str, ...]) -> BlockWriter:
     return BlockWriter(
         bucket,
         world,
@@ -110,7 +141,7 @@ def _writer(plan: WritePlan, bucket: Bucket, world: World) -> BlockWriter:
         chunk_size=plan.chunk_bytes,
         buffer_bytes=plan.buffer_bytes,
         token=_attempt(world),
-        extra_columns=() if plan.begun is None else ("_source",),
+        extra_columns=extra,
     )
 
 

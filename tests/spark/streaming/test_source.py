@@ -18,6 +18,7 @@ from blockstore.compactor.settings import Settings
 from blockstore.errors import Conflict, Invalid
 from blockstore.spark.streaming.options import source_options
 from blockstore.spark.streaming.source import TableStreamReader, stream_schema
+from blockstore.spark.types import spark_schema
 from blockstore.world import World
 
 Offset = dict[str, Any]
@@ -166,3 +167,16 @@ def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(
     then = reader.latestOffset(first, reader.getDefaultReadLimit())
     with pytest.raises(Invalid, match="restart the query"):
         [batch for part in reader.partitions(first, then) for batch in reader.read(part)]
+
+
+@pytest.mark.parametrize("identity", [{"key": "id"}, {"row_ids": True}], ids=["key", "row ids"])
+def test_a_table_whose_rows_change_is_not_followed(
+    tmp_path: Path, identity: dict[str, object]
+) -> None:
+    """A stream of its blocks would deliver versions of rows as if they were rows."""
+    table = bs.create(f"{tmp_path}/t", schema=pa.schema([("id", pa.int64())]), **identity)
+    options = source_options({"path": table.url})
+    with pytest.raises(Invalid, match=r"rows of .* change, .*: read its current rows"):
+        stream_schema(options, World.real())
+    with pytest.raises(Invalid, match=r"rows of .* change, .*: read its current rows"):
+        TableStreamReader(options, spark_schema(table.definition.schema)).initialOffset()
