@@ -227,7 +227,13 @@ class Table(ChangingRows):
 
     @property
     def _access(self) -> Access:
-        return Access(bucket=self.bucket, world=self.world, log=self.log, catalog=self.catalog)
+        return Access(
+            bucket=self.bucket,
+            world=self.world,
+            log=self.log,
+            catalog=self.catalog,
+            reads=self._reads,
+        )
 
     @property
     def definition(self) -> Definition:

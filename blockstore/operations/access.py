@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Bucket
 from blockstore.index.log import Log
+from blockstore.scan.reads import Reads
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class Access:
     log: Log
     catalog: Catalog
     """What this handle has read of blocks by listing: it spares their meta.json the next time."""
+    reads: Reads | None = None
+    """What the handle keeps between its reads; None to keep nothing."""
 
     @classmethod
     def of(cls, bucket: Bucket, world: World, log: Log) -> Access:

@@ -27,7 +27,7 @@ def current_rows(access: Access, state: State, where: Condition = None) -> Itera
     hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
     columns = (*state.definition.schema.names, *hidden)
     plan = plan_scan(snapshot, columns=columns, where=where)
-    yield from read_plan(access.bucket, plan, access.world)
+    yield from read_plan(access.bucket, plan, access.world, reads=access.reads)
 
 
 def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array) -> pa.Table:

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Corrupt
-from blockstore.format.block import BlockKind, StreamKey
-from blockstore.format.identity import DELETED, ROW_ID, VERSION, Identity
+from blockstore.format.block import StreamKey
+from blockstore.format.identity import ROW_ID, VERSION, Identity
 from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.identities import identities
 
@@ -82,61 +82,6 @@ class Newest:
         own = np.flatnonzero((ids >= first) & (ids < first + rows) & (self.versions > version))
         own = own[np.argsort(ids[own])]
         return Hidden(ids[own] - first, own)
-
-
-def hidden_rows(
-    chunks: Sequence[ScanChunk],
-    changes: Sequence[ScanChunk],
-    identity: Identity,
-    read: ReadColumns,
-) -> dict[str, Positions]:
-    """Return the positions that are hidden, by the key of the chunk; chunks without any are left
-    out.
-
-    Args:
-        chunks: The chunks that are to be read.
-        changes: All chunks of changes of the snapshot.
-        identity: What makes two rows versions of one.
-        read: Reads columns of chunks.
-    """
-    newest, found = newest_of(changes, identity, read)
-    plain = [chunk for chunk in chunks if chunk.kind is BlockKind.PLAIN]
-    shadowed = [
-        chunk
-        for chunk in plain
-        if (own := newest.get(chunk.stream)) is not None and own.may_hide(chunk, identity)
-    ]
-    found.update(
-        (key, one.positions) for key, one in hidden_in(shadowed, newest, identity, read).items()
-    )
-    return {key: positions for key, positions in found.items() if len(positions)}
-
-
-def newest_of(
-    changes: Sequence[ScanChunk], identity: Identity, read: ReadColumns
-) -> tuple[dict[StreamKey, Newest], dict[str, Positions]]:
-    """Return the newest versions that chunks of changes hold, and which rows of these chunks are
-    hidden themselves."""
-    by_stream: dict[StreamKey, list[ScanChunk]] = {}
-    for chunk in changes:
-        by_stream.setdefault(chunk.stream, []).append(chunk)
-    newest: dict[StreamKey, Newest] = {}
-    hidden: dict[str, Positions] = {}
-    names = (*identity.columns, VERSION, DELETED)
-    for stream, chunks in by_stream.items():
-        rows = list(read(chunks, names))
-        values = _concatenated([identities(columns_of(one, identity)) for one in rows])
-        versions = numbers(one[VERSION] for one in rows)
-        deleted = np.concatenate(
-            [one[DELETED].to_numpy(zero_copy_only=False).astype(bool) for one in rows]
-        )
-        own, is_hidden, _ = newest_among(values, versions, deleted)
-        newest[stream] = own
-        first = 0
-        for chunk in chunks:
-            hidden[chunk.key] = np.flatnonzero(is_hidden[first : first + chunk.file.rows])
-            first += chunk.file.rows
-    return newest, hidden
 
 
 def newest_among(
@@ -206,10 +151,6 @@ def columns_of(rows: Columns, identity: Identity) -> list[pa.Array]:
 def numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
     """Return columns of numbers, one after the other."""
     return np.concatenate([column.to_numpy(zero_copy_only=False) for column in columns])
-
-
-def _concatenated(arrays: list[pa.Array]) -> pa.Array:
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 def _bounds(values: pa.Array) -> tuple[int | str | None, int | str | None]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,12 +22,10 @@ from blockstore.format.chunk_reader import read_part as read_chunk_part
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.failures import named
 from blockstore.scan.plan import ScanPlan
+from blockstore.scan.reads import Reads
 from blockstore.scan.resolve import resolved
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
-
-if TYPE_CHECKING:
-    from blockstore.scan.fetch.fetcher import Fetcher
 
 _SMALL_BYTES = 16 * 1024 * 1024
 _WINDOW_BYTES = 64 * 1024 * 1024
@@ -41,7 +38,7 @@ def read_plan(
     world: World,
     *,
     verify: bool = False,
-    fetcher: Fetcher | None = None,
+    reads: Reads | None = None,
 ) -> pa.RecordBatchReader:
     """Return the rows of the plan, batch by batch.
 
@@ -50,10 +47,10 @@ def read_plan(
         plan: What to read.
         world: Its pool fetches and decodes.
         verify: Compare each chunk's SHA-256 that is not checked otherwise.
-        fetcher: What keeps the bytes of remote chunks between plans; None to keep nothing.
+        reads: What keeps bytes and hidden rows between plans; None to keep nothing.
     """
     return pa.RecordBatchReader.from_batches(
-        plan.output_schema, _batches(bucket, plan, world, fetcher, verify)
+        plan.output_schema, _batches(bucket, plan, world, reads, verify)
     )
 
 
@@ -92,16 +89,16 @@ def read_part(
 
 
 def count_rows(
-    bucket: ReadBucket, plan: ScanPlan, world: World, *, fetcher: Fetcher | None = None
+    bucket: ReadBucket, plan: ScanPlan, world: World, *, reads: Reads | None = None
 ) -> int:
     """Return how many rows the plan has; read only chunks whose metadata does not say."""
-    plan = resolve(bucket, plan, world, fetcher)
+    plan = resolve(bucket, plan, world, reads)
     known = sum(chunk.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
     unknown = tuple(chunk for chunk in plan.chunks if not chunk.certain or chunk.filtered)
     if not unknown:
         return known
     narrow = replace(plan, chunks=unknown, output_schema=plan.columns.select(["_source"]))
-    return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world, fetcher))
+    return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world, reads))
 
 
 def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
@@ -142,10 +139,11 @@ def _count_each_remote(bucket: ReadBucket, plan: ScanPlan, world: World) -> list
 
 
 def resolve(
-    bucket: ReadBucket, plan: ScanPlan, world: World, fetcher: Fetcher | None = None
+    bucket: ReadBucket, plan: ScanPlan, world: World, reads: Reads | None = None
 ) -> ScanPlan:
     """Return the plan with what newer versions hide of its chunks."""
-    return resolved(plan, lambda columns: _batches(bucket, columns, world, fetcher))
+    cache = None if reads is None or not plan.changes else reads.hidden
+    return resolved(plan, lambda columns: _batches(bucket, columns, world, reads), cache)
 
 
 def _is_remote(bucket: ReadBucket, plan: ScanPlan) -> bool:
@@ -157,7 +155,7 @@ def _remote_rows(
     bucket: ReadBucket,
     plan: ScanPlan,
     world: World,
-    fetcher: Fetcher | None = None,
+    reads: Reads | None = None,
     *,
     part: int = 0,
     parts: int = 1,
@@ -167,7 +165,7 @@ def _remote_rows(
     from blockstore.scan.fetch.fetcher import Fetcher
     from blockstore.scan.remote_rows import remote_rows
 
-    fetcher = fetcher or Fetcher(world.pool)
+    fetcher = Fetcher(world.pool) if reads is None else reads.fetcher
     return remote_rows(bucket, plan, fetcher, part=part, parts=parts, verify=verify)
 
 
@@ -175,12 +173,12 @@ def _batches(
     bucket: ReadBucket,
     plan: ScanPlan,
     world: World,
-    fetcher: Fetcher | None = None,
+    reads: Reads | None = None,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    plan = resolve(bucket, plan, world, fetcher)
+    plan = resolve(bucket, plan, world, reads)
     if _is_remote(bucket, plan):
-        for _, rows in _remote_rows(bucket, plan, world, fetcher, verify=verify):
+        for _, rows in _remote_rows(bucket, plan, world, reads, verify=verify):
             yield from rows
         return
     reader = RowReader(plan)

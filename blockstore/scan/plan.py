@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockKind, BlockMeta
@@ -280,9 +281,13 @@ class _Judge:
                 first += file.rows
 
     def _identified_by(self, schema_id: int) -> str | None:
-        """The name that chunks of this schema have for the only column that identifies a row."""
+        """The name that chunks of this schema have for the only column that identifies a row; None
+        if its bounds cannot be compared as they are stored."""
         columns = () if self._identity is None else self._identity.columns
         if len(columns) != 1:
+            return None
+        at = self._columns.table.get_field_index(columns[0])
+        if at >= 0 and pt.is_decimal(self._columns.table.field(at).type):
             return None
         return self._schemas.stored_names(schema_id).get(columns[0], columns[0])
 

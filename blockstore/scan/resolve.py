@@ -15,7 +15,9 @@ import pyarrow as pa
 from blockstore.format.fields import RESERVED
 from blockstore.predicate import parse
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.current import Columns, ReadColumns, hidden_rows, with_hidden
+from blockstore.scan.current import Columns, ReadColumns, with_hidden
+from blockstore.scan.hidden_cache import HiddenCache
+from blockstore.scan.hiding import hidden_rows
 from blockstore.scan.plan import ScanPlan
 
 ReadPlan = Callable[[ScanPlan], Iterable[pa.RecordBatch]]
@@ -25,11 +27,13 @@ _AT_ONCE = 4_000_000
 """Rows of whose identities a reader holds the columns at once, unless one chunk has more."""
 
 
-def resolved(plan: ScanPlan, read: ReadPlan) -> ScanPlan:
-    """Return the plan with what is hidden of each chunk. Raises what ``read`` raises."""
+def resolved(plan: ScanPlan, read: ReadPlan, cache: HiddenCache | None = None) -> ScanPlan:
+    """Return the plan with what is hidden of each chunk; ``cache`` has what was found before.
+    Raises what ``read`` raises."""
     if not plan.changes or plan.identity is None:
         return plan
-    hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, columns_reader(plan, read))
+    reader = columns_reader(plan, read)
+    hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, reader, cache)
     return replace(plan, chunks=with_hidden(plan.chunks, hidden), changes=())
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,9 +37,6 @@ from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
-if TYPE_CHECKING:
-    from blockstore.scan.fetch.fetcher import Fetcher
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableSnapshot:
@@ -49,7 +46,7 @@ class TableSnapshot:
     world: World
     snapshot: Snapshot
     reads: Reads | None = None
-    """What the handle keeps of chunks between queries; None to keep nothing."""
+    """What the handle keeps between queries; None to keep nothing."""
 
     @property
     def version(self) -> int | None:
@@ -105,7 +102,7 @@ class TableSnapshot:
 
         with _or_expired(self.bucket, self.world, self.version):
             plan = self.scan().plan
-            return count_rows(self.bucket, plan, self.world, fetcher=_fetcher(self.reads))
+            return count_rows(self.bucket, plan, self.world, reads=self.reads)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
         """Return a scan of the rows that meet ``where``.
@@ -153,7 +150,7 @@ class Scan:
         """
         from blockstore.scan.execute import read_plan
 
-        rows = read_plan(self.bucket, self.plan, self.world, fetcher=_fetcher(self.reads))
+        rows = read_plan(self.bucket, self.plan, self.world, reads=self.reads)
         return _batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:
@@ -183,10 +180,6 @@ class Scan:
             return duckdb.connect().from_arrow(self.to_table())
 
         return _needs("duckdb", "reader", convert)
-
-
-def _fetcher(reads: Reads | None) -> Fetcher | None:
-    return None if reads is None else reads.fetcher
 
 
 @contextmanager

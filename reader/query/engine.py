@@ -9,14 +9,16 @@ Invariants:
   ``runners/instance.py`` locks the engine.
 - R11: a query that fails because of a file fails with the name of its block.
 - Batches are made as they are read: memory does not grow with the result.
-- A bare count opens no file if the snapshot knows it exactly.
+- Rows that newer versions hide are found before the files are placed, and left out by their
+  numbers (``sql/shown.py``).
+- A bare count opens no file if the snapshot, or what is known to be hidden, gives it exactly.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,6 +46,7 @@ from blockstore.reader.query.task import Parameters, Runner
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
+from blockstore.scan.reads import Reads
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
@@ -91,6 +94,7 @@ class Engine:
         self._admission = Admission(capacity, self._world.clock)
         self._deadlines = Deadlines(self._world.clock)
         self._windows = Windows()
+        self._reads = Reads(self._world, lambda: self._chunk_cache().fetcher)
         self._surprising: deque[str] = deque(maxlen=_MOST_SURPRISING)
         """The texts of queries that read what was not expected, after they returned rows."""
         folders = self._folders()
@@ -201,9 +205,10 @@ class Engine:
                 snapshot.check_whole()
         plans: dict[str, ScanPlan] = {}
         for name, one in seen.views.items():
-            plans[name] = plan_scan(snapshots[one.table].snapshot, where=wanted[name])
-            check_given(plans[name].chunks, one.hidden)
-        counted = bare_count(statement, snapshots)
+            plan = plan_scan(snapshots[one.table].snapshot, where=wanted[name])
+            check_given(plan.chunks, one.hidden)
+            plans[name] = self._resolved(plan, snapshots[one.table], ending)
+        counted = bare_count(statement, snapshots, plans)
         if counted is not None and budget.limit != 0:
             return Answer(
                 running=Counted(*counted),
@@ -245,6 +250,22 @@ class Engine:
             ending=ending,
             explain=explain,
         )
+
+    def _resolved(self, plan: ScanPlan, snapshot: TableSnapshot, ending: Ending) -> ScanPlan:
+        """The plan with the rows that newer versions hide. The query can be stopped meanwhile."""
+        if not plan.changes:
+            return plan
+        from blockstore.scan.execute import read_plan
+        from blockstore.scan.resolve import resolved
+
+        reads = snapshot.reads or self._reads
+
+        def read(columns: ScanPlan) -> Iterator[pa.RecordBatch]:
+            for batch in read_plan(snapshot.bucket, columns, self._world, reads=reads):
+                ending.check()
+                yield batch
+
+        return resolved(plan, read, reads.hidden)
 
     def _note_incomplete(self, sql: str, again: bool) -> None:
         with self._lock:

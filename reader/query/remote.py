@@ -29,7 +29,14 @@ from blockstore.format.chunk_reader import group_starts
 from blockstore.format.footer import Footer
 from blockstore.reader.query.files import Placed, which
 from blockstore.reader.query.sql.reading import Named
-from blockstore.reader.query.sql.views import Part, numbered, parts_of, view, view_of_rows
+from blockstore.reader.query.sql.views import (
+    Part,
+    contains,
+    numbered,
+    parts_of,
+    view,
+    view_of_rows,
+)
 from blockstore.reader.query.sql.windows import Windows, may_help, pages_in
 from blockstore.reader.query.task import Step
 from blockstore.scan.chunk import ScanChunk
@@ -205,8 +212,7 @@ class Reading:
         for name, read in self.plan.reads(chunk.schema_id).items():
             if read.stored_as is not None and (self.named is None or self.named.has(name)):
                 yield read.stored_as
-        if chunk.source is None:
-            yield from self.hidden
+        yield from (column for column in self.hidden if contains(chunk, column))
         if chunk.filtered:
             yield "_source"
 

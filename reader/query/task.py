@@ -11,8 +11,17 @@ import pyarrow as pa
 Parameters: TypeAlias = Sequence[object] | Mapping[str, object] | None
 """Values for ``?`` and ``$1``, or for ``$name``."""
 
-Step: TypeAlias = tuple[str, Sequence[object]]
-"""A statement and the values of its parameters."""
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that a view reads beside files."""
+
+    name: str
+    rows: pa.Table
+
+
+Step: TypeAlias = tuple[str, Sequence[object]] | Given
+"""A statement and the values of its parameters; or rows that are given a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +29,8 @@ class Task:
     """What DuckDB is to do."""
 
     views: tuple[Step, ...]
-    """The statements that create a view for each table, and for each name that DuckDB must not
-    search among files; in this order."""
+    """What creates a view for each table, and for each name that DuckDB must not search among
+    files; in this order."""
     sql: str
     parameters: Parameters = None
     limit: int | None = None

@@ -20,7 +20,7 @@ import pyarrow as pa
 from blockstore.reader.query.runners.instance import Instance
 from blockstore.reader.query.runners.interruptible import Interruptible
 from blockstore.reader.query.runners.threads import QueryThread, QueryThreads
-from blockstore.reader.query.task import Running, Task
+from blockstore.reader.query.task import Given, Running, Task
 
 _BATCH_ROWS = 65_536
 
@@ -54,8 +54,7 @@ class InProcess:
 
         def begin() -> tuple[pa.RecordBatchReader, _Some]:
             with query.calling():
-                for statement, values in task.views:
-                    cursor.execute(statement, values)
+                prepare(cursor, task)
                 stream = relation(cursor, task).to_arrow_reader(_BATCH_ROWS)
                 return stream, _some(stream)
 
@@ -74,6 +73,15 @@ class InProcess:
             query.idle(within_s=_TO_END_S / len(queries))
         self._instance.close()
         self._threads.close()
+
+
+def prepare(cursor: duckdb.DuckDBPyConnection, task: Task) -> None:
+    """Create the views of the task."""
+    for step in task.views:
+        if isinstance(step, Given):
+            cursor.register(step.name, step.rows)
+        else:
+            cursor.execute(*step)
 
 
 def relation(cursor: duckdb.DuckDBPyConnection, task: Task) -> duckdb.DuckDBPyRelation:

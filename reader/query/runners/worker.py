@@ -35,7 +35,7 @@ import duckdb
 import pyarrow as pa
 
 from blockstore.reader.query.runners.frames import Down, Up, read_frame, write_frame
-from blockstore.reader.query.runners.inprocess import relation
+from blockstore.reader.query.runners.inprocess import prepare, relation
 from blockstore.reader.query.runners.instance import Instance, Limits
 from blockstore.reader.query.runners.interruptible import Interruptible
 from blockstore.reader.query.runners.landlock import Identity, confine
@@ -108,8 +108,7 @@ class _Server:
         signal.setitimer(signal.ITIMER_REAL, 0 if seconds is None else seconds + _OVERTIME_S)
         try:
             with query.stopping.calling():
-                for statement, values in query.task.views:
-                    query.cursor.execute(statement, values)
+                prepare(query.cursor, query.task)
                 self._send(
                     relation(query.cursor, query.task).to_arrow_reader(_BATCH_ROWS), query.stopping
                 )

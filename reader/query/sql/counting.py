@@ -1,4 +1,4 @@
-"""``SELECT count(*) FROM t`` and nothing else: the count comes from the snapshot, if it is exact,
+"""``SELECT count(*) FROM t`` and nothing else: the count comes from metadata, if it is exact,
 and no file is opened."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from blockstore.reader.query.sql.statement import GIVEN, Node, Statement
+from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 
 _SELECT = {"type", "cte_map", "select_list", "from_table", "aggregate_handling"}
@@ -36,9 +37,12 @@ _COUNT = {
 
 
 def bare_count(
-    statement: Statement, snapshots: Mapping[str, TableSnapshot]
+    statement: Statement,
+    snapshots: Mapping[str, TableSnapshot],
+    plans: Mapping[str, ScanPlan],
 ) -> tuple[str, int] | None:
-    """The column's name and the count, if the query is a bare count and the snapshot knows it."""
+    """The column's name and the count, if the query is a bare count and metadata give it. The
+    ``plans`` of the tables know which rows are hidden."""
     root = statement.root
     columns, table = root.get("select_list"), root.get("from_table")
     if root.get("type") != "SELECT_NODE" or set(root) - _SELECT or root.get("cte_map"):
@@ -50,7 +54,14 @@ def bare_count(
     if table.get("type") != "BASE_TABLE" or GIVEN not in table or set(table) - _TABLE:
         return None
     rows = snapshots[table[GIVEN]].snapshot.count()
+    if rows is None:
+        rows = _counted(plans[table[GIVEN]])
     return None if rows is None else (str(columns[0].get("alias") or "count_star()"), rows)
+
+
+def _counted(plan: ScanPlan) -> int | None:
+    """The rows of a plan of a complete table, if no file must be read for it."""
+    return None if any(chunk.filtered for chunk in plan.chunks) else plan.rows
 
 
 def _is_count(node: Node) -> bool:

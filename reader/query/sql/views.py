@@ -5,7 +5,7 @@ Rules:
   by UNION ALL; never an Arrow dataset, which it reads at half the speed.
 - Every column has the table's type: null where a chunk is older than the column, cast where it is
   narrower. Labels are constants. Rows of sources that do not count are filtered by the chunk's own
-  ``_source``.
+  ``_source``, and rows that newer versions hide by their numbers (``shown.py``).
 - Paths are literal: no patterns and no partitions in them. A long list is passed as a value, since
   DuckDB takes ten times as long to parse it.
 - The view contains hidden columns only if the query names them (``hidden.py``); the plan's chunks
@@ -25,9 +25,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from blockstore.format.identity import ROW_ID
 from blockstore.reader.query.sql.reading import Named
+from blockstore.reader.query.sql.shown import LeftOut, joined_away, left_out
 from blockstore.reader.query.sql.types import quoted, sql_type, text
-from blockstore.reader.query.sql.windows import FILE_ROW, numbers_rows, window_over
+from blockstore.reader.query.sql.windows import (
+    FILE_ROW,
+    numbers_files,
+    numbers_rows,
+    window_over,
+)
 from blockstore.reader.query.task import Step
 from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN, ScanChunk
@@ -123,8 +130,8 @@ def guard(name: str) -> Step:
 
 
 class _Lists:
-    """Lists of paths as SQL: short ones as literals, long ones as variables of the connection that
-    ``steps`` set."""
+    """Lists of paths and of rows as SQL: short ones as literals, long ones as variables or tables
+    of the connection, which ``steps`` make."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -138,6 +145,16 @@ class _Lists:
         self.steps.append((f"SET VARIABLE {quoted(variable)} = $1", [list(paths)]))
         return f"getvariable({text(variable)})"
 
+    def without(self, rows: LeftOut, number: str) -> str:
+        """The join that leaves out rows of the files, if there are any."""
+        if not any(map(len, rows)):
+            return ""
+        # Unique: no table has a name with a slash, and no WITH that a query can use.
+        name = f"left out/{len(self.steps)}/{self._table}"
+        join, given = joined_away(rows, name, _CHUNK, number)
+        self.steps += [] if given is None else [given]
+        return f" {join}"
+
 
 def parts_of(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]) -> Iterator[Part]:
     """The plan's chunks as parts; ``windows`` are the rows of a chunk that suffice, by its key.
@@ -145,21 +162,31 @@ def parts_of(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]
     They are the plan's groups; those that need row numbers that DuckDB cannot provide are split by
     file."""
     for group in plan.groups():
-        if "_row_id" in hidden and not numbers_rows(plan.schemas[group.schema_id]):
+        schema = plan.schemas[group.schema_id]
+        shadowed = group.chunks[0].hidden is not None
+        if ((ROW_ID in hidden or shadowed) and not numbers_rows(schema)) or (
+            shadowed and not numbers_files(schema)
+        ):
             for chunk in group.chunks:
                 yield Part([chunk])
         else:
             yield from _alike(group.chunks, hidden, windows)
 
 
+def contains(chunk: ScanChunk, column: str) -> bool:
+    """Whether the view reads a hidden column out of the chunk's file."""
+    return chunk.source is None or (column == ROW_ID and ROW_ID in chunk.carries)
+
+
 def _alike(
     chunks: Sequence[ScanChunk], hidden: Sequence[str], windows: Mapping[str, range]
 ) -> Iterator[Part]:
-    """The chunks of a group; if the view has hidden columns, chunks whose rows contain their own
-    source are separate."""
-    split: dict[bool, list[ScanChunk]] = {}
+    """The chunks of a group; if the view has hidden columns, chunks whose rows contain some of them
+    are separate."""
+    split: dict[object, list[ScanChunk]] = {}
     for chunk in chunks:
-        split.setdefault(bool(hidden) and chunk.source is None, []).append(chunk)
+        contained = [column for column in hidden if contains(chunk, column)]
+        split.setdefault((bool(hidden) and chunk.source is None, *contained), []).append(chunk)
     for some in split.values():
         yield Part(some, window_over(some, windows))
 
@@ -178,20 +205,24 @@ def _selected(
     file = _free(_FILE, stored)
     facts = hidden if first.source is not None else ()
     row = FILE_ROW if numbers_rows(stored) else _free(_ROW, stored)
-    columns = [*_columns(part, plan, named), *(_hidden(column, facts, row) for column in hidden)]
+    columns = [
+        *_columns(part, plan, named),
+        *(_hidden(first, column, facts, row) for column in hidden),
+    ]
+    hidden_rows = left_out(part.chunks, part.window)
     options = "hive_partitioning = false, union_by_name = false"
     if any(may_hold_nan(part.chunks, field) for field in stored):
         options += ", can_have_nan = true"
     if facts:
         options += f", filename = {text(file)}"
-    numbered = part.window is not None or "_row_id" in facts
+    numbered = part.window is not None or ROW_ID in facts or any(map(len, hidden_rows))
     if numbered and row == FILE_ROW:
         options += f", {FILE_ROW} = true"
     source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
     if numbered and row != FILE_ROW:
         # Rows of one file, numbered in its order, which a window without ORDER BY keeps in DuckDB.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
-    source += f" AS {_CHUNK}"
+    source += f" AS {_CHUNK}{lists.without(hidden_rows, row)}"
     if facts:
         source += f" JOIN {_facts(part, paths)} ON {_CHUNK}.{file} = {_FACTS}.path"
     return f"{', '.join(columns)} FROM {source}{_filter(part)}"
@@ -231,13 +262,15 @@ def _stored(column: str) -> str:
     return f"{_CHUNK}.{quoted(column)}"
 
 
-def _hidden(column: str, facts: Sequence[str], row: str) -> str:
+def _hidden(chunk: ScanChunk, column: str, facts: Sequence[str], row: str) -> str:
+    stored = f"CAST({_stored(column)} AS {sql_type(HIDDEN.field(column).type)})"
     if not facts:
-        return (
-            f"CAST({_stored(column)} AS {sql_type(HIDDEN.field(column).type)}) AS {quoted(column)}"
-        )
-    if column == "_row_id":
-        return f"{_FACTS}.first_row_id + {_CHUNK}.{row} AS {quoted(column)}"
+        return f"{stored} AS {quoted(column)}"
+    if column == ROW_ID:
+        given = f"{_FACTS}.first_row_id + {_CHUNK}.{row}"
+        # In a file of changes a row without an id is a new one.
+        value = f"coalesce({stored}, {given})" if contains(chunk, column) else given
+        return f"{value} AS {quoted(column)}"
     return f"{_FACTS}.{column.lstrip('_')} AS {quoted(column)}"
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from blockstore.reader.query.sql.shown import FILE_INDEX
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.plan import ScanPlan
 
@@ -118,3 +119,8 @@ def window_over(chunks: Sequence[ScanChunk], windows: Mapping[str, range]) -> ra
 def numbers_rows(schema: pa.Schema) -> bool:
     """Whether DuckDB can number the rows of such a file: no column has the name that it uses."""
     return all(name.lower() != FILE_ROW for name in schema.names)
+
+
+def numbers_files(schema: pa.Schema) -> bool:
+    """Whether DuckDB can number such files in a list, likewise."""
+    return all(name.lower() != FILE_INDEX for name in schema.names)

@@ -1,0 +1,70 @@
+"""What was found of hidden rows, kept between queries: a second query reads no identity again.
+
+Rules:
+- It is never an authority. What is kept is named by all that it follows from: what identifies a
+  row, and of each chunk the hash of its file and the version and the row ids that the index gives
+  its rows. Blocks never change, so nothing here is ever stale.
+- It is bounded in bytes, and safe to share between threads and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from blockstore.format.identity import Identity
+from blockstore.scan.chunk import Positions, ScanChunk
+from blockstore.scan.fetch.bounded import Bounded
+
+if TYPE_CHECKING:
+    from blockstore.scan.current import Newest
+
+LIMIT_BYTES = 64 << 20
+_ENTRY_BYTES = 256
+"""What an entry takes beside its arrays."""
+
+Name = Hashable
+"""It stands for chunks of changes and what identifies their rows."""
+
+
+class HiddenCache:
+    """One for all queries of a handle or of an engine."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._held: Bounded[Hashable, Any] = Bounded(limit_bytes)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that is used."""
+        return self._held.weight
+
+    def name_of(self, identity: Identity, changes: Sequence[ScanChunk]) -> Name:
+        """Return a name for these chunks of changes, as short as one can be found again."""
+        complete = identity, tuple(map(_content, changes))
+        short = self._held.get(complete)
+        if short is None:
+            short = object()
+            self._held.put(complete, short, _ENTRY_BYTES * (1 + len(changes)))
+        return cast("Name", short)
+
+    def positions(self, changes: Name, chunk: ScanChunk) -> Positions | None:
+        """Return which rows of a chunk are hidden with these changes; None if that is not known."""
+        return cast("Positions | None", self._held.get((changes, _content(chunk))))
+
+    def keep_positions(self, changes: Name, chunk: ScanChunk, positions: Positions) -> None:
+        """Keep which rows of a chunk are hidden with these changes."""
+        self._held.put((changes, _content(chunk)), positions, positions.nbytes + _ENTRY_BYTES)
+
+    def newest(self, changes: Name) -> Newest | None:
+        """Return the newest versions that these changes hold; None if they are not known."""
+        return cast("Newest | None", self._held.get((changes, None)))
+
+    def keep_newest(self, changes: Name, newest: Newest) -> None:
+        """Keep the newest versions that these changes hold."""
+        arrays = newest.values.nbytes + newest.versions.nbytes + newest.deleted.nbytes
+        self._held.put((changes, None), newest, arrays + _ENTRY_BYTES)
+
+
+def _content(chunk: ScanChunk) -> Hashable:
+    """All that the identities and the versions of its rows follow from."""
+    return chunk.file.sha256, chunk.version, chunk.first_row_id
