@@ -192,7 +192,7 @@ def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
         return
     removed = state.blocks.get_all(draft.remove).values()
     freed = {source for block in removed for source in block.meta.sources}
-    restoring = operation is Operation.RESTORE
+    restoring = operation is Operation.RESTORE and state.definition.identity is None
     left_live = state.blocks.changed(draft.remove, ()).sources() if restoring else ulids.EMPTY
     taken: set[str] = set()
     for added in draft.add:
@@ -249,11 +249,12 @@ def changed(state: State, ulid: str, by: str) -> Conflict:
 def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
     """What the fold would refuse (``fold.py``), and a plain write where every row is a version."""
     table = draft.table or state.definition
-    takes = draft.remove or draft.excepts or operation is Operation.RESTORE
+    returns = any(block.version is not None for block in draft.add)
+    takes = draft.remove or draft.excepts or (operation is Operation.RESTORE and returns)
     if table.identity is not None and takes and operation is not Operation.COMPACT:
         raise Invalid(
-            f"this {operation} removes or hides complete blocks, and the rows of this table have "
-            "versions, which blocks hide from one another: delete or update the rows"
+            f"this {operation} removes, hides or brings back complete blocks, and the rows of this "
+            "table have versions, which blocks hide from one another: delete or update the rows"
         )
     for added in draft.add:
         meta = added.meta

@@ -63,6 +63,11 @@ class ChangesWriter:
         )
 
     @property
+    def stream(self) -> StreamKey:
+        """The stream of the block."""
+        return self._stream
+
+    @property
     def _has_ids(self) -> bool:
         return isinstance(self._identity, RowIds)
 
