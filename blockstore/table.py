@@ -32,6 +32,7 @@ from blockstore.operations.contents import Contents, Discovery, Indexed, earlier
 from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
+from blockstore.rows.back import GoingBack
 from blockstore.rows.handle import ChangingRows
 from blockstore.scan.reads import Reads
 from blockstore.scan.view import TableSnapshot
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from blockstore.lifecycle.catalog import Catalog
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
-    from blockstore.operations.results import Changed, Restored, Reverted
+    from blockstore.operations.results import Changed
     from blockstore.operations.writer import Writer
 
 
@@ -125,7 +126,7 @@ def open_any(url: str, *, world: World | None = None) -> Table:
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
 
-class Table(ChangingRows):
+class Table(ChangingRows, GoingBack):
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
     def __init__(
@@ -372,35 +373,6 @@ class Table(ChangingRows):
             read_version=read_version,
             dry_run=dry_run,
             message=message,
-        )
-
-    def revert(self, *sources: str, dry_run: bool = False, message: str = "") -> Reverted:
-        """Hide the rows of entire writes, wherever merges have carried them; no rows move.
-
-        ``sources`` are ULIDs as ``append`` returned them, or values of ``_source``. Reverting an
-        overwrite does not bring back what it replaced: ``restore`` does.
-        """
-        from blockstore.operations.revert import revert
-
-        return revert(self._access, sources, dry_run=dry_run, message=message)
-
-    def restore(
-        self,
-        *,
-        version: int | None = None,
-        tag: str | None = None,
-        as_of: object = None,
-        dry_run: bool = False,
-        message: str = "",
-    ) -> Restored:
-        """Show again what an earlier version did, in one new version; nothing is copied.
-
-        Schema and properties stay.
-        """
-        from blockstore.operations.restore import restore
-
-        return restore(
-            self._access, version=version, tag=tag, as_of=as_of, dry_run=dry_run, message=message
         )
 
     def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:

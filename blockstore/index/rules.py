@@ -194,7 +194,7 @@ def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
         return
     removed = state.blocks.get_all(draft.remove).values()
     freed = {source for block in removed for source in block.meta.sources}
-    restoring = operation is Operation.RESTORE
+    restoring = operation is Operation.RESTORE and state.definition.identity is None
     left_live = state.blocks.changed(draft.remove, ()).sources() if restoring else ulids.EMPTY
     taken: set[str] = set()
     for added in draft.add:
@@ -278,10 +278,11 @@ def _check_taken(state: State, draft: Draft, operation: Operation) -> None:
     removed = state.blocks.get_all(draft.remove).values()
     uncovers = draft.uncovers and any(block.meta.kind is BlockKind.CHANGES for block in removed)
     expires = operation is Operation.EXPIRE and not uncovers
-    if draft.excepts or operation is Operation.RESTORE or (draft.remove and not expires):
+    returns = any(block.version is not None for block in draft.add)
+    if draft.excepts or returns or (draft.remove and not expires):
         raise Invalid(
-            f"this {operation} removes or hides complete blocks, and the rows of this table have "
-            "versions, which blocks hide from one another: delete or update the rows"
+            f"this {operation} removes, hides or brings back complete blocks, and the rows of this "
+            "table have versions, which blocks hide from one another: delete or update the rows"
         )
 
 

@@ -125,18 +125,18 @@ def restore(
     Conflict where others changed blocks all the while.
     """
     check_said(None, message)
-    target = _target(access.log, version, tag, as_of)
+    target = target_of(access.log, version, tag, as_of)
     state = access.log.poll()
     if dry_run:
         planned = difference(state, target, state)
         if planned.back or planned.gone:
-            _check_kept(access.log, state, target.version)
+            check_kept(access.log, state, target.version)
             _check_whole(access.bucket, access.world, planned.back, state, target.version)
         return _answer(target, planned, None, dry_run=True)
     try:
         return _restored(access, target, message)
     finally:
-        _clear(access, target.version)
+        clear_pins(access, target.version)
 
 
 def difference(now: State, then: State, read: State) -> Difference:
@@ -182,7 +182,7 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         found = difference(read, target, read)
         if not found.back and not found.gone:
             return _answer(target, found, None)
-        _check_kept(log, read, target.version)
+        check_kept(log, read, target.version)
         what = f"version {target.version} is being restored"
         tags.tag(log, world, name, target.version, what, look=CheckComplete(bucket, world))
         _check_whole(bucket, world, found.back, read, target.version)
@@ -204,7 +204,7 @@ def _restored(access: Access, target: State, message: str) -> Restored:
     )
 
 
-def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> State:
+def target_of(log: Log, version: int | None, tag: str | None, as_of: object) -> State:
     if sum(one is not None for one in (version, tag, as_of)) != 1:
         raise Invalid("restore takes exactly one of version=, tag= and as_of=")
     if tag is not None:
@@ -216,7 +216,7 @@ def _target(log: Log, version: int | None, tag: str | None, as_of: object) -> St
     return log.at(version)
 
 
-def _check_kept(log: Log, now: State, version: int) -> None:
+def check_kept(log: Log, now: State, version: int) -> None:
     """Raise VersionExpired, before anything is written, where a restore's pin would not keep the
     version yet (3.5)."""
     from_ms = tags.keeps_from(log, version)
@@ -256,7 +256,7 @@ def _check_whole(
         )
 
 
-def _clear(access: Access, version: int) -> None:
+def clear_pins(access: Access, version: int) -> None:
     """Take away every temporary tag of the version; that one stays behind is not an error of the
     restore."""
     log = access.log

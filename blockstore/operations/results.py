@@ -67,6 +67,14 @@ class Reverted:
     a restore brings them."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows by source, as far as they are known."""
+    undone: Mapping[str, int] = field(default_factory=dict)
+    """Where rows have versions: how many rows of each source have their former state again. Nothing
+    is hidden there."""
+    left: Mapping[str, int] = field(default_factory=dict)
+    """Where rows have versions: how many rows of each source were changed since, and stay."""
+    left_rows: tuple[tuple[object, int, int | None], ...] = ()
+    """Up to 1,000 of them: the row's identity, the version that was to be undone, and the row's
+    version now (None: it was deleted)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +94,15 @@ class Restored:
 
     None where sources are hidden in a merged block, so that only reading shows it.
     """
+    rows_back: int = 0
+    """Where rows have versions, and no block moves: rows that exist again,"""
+    rows_changed: int = 0
+    """rows that have their former state again,"""
+    rows_gone: int = 0
+    """and rows that are deleted, since they did not exist."""
 
     @property
     def nothing(self) -> bool:
         """Whether the table was as it should be."""
-        return not (self.brought_back or self.removed)
+        rows = self.rows_back or self.rows_changed or self.rows_gone
+        return not (self.brought_back or self.removed or rows)

@@ -96,7 +96,7 @@ class Revert(Change):
 
 def revert(
     access: Access,
-    sources: Iterable[str],
+    sources: Iterable[str | int],
     *,
     dry_run: bool = False,
     message: str = "",
@@ -170,18 +170,20 @@ def _is_overwrite(block: LiveBlock) -> bool:
     return block.meta.own and len(block.meta.sources) > 1 and block.ulid in block.meta.sources
 
 
-def _checked(sources: Iterable[str]) -> tuple[str, ...]:
+def _checked(sources: Iterable[str | int]) -> tuple[str, ...]:
     if isinstance(sources, str):
         sources = [sources]
-    wanted = tuple(dict.fromkeys(sources))
-    if not wanted:
+    given = dict.fromkeys(sources)
+    if not given:
         raise Invalid("revert needs at least one write: pass its ULID, as append returned it")
-    for source in wanted:
+    wanted = []
+    for source in given:
         if not isinstance(source, str) or not is_ulid(source):
             raise Invalid(
                 f"{source!r} is not a ULID of a write, expected 26 characters as append returned "
                 "them"
             )
+        wanted.append(source)
     return tuple(sorted(wanted))
 
 

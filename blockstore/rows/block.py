@@ -51,6 +51,11 @@ class ChangesWriter:
         """New images and tombstones so far."""
         return self._images.rows
 
+    @property
+    def stream(self) -> StreamKey:
+        """The stream of the block."""
+        return self._images.named.stream
+
     def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
         """Take complete new images, as ``Images.complete``."""
         self._chunks.write(self._images.complete(rows, ids))

@@ -23,7 +23,7 @@ class Named:
 
     def __init__(self, identity: Identity, stream: StreamKey) -> None:
         self._identity = identity
-        self._stream = stream
+        self.stream = stream
         self._columns: list[list[pa.Array]] = []
 
     def add(self, columns: list[pa.Array]) -> None:
@@ -38,7 +38,7 @@ class Named:
     @cached_property
     def hashes(self) -> Hashes:
         """The hashes of all of them; asked for once all are added."""
-        found = [hashes(self._identity, self._stream, columns) for columns in self._columns]
+        found = [hashes(self._identity, self.stream, columns) for columns in self._columns]
         return np.concatenate(found) if found else np.zeros(0, np.uint64)
 
     @property

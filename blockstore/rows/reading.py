@@ -35,7 +35,7 @@ def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array)
     one value of them; columns as ``current_rows``."""
     found = [
         batch.filter(among)
-        for batch in current_rows(access, state, _range(state, on, values))
+        for batch in current_rows(access, state, range_of(Snapshot.of(state), on, values))
         if pc.any(
             among := pc.is_in(identities([batch.column(name) for name in on]), value_set=values)
         ).as_py()
@@ -72,7 +72,7 @@ def column_like(values: object, kind: pa.DataType, name: str) -> pa.Array:
         raise Invalid(f"the values of column {name!r} do not fit {kind}: {error}") from None
 
 
-def _range(state: State, on: Sequence[str], values: pa.Array) -> Condition:
+def range_of(snapshot: Snapshot, on: Sequence[str], values: pa.Array) -> Condition:
     """A condition that all rows with these values meet, by which chunks are left out."""
     if len(on) != 1 or not len(values):
         return None
@@ -80,5 +80,5 @@ def _range(state: State, on: Sequence[str], values: pa.Array) -> Condition:
     if not (pt.is_integer(kind) or pt.is_string(kind)):
         return None
     bounds = pc.min_max(values).as_py()
-    columns = Snapshot.of(state).columns.all
+    columns = snapshot.columns.all
     return parse_filters([(on[0], ">=", bounds["min"]), (on[0], "<=", bounds["max"])], columns)

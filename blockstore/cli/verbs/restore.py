@@ -22,7 +22,8 @@ def restore(
     """Go back to an earlier version, in one new version.
 
     No rows are copied. The schema and the properties stay as they are now. Rows that others append
-    meanwhile stay.
+    meanwhile stay. Where rows have an identity, each row that is not as it was then gets a new
+    version with its former state.
 
     Parameters
     ----------
@@ -53,6 +54,9 @@ def restore(
                 "brought_back": list(done.brought_back),
                 "removed": list(done.removed),
                 "rows": done.rows,
+                "rows_back": done.rows_back,
+                "rows_changed": done.rows_changed,
+                "rows_gone": done.rows_gone,
             }
         )
     elif done.nothing:
@@ -65,8 +69,13 @@ def restore(
         )
         end = "nothing was changed yet" if done.dry_run else f"version {done.version}"
         verb = "would restore" if done.dry_run else "restored"
-        say(
-            f"{verb} {table.url} to version {done.to}: {counted(len(done.brought_back), 'block')} "
-            "back, "
-            f"{len(done.removed):,} out{rows}; {end}"
-        )
+        if table.definition.identity is None:
+            did = (
+                f"{counted(len(done.brought_back), 'block')} back, {len(done.removed):,} out{rows}"
+            )
+        else:
+            did = (
+                f"{counted(done.rows_back, 'row')} back, {done.rows_changed:,} as before, "
+                f"{done.rows_gone:,} out"
+            )
+        say(f"{verb} {table.url} to version {done.to}: {did}; {end}")

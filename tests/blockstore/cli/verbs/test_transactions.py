@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import blockstore as bs
 from tests.blockstore.cli.conftest import Command
 
 HEADER = "origin,time_hour,delay,fare\n"
@@ -186,3 +188,32 @@ class TestRevertAndRestore:
     ) -> None:
         assert says in blockstore(words[0], flights, *words[1:], code=code).err
         assert len(versions(blockstore, flights)) == 4
+
+
+class TestRowsThatChange:
+    @pytest.fixture
+    def staff(self, tmp_path: Path) -> str:
+        url = f"file://{tmp_path}/staff"
+        schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+        table = bs.create(url, schema=schema, key="id")
+        table.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Grace"]}))
+        table.upsert(pa.table({"id": [2, 3], "name": ["Hopper", "Mary"]}))
+        table.upsert(pa.table({"id": [3], "name": ["Marie"]}))
+        return url
+
+    def test_a_revert_says_which_rows_stay(self, blockstore: Command, staff: str) -> None:
+        assert "would undo 1 row of write" in blockstore("revert", staff, "3", "--dry-run").out
+        assert "nothing was applied" in blockstore("revert", staff, "3", "--strict", code=1).err
+        told = blockstore("revert", staff, "3").out
+        assert "left 1 row of write" in told
+        assert told.rstrip().endswith("version 5")
+        left = blockstore("revert", staff, "3", "--json").json
+        assert left["left_rows"] == [[2, 3, 5], [3, 3, 4]]
+
+    def test_a_restore_counts_rows(self, blockstore: Command, staff: str) -> None:
+        words = ("restore", staff, "--version", "2")
+        said = "0 rows back, 1 as before, 1 out"
+        assert f"{said}; nothing was changed yet" in blockstore(*words, "--dry-run").out
+        assert f"{said}; version 5" in blockstore(*words).out
+        assert blockstore("restore", staff, "--version", "5", "--json").json["rows_back"] == 0
+        assert "already has the rows" in blockstore("restore", staff, "--version", "5").out
