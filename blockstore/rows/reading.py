@@ -18,6 +18,8 @@ from blockstore.scan.identities import identities
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
 
+_GATHERED = 500_000
+
 
 def current_rows(access: Access, state: State, where: Condition = None) -> Iterator[pa.RecordBatch]:
     """Yield the current rows that meet a condition: the table's columns, then ``_row_id`` where
@@ -41,6 +43,39 @@ def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array)
         ).as_py()
     ]
     return pa.Table.from_batches(found, schema_of(state))
+
+
+def versions_of(
+    access: Access, state: State, identity: Identity, values: pa.Array
+) -> tuple[pa.Array, pa.Array]:
+    """Return those of the identities ``values`` that current rows have, and their versions. Reads
+    no other column."""
+    columns = (*identity.columns, VERSION)
+    where = _range(state, identity.columns, values)
+    plan = plan_scan(Snapshot.of(state), columns=columns, where=where)
+    own: list[pa.Array] = [values.slice(0, 0)]
+    versions: list[pa.Array] = [pa.array([], pa.int64())]
+    for some in _gathered(read_plan(access.bucket, plan, access.world)):
+        found = identities([some[name] for name in identity.columns])
+        among = pc.is_in(found, value_set=values)
+        own.append(found.filter(among))
+        versions.append(some[VERSION].combine_chunks().filter(among))
+    return pa.concat_arrays(own), pa.concat_arrays(versions)
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches together, some hundred thousand rows each: what is looked up in them is prepared
+    once for each."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= _GATHERED:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def schema_of(state: State) -> pa.Schema:
