@@ -82,6 +82,10 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
     identity = identity_of(access.log.state.definition, "an insert")
     if on_conflict not in (FAIL, IGNORE):
         raise Invalid(f'on_conflict is {on_conflict!r}, expected "fail" or "ignore"')
+    if not isinstance(identity, Key):
+        raise Invalid(
+            "an insert looks whether keys exist, and this table has row ids: append new rows"
+        )
     rows = Again(data)
 
     def write(state: State, writer: ChangesWriter) -> RowsChanged:

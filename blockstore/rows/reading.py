@@ -35,32 +35,12 @@ def current_rows(access: Access, state: State, where: Condition = None) -> Itera
 def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array) -> pa.Table:
     """Return the current rows whose ``on`` columns are among ``values``, as ``identities`` makes
     one value of them; columns as ``current_rows``."""
-    found = [
-        batch.filter(among)
-        for batch in current_rows(access, state, _range(state, on, values))
-        if pc.any(
-            among := pc.is_in(identities([batch.column(name) for name in on]), value_set=values)
-        ).as_py()
-    ]
-    return pa.Table.from_batches(found, schema_of(state))
-
-
-def versions_of(
-    access: Access, state: State, identity: Identity, values: pa.Array
-) -> tuple[pa.Array, pa.Array]:
-    """Return those of the identities ``values`` that current rows have, and their versions. Reads
-    no other column."""
-    columns = (*identity.columns, VERSION)
-    where = _range(state, identity.columns, values)
-    plan = plan_scan(Snapshot.of(state), columns=columns, where=where)
-    own: list[pa.Array] = [values.slice(0, 0)]
-    versions: list[pa.Array] = [pa.array([], pa.int64())]
-    for some in _gathered(read_plan(access.bucket, plan, access.world)):
-        found = identities([some[name] for name in identity.columns])
-        among = pc.is_in(found, value_set=values)
-        own.append(found.filter(among))
-        versions.append(some[VERSION].combine_chunks().filter(among))
-    return pa.concat_arrays(own), pa.concat_arrays(versions)
+    found = []
+    for some in _gathered(current_rows(access, state, _range(state, on, values))):
+        among = pc.is_in(identities([some[name] for name in on]), value_set=values)
+        if pc.any(among).as_py():
+            found.append(some.filter(among))
+    return pa.concat_tables([schema_of(state).empty_table(), *found])
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

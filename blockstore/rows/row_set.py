@@ -2,23 +2,26 @@
 as one version, whatever their number.
 
 Rules:
-- Rows are written as they come, and are not kept. Of a row that names an existing one, its identity
-  and the expected version are kept until a million of them are compared with the table, at the
-  version at which the set was planned.
+- Rows come batch by batch. New rows are written at once. Rows that name existing ones are held
+  until there are a hundred thousand of them, or many bytes; then they are compared with those of
+  the version at which the set was planned. So memory does not grow with the set, apart from the
+  identities of changed rows.
+- A row that names the version that was read, and is as it was, is left as it is.
 - All rows are compared before the set is refused, so that the caller hears of all of them.
 - A row that is not as its caller expects refuses the set: nothing of it is applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.casting import cast_batch
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -26,15 +29,16 @@ from blockstore.operations.access import Access
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.block import ChangesWriter
-from blockstore.rows.reading import column_like, ids_of, versions_of
+from blockstore.rows.reading import column_like, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.scan.identities import identities
 
 FAIL, REPLACE = "fail", "replace"
 MOST_REFUSED = 1_000
 """So many refused rows are listed."""
-_AT_ONCE = 1_000_000
-"""So many rows are compared with the table at once."""
+_AT_ONCE = 100_000
+_HELD_BYTES = 32 << 20
+"""So many rows, or rows of so many bytes, are compared with the table at once."""
 _SHOWN = 3
 
 
@@ -60,19 +64,17 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
     rows = Again(data)
 
     def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        look = _Look(access, state, identity, fails=on_conflict == FAIL)
+        look = _Look(access, state, identity, writer, fails=on_conflict == FAIL)
         for batch in rows:
             _check_named(batch, identity)
-            own = [name for name in batch.schema.names if name not in (ROW_ID, VERSION)]
-            look.take(batch, writer.rows)
-            writer.put(batch.select(own), ids_of(batch, identity))
+            look.take(batch)
         look.end()
-        fresh = writer.rows - look.named
-        counted = isinstance(identity, RowIds) or on_conflict == FAIL or not fresh
+        counted = isinstance(identity, RowIds) or on_conflict == FAIL or not look.inserted
         return RowsChanged(
             operation=str(Operation.UPSERT),
-            updated=look.named if counted else None,
-            inserted=fresh if counted else None,
+            updated=look.updated if counted else None,
+            inserted=look.inserted if counted else None,
+            unchanged=look.unchanged,
         )
 
     return change_rows(access, Operation.UPSERT, write, said, reads=True)
@@ -87,84 +89,115 @@ def _check_named(batch: pa.RecordBatch, identity: Identity) -> None:
         )
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """Rows that are not compared yet, by column."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """Rows that are not compared yet: the table's columns, and what the caller says of them."""
 
-    identity: list[list[pa.Array]] = field(default_factory=list)
-    expected: list[pa.Array] = field(default_factory=list)
-    places: list[pa.Array] = field(default_factory=list)
-    rows: int = 0
+    rows: pa.RecordBatch
+    ids: pa.Array | None
+    expected: pa.Array
+    places: pa.Array
 
 
 class _Look:
-    """Compares the rows of a set with those of a version."""
+    """Takes the rows of a set, compares those that must be compared with the rows of a version, and
+    writes those that are new or differ."""
 
-    def __init__(self, access: Access, state: State, identity: Identity, *, fails: bool) -> None:
+    def __init__(
+        self,
+        access: Access,
+        state: State,
+        identity: Identity,
+        writer: ChangesWriter,
+        *,
+        fails: bool,
+    ) -> None:
         self._access = access
         self._state = state
         self._identity = identity
+        self._writer = writer
         self._fails = fails
-        self._waiting = _Waiting()
+        self._taken = 0
+        self._held: list[_Held] = []
         self._refused: list[tuple[object, object, object]] = []
         self._places: list[int] = []
         self._count = 0
         self._unnamed = True
         """Whether no refused row was named with a version."""
-        self.named = 0
-        """Rows that replace one."""
+        self.updated = 0
+        self.inserted = 0
+        self.unchanged = 0
 
-    def take(self, batch: pa.RecordBatch, first: int) -> None:
-        """Take rows, of which the first has this number in the set."""
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take rows, which follow those before."""
+        first, self._taken = self._taken, self._taken + len(batch)
         names = batch.schema.names
+        own = [name for name in names if name not in (ROW_ID, VERSION)]
         given = batch.column(VERSION) if VERSION in names else pa.nulls(len(batch), pa.int64())
-        expected = column_like(given, pa.int64(), VERSION)
-        by_id = isinstance(self._identity, RowIds)
-        named = batch.column(ROW_ID).is_valid() if by_id else expected.is_valid()
-        self.named += pc.sum(named).as_py() or 0
-        asked = named if by_id or not self._fails else pa.repeat(pa.scalar(True), len(batch))
-        places = pc.indices_nonzero(asked)
-        if not len(places):
-            return
-        kinds = self._state.definition.schema
-        columns = [
-            column_like(
-                batch.column(name).take(places),
-                pa.int64() if name == ROW_ID else kinds.field(name).type,
-                name,
-            )
-            for name in self._identity.columns
-        ]
-        self._waiting.identity.append(columns)
-        self._waiting.expected.append(expected.take(places))
-        self._waiting.places.append(pc.add(places.cast(pa.int64()), first))
-        self._waiting.rows += len(places)
-        if self._waiting.rows >= _AT_ONCE:
+        held = _Held(
+            rows=cast_batch(batch.select(own), self._state.definition, first_row=first),
+            ids=self._ids(batch),
+            expected=column_like(given, pa.int64(), VERSION),
+            places=pa.array(range(first, self._taken), pa.int64()),
+        )
+        named = held.expected.is_valid() if held.ids is None else held.ids.is_valid()
+        if held.ids is not None or not self._fails:
+            new = pc.invert(named)
+            self._write(held, new)
+            self.inserted += pc.sum(new).as_py() or 0
+            held = _of(held, named)
+        if len(held.rows):
+            self._held.append(held)
+        if (
+            sum(len(one.rows) for one in self._held) >= _AT_ONCE
+            or sum(one.rows.nbytes for one in self._held) >= _HELD_BYTES
+        ):
             self._compare()
 
     def end(self) -> None:
-        """Compare what is left. Raises RowConflict and NotFound."""
-        if self._waiting.rows:
-            self._compare()
+        """Compare and write what is left. Raises RowConflict and NotFound."""
+        self._compare()
         if self._count:
             raise self._refusal()
 
+    def _ids(self, batch: pa.RecordBatch) -> pa.Array | None:
+        ids = ids_of(batch, self._identity)
+        return None if ids is None else column_like(ids, pa.int64(), ROW_ID)
+
     def _compare(self) -> None:
-        waiting, self._waiting = self._waiting, _Waiting()
-        columns = [pa.concat_arrays(list(one)) for one in zip(*waiting.identity, strict=True)]
+        if not self._held:
+            return
+        held, self._held = _together(self._held), []
+        columns = [held.ids] if held.ids is not None else _key(held.rows, self._identity)
         values = identities(columns)
-        expected, places = pa.concat_arrays(waiting.expected), pa.concat_arrays(waiting.places)
-        own, versions = versions_of(self._access, self._state, self._identity, values)
-        found = versions.take(pc.index_in(values, value_set=own))
-        for place in _bad(expected, found, by_id=isinstance(self._identity, RowIds)):
-            self._count += 1
-            if expected[place].is_valid:
-                self._unnamed = False
-            if len(self._refused) < MOST_REFUSED:
-                key = tuple(column[place].as_py() for column in columns)
-                one = key[0] if len(key) == 1 else key
-                self._refused.append((one, expected[place].as_py(), found[place].as_py()))
-                self._places.append(places[place].as_py())
+        there = rows_with(self._access, self._state, self._identity.columns, values)
+        own = identities([there[name] for name in self._identity.columns])
+        there = there.take(pc.index_in(values, value_set=own))
+        found = there[VERSION].combine_chunks()
+        bad = _bad(held.expected, found, by_id=held.ids is not None)
+        for place in pc.indices_nonzero(bad).to_pylist():
+            self._refuse(held, [column[place].as_py() for column in columns], place, found)
+        named = found.is_valid()
+        same = pc.and_(held.expected.is_valid(), _same(held.rows, there))
+        self._write(held, pc.invert(same))
+        self.unchanged += pc.sum(same).as_py() or 0
+        self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
+        self.inserted += pc.sum(pc.invert(named)).as_py() or 0
+
+    def _write(self, held: _Held, which: pa.Array) -> None:
+        """Write some rows; none once the set is refused."""
+        if not self._count:
+            some = _of(held, which)
+            self._writer.put(some.rows, some.ids)
+
+    def _refuse(self, held: _Held, key: list[object], place: int, found: pa.Array) -> None:
+        self._count += 1
+        expected = held.expected[place].as_py()
+        self._unnamed = self._unnamed and expected is None
+        if len(self._refused) < MOST_REFUSED:
+            one = key[0] if len(key) == 1 else tuple(key)
+            self._refused.append((one, expected, found[place].as_py()))
+            self._places.append(held.places[place].as_py())
 
     def _refusal(self) -> Exception:
         shown = ", ".join(map(_shown, self._refused[:_SHOWN]))
@@ -182,12 +215,57 @@ class _Look:
         )
 
 
-def _bad(expected: pa.Array, found: pa.Array, *, by_id: bool) -> Iterator[int]:
-    """The places of rows that are not as expected: one with a version has it, one without is there
-    if it has an id, and is not there if it has a key."""
+def _of(held: _Held, which: pa.Array) -> _Held:
+    """Those of the rows."""
+    return _Held(
+        rows=held.rows.filter(which),
+        ids=None if held.ids is None else held.ids.filter(which),
+        expected=held.expected.filter(which),
+        places=held.places.filter(which),
+    )
+
+
+def _together(held: list[_Held]) -> _Held:
+    rows = pa.Table.from_batches([one.rows for one in held]).combine_chunks().to_batches()
+    ids = [one.ids for one in held if one.ids is not None]
+    return _Held(
+        rows=rows[0],
+        ids=pa.concat_arrays(ids) if ids else None,
+        expected=pa.concat_arrays([one.expected for one in held]),
+        places=pa.concat_arrays([one.places for one in held]),
+    )
+
+
+def _key(rows: pa.RecordBatch, identity: Identity) -> list[pa.Array]:
+    return [rows.column(name) for name in identity.columns]
+
+
+def _bad(expected: pa.Array, found: pa.Array, *, by_id: bool) -> pa.Array:
+    """The rows that are not as expected: one with a version has it, one without is there if it has
+    an id, and is not there if it has a key."""
     differs = pc.fill_null(pc.not_equal(expected, found), True)
     alone = found.is_null() if by_id else found.is_valid()
-    yield from pc.indices_nonzero(pc.if_else(expected.is_valid(), differs, alone)).to_pylist()
+    return pc.if_else(expected.is_valid(), differs, alone)
+
+
+def _same(rows: pa.RecordBatch, there: pa.Table) -> pa.Array:
+    """Whether each row has the values that are there, bit by bit."""
+    same = pa.repeat(pa.scalar(True), len(rows))
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        same = pc.and_(same, _equal(column, there[name].combine_chunks()))
+    return same
+
+
+def _equal(one: pa.Array, other: pa.Array) -> pa.Array:
+    if pt.is_nested(one.type):
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return pa.array([a == b for a, b in pairs], pa.bool_())
+    if pt.is_floating(one.type):
+        # As integers: zero has a sign, and NaN equals itself.
+        kind = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
+        one, other = one.view(kind), other.view(kind)
+    both_null = pc.and_(one.is_null(), other.is_null())
+    return pc.coalesce(pc.equal(one, other), both_null)
 
 
 def _shown(refused: tuple[object, object, object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -67,6 +68,47 @@ def test_every_stale_row_is_named_with_its_place(
     assert caught.value.rows == ((1, 2, None), (3, 2, 3), (9, 1, None))
     assert caught.value.places == (2, 3, 4)
     assert (seen(table), table.poll()) == before
+
+
+def test_a_row_that_is_as_it_was_has_no_new_version() -> None:
+    table = numbered(3)
+    did = table.put_rows(batches((0, 2, "a", 0), (1, 2, "a", 10), (2, 2, "a", 2)))
+    assert (did.version, did.updated, did.inserted, did.unchanged) == (3, 1, 0, 2)
+    assert [table.row_history(row)["_version"].to_pylist() for row in range(3)] == [
+        [2],
+        [3, 2],
+        [2],
+    ]
+    did = table.put_rows(batches((0, 2, "a", 0), (1, 3, "a", 10)))
+    assert (did.version, did.unchanged, table.poll()) == (None, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "was", "same", "other"),
+    [
+        (pa.float64(), -0.0, -0.0, 0.0),
+        (pa.float32(), float("nan"), float("nan"), None),
+        (pa.float64(), None, None, 1.0),
+        (pa.string(), "", "", None),
+        (pa.list_(pa.int64()), [1, None], [1, None], [1]),
+        (pa.decimal128(5, 2), Decimal("1.50"), Decimal("1.50"), Decimal("1.51")),
+        (pa.timestamp("ns", "UTC"), 5, 5, 6),
+        (pa.binary(), b"", b"", None),
+    ],
+    ids=str,
+)
+def test_values_are_compared_exactly(
+    kind: pa.DataType, was: object, same: object, other: object
+) -> None:
+    table = by_id(schema=pa.schema([("x", kind)]))
+    table.append(pa.table({"x": pa.array([was], kind)}))
+
+    def put(value: object, version: int) -> int | None:
+        rows = {"_row_id": [0], "_version": [version], "x": pa.array([value], kind)}
+        return table.put_rows(pa.table(rows)).version
+
+    assert put(same, 2) is None
+    assert put(other, 2) == 3
 
 
 def test_at_most_a_thousand_refused_rows_are_listed() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.cli.files import delimited
-from blockstore.cli.files.numbered import BadRow
+from blockstore.cli.files.bad_lines import BadRow
 
 MIB = 1 << 20
 PLAIN = [
