@@ -30,7 +30,8 @@ import pyarrow as pa
 
 from blockstore.bucket import Bucket
 from blockstore.cli.files import delimited
-from blockstore.cli.files.numbered import BadRow, line_of_row
+from blockstore.cli.files.bad_lines import BadRow
+from blockstore.cli.files.numbered import line_of_row
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.constraints import BrokenRule

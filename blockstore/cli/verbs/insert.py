@@ -27,7 +27,7 @@ def insert(
     message: str = "",
     json: Json = False,
 ) -> None:
-    """Insert the rows of files into a table with a key; no row of it is replaced.
+    """Insert the rows of files whose keys do not exist. No row of the table is replaced.
 
     Parameters
     ----------

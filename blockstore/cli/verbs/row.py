@@ -22,7 +22,7 @@ def row(
     version: int | None = None,
     json: Json = False,
 ) -> None:
-    """Show a row as it is, or as it was in one of its versions.
+    """Show a row, as it is or as it was in a version.
 
     Parameters
     ----------

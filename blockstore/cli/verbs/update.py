@@ -28,7 +28,7 @@ def update(
     message: str = "",
     json: Json = False,
 ) -> None:
-    """Give columns new values in all rows that meet a condition, in one version.
+    """Give columns new values in the rows that meet a condition, in one version.
 
     Parameters
     ----------
