@@ -38,6 +38,7 @@ class ChangesWriter:
         producer: str,
         labels: Mapping[str, str] | None = None,
         job: Job | None = None,
+        buffer_bytes: int = 256 << 20,
     ) -> None:
         assert definition.identity is not None, "rows without an identity never change"
         self._access = access
@@ -60,6 +61,7 @@ class ChangesWriter:
             producer=producer,
             job=job,
             extra_columns=self._extra,
+            buffer_bytes=buffer_bytes,
         )
 
     @property

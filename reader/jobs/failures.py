@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from blockstore.errors import BlockstoreError
+from blockstore.errors import BlockstoreError, RowConflict
 from blockstore.reader.jobs.record import Failure
 
 
 def failure_of(error: BlockstoreError) -> Failure:
     """The failure for an error whose message is complete."""
     return Failure(error=type(error).__name__, message=_line(error))
+
+
+def conflict(error: RowConflict) -> Failure:
+    """Rows were not as the caller expected; the first ones are listed."""
+    rows = [
+        {"row": row, "expected": expected, "found": found} for row, expected, found in error.rows
+    ]
+    return Failure(error="conflict", message=_line(error), detail={"rows": rows})
 
 
 def internal(error: Exception) -> Failure:
