@@ -94,6 +94,13 @@ def _given(
     }
 
 
+def _keys(columns: Sequence[pa.Array]) -> list[object]:
+    """Each row's id or key; a tuple for a key of several columns."""
+    if len(columns) == 1:
+        return list(columns[0].to_pylist())
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
 def _current(
     access: Access,
     state: State,
@@ -106,7 +113,7 @@ def _current(
     found = rows_with(access, state, identity.columns, values)
     own = identities([found[name] for name in identity.columns])
     places = pc.index_in(values, value_set=own)
-    shown = values.to_pylist()
+    shown = _keys([given[name] for name in identity.columns])
     if places.null_count:
         lost = [one for one, place in zip(shown, places.to_pylist(), strict=True) if place is None]
         raise NotFound(
