@@ -101,12 +101,20 @@ class RowConflict(Conflict):
     nothing of it was applied.
 
     ``rows`` has, for each row, its id or key, the version that was expected and the one that was
-    found (None: it was deleted, or it is not known).
+    found (None: it was deleted, or it is not known). ``places`` has the number of each of them in
+    what the caller handed in, from 0, where it is known.
     """
 
-    def __init__(self, message: str, *, rows: Sequence[tuple[object, object, object]] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        rows: Sequence[tuple[object, object, object]] = (),
+        places: Sequence[int] = (),
+    ) -> None:
         super().__init__(message)
         self.rows = tuple(rows)
+        self.places = tuple(places)
 
 
 class Fenced(Conflict):

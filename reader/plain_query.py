@@ -45,6 +45,7 @@ def ask(
     tag: str | None = None,
     output: str = "table",
     to: str | None = None,
+    row_ids: bool = False,
 ) -> None:
     """Run the SQL, which is the last word, over the tables that the other words name; see
     ``verbs.query``. Raises Usage."""
@@ -69,7 +70,8 @@ def ask(
     from blockstore.reader.query import query
 
     moment = None if as_of is None else _moment_ms(as_of)
-    deliver(query(urls, sql, version=version, as_of=moment, tag=tag), output, to)
+    rows = query(urls, sql, version=version, as_of=moment, tag=tag, row_ids=row_ids)
+    deliver(rows, output, to)
 
 
 def _moment_ms(text: str) -> int:

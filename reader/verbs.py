@@ -19,6 +19,7 @@ def query(
     tag: str | None = None,
     output: Annotated[Form, Parameter(name=["--output", "-o"])] = "table",
     to: str | None = None,
+    row_ids: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Run SQL over snapshots of tables.
 
@@ -41,5 +42,9 @@ def query(
         The form of the result.
     to
         A file for the result, instead of standard output; it appears only when it is complete.
+    row_ids
+        Begin each row with its `_row_id` and `_version` (on a table with a key with `_version`), so
+        that the file can be changed and written back with `write`. The rows must be those of one
+        table.
     """
-    ask(words, version=version, as_of=as_of, tag=tag, output=output, to=to)
+    ask(words, version=version, as_of=as_of, tag=tag, output=output, to=to, row_ids=row_ids)

@@ -33,10 +33,15 @@ def summary(changed: Changed, url: str) -> str:
     if changed.already:
         at = "" if changed.version is None else f", in version {changed.version}"
         return f"this batch was written to {url} before{at}: {NOTHING_CHANGED}"
-    if changed.nothing and changed.version is None and not changed.rows_added:
+    if changed.nothing and changed.version is None and not _counts_rows(changed):
         return f"no row of {url} matches: {NOTHING_CHANGED}"
     end = f"{NOTHING_CHANGED} yet" if changed.dry_run else f"version {changed.version}"
-    return f"{_rows(changed)} {url}: {_blocks(changed)}; {end}"
+    what = _blocks(changed)
+    return f"{_rows(changed)} {url}: {what}; {end}" if what else f"{_rows(changed)} {url}; {end}"
+
+
+def _counts_rows(changed: Changed) -> bool:
+    return bool(changed.rows_added or changed.rows_removed)
 
 
 def _rows(changed: Changed) -> str:
@@ -50,6 +55,9 @@ def _rows(changed: Changed) -> str:
 
 
 def _blocks(changed: Changed) -> str:
+    """What becomes of blocks; empty where only changes of rows are added, and no block goes."""
+    if changed.rows_removed and not (changed.removed or changed.rewritten):
+        return ""
     parts = [
         f"{counted(len(changed.removed), 'block')} removed",
         f"{count(len(changed.rewritten))} rewritten",

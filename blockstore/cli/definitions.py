@@ -13,6 +13,7 @@ from blockstore.cli.rules import rules_json
 from blockstore.cli.schema_text import parse_schema, type_name
 from blockstore.format.definition import Definition
 from blockstore.format.fields import required
+from blockstore.format.identity import RowIds
 
 
 def definition_json(definition: Definition) -> dict[str, Cell]:
@@ -31,9 +32,17 @@ def definition_json(definition: Definition) -> dict[str, Cell]:
         "schema_id": definition.schema_id,
         "time_column": definition.time_column,
         "sort_by": list(definition.sort_by),
+        **_identity(definition),
         "labels": dict(definition.labels),
         "properties": definition.properties.to_json(),
     }
+
+
+def _identity(definition: Definition) -> dict[str, Cell]:
+    """What identifies the table's rows, as JSON; nothing for rows without an identity."""
+    if isinstance(definition.identity, RowIds):
+        return {"row_ids": True}
+    return {} if definition.identity is None else {"key": list(definition.identity.columns)}
 
 
 def described(definition: Definition) -> str:
@@ -44,6 +53,10 @@ def described(definition: Definition) -> str:
         parts.append(f"time column {definition.time_column}")
     if definition.sort_by:
         parts.append(f"sorted by {', '.join(definition.sort_by)}")
+    if isinstance(definition.identity, RowIds):
+        parts.append("with row ids")
+    elif definition.identity is not None:
+        parts.append(f"key {', '.join(definition.identity.columns)}")
     return ", ".join(parts)
 
 

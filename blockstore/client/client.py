@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from blockstore.client.changes import Changes
 from blockstore.client.job import OnProgress, RemoteJob
 from blockstore.client.parameters import sendable
 from blockstore.client.rows import Rows
@@ -29,7 +30,7 @@ _SUFFIXES = {
 }
 
 
-class Client:
+class Client(Changes):
     """A gateway at ``url``. ``token`` was made by `blockstore token`; ``verify`` is a file of
     trusted certificates."""
 
@@ -42,7 +43,11 @@ class Client:
         verify: str | bool = True,
         world: World | None = None,
     ) -> None:
-        self._wire = Wire(url, token, world or World.real(), timeout_s=timeout_s, verify=verify)
+        self._to = Wire(url, token, world or World.real(), timeout_s=timeout_s, verify=verify)
+
+    @property
+    def _wire(self) -> Wire:
+        return self._to
 
     def close(self) -> None:
         """Close the connections."""
@@ -63,17 +68,23 @@ class Client:
         as_of: object = None,
         tag: str | Mapping[str, str] | None = None,
         limit: int | None = None,
+        row_ids: bool = False,
+        min_version: Mapping[str, int] | None = None,
     ) -> Rows:
         """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with
         ….stream()``.
 
-        Dates and times in the parameters are sent as ISO texts. Raises Invalid for a parameter that
-        cannot be sent.
+        Dates and times in the parameters are sent as ISO texts. With ``row_ids`` each row begins
+        with its ``_row_id`` and ``_version``. ``min_version`` is, for each table, the version that
+        must be read at least, such as that of a change. Raises Invalid for a parameter that cannot
+        be sent.
         """
         question = {
             "sql": sql,
             "parameters": sendable(parameters) or None,
             "limit": limit,
+            "row_ids": row_ids or None,
+            "min_version": None if min_version is None else dict(min_version),
             **_at(version, as_of, tag),
         }
         return Rows(
@@ -85,9 +96,10 @@ class Client:
         found: list[dict[str, Any]] = self._wire.json("GET", "/v1/tables")["tables"]
         return found
 
-    def table(self, name: str) -> dict[str, Any]:
-        """One table with its columns and tags."""
-        found: dict[str, Any] = self._wire.json("GET", f"/v1/tables/{quote(name)}")
+    def table(self, name: str, *, min_version: int | None = None) -> dict[str, Any]:
+        """One table with its columns and tags; with ``min_version`` not before that version."""
+        params = {} if min_version is None else {"min_version": min_version}
+        found: dict[str, Any] = self._wire.json("GET", f"/v1/tables/{quote(name)}", params=params)
         return found
 
     def history(self, name: str, *, limit: int = 100) -> list[dict[str, Any]]:
@@ -104,18 +116,25 @@ class Client:
         file: str | os.PathLike[str] | bytes | BinaryIO,
         *,
         form: str | None = None,
+        mode: str = "append",
         nulls: Iterable[str] = (),
         message: str = "",
         key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> RemoteJob:
-        """Append the rows of a CSV or TSV file to a table, all of them exactly once, or none.
-        ``.wait()`` returns when they are written, and raises what is wrong with a row.
+        """Write the rows of a CSV or TSV file to a table, all of them exactly once, or none.
+        ``.wait()`` returns when they are written, and raises what is wrong with a row; ``told`` has
+        all wrong lines then.
+
+        A file that begins with ``_row_id,_version`` (with a key: ``_version``), as a download with
+        ``row_ids`` does, also changes rows: those that still have that version.
 
         Args:
             table: The table's name.
             file: A path, the bytes, or an open binary file.
             form: ``csv`` or ``tsv``; by default from the file's name.
+            mode: ``append``; on a table with a key also ``upsert`` (each row becomes the current
+                one of its key) and ``insert`` (keys that exist are refused).
             nulls: Other spellings of null.
             message: The message in the table's history.
             key: Identifies the upload: with the same key, also from another process, it is the same
@@ -128,7 +147,7 @@ class Client:
         if kind not in _MEDIA:
             raise Invalid(f"the file's form is {kind!r}, expected csv or tsv: pass form=")
         opened = _opener(file)
-        params = [("table", table), *(("null", text) for text in nulls)] + (
+        params = [("table", table), ("mode", mode), *(("null", text) for text in nulls)] + (
             [("message", message)] if message else []
         )
         headers = {
@@ -146,10 +165,17 @@ class Client:
         return RemoteJob(self._wire, shown)
 
     def query_job(
-        self, sql: str, *, form: str = "parquet", key: str | None = None, **at: Any
+        self,
+        sql: str,
+        *,
+        form: str = "parquet",
+        key: str | None = None,
+        row_ids: bool = False,
+        **at: Any,
     ) -> RemoteJob:
         """A query that may take long, written to a file: ``.wait().save(path)``."""
-        return self._submit({"kind": "query", "sql": sql, "format": form}, key, at)
+        asked = {"kind": "query", "sql": sql, "format": form, **_ids(row_ids)}
+        return self._submit(asked, key, at)
 
     def download(
         self,
@@ -157,14 +183,17 @@ class Client:
         path: str | os.PathLike[str],
         *,
         form: str | None = None,
+        row_ids: bool = False,
         progress: OnProgress | None = None,
         timeout_s: float = 3600.0,
         **at: Any,
     ) -> RemoteJob:
         """Write a table's rows to a local file: CSV, TSV or Parquet by its name. It appears only
-        when it is complete."""
+        when it is complete. With ``row_ids`` each row begins with its ``_row_id`` and ``_version``,
+        so that the file can be changed and uploaded."""
         kind = form or _form_of(path, "")
-        job = self._submit({"kind": "download", "table": table, "format": kind}, None, at)
+        asked = {"kind": "download", "table": table, "format": kind, **_ids(row_ids)}
+        job = self._submit(asked, None, at)
         job.wait(timeout_s, progress=progress)
         job.save(path, progress=progress)
         return job
@@ -190,6 +219,10 @@ class Client:
         return RemoteJob(
             self._wire, self._wire.json("POST", "/v1/jobs", json=body, headers=headers)
         )
+
+
+def _ids(row_ids: bool) -> dict[str, object]:
+    return {"row_ids": True} if row_ids else {}
 
 
 def _at(version: Any, as_of: Any, tag: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from blockstore.client.atomic_file import atomic_file
-from blockstore.client.wire import Wire, pieces
-from blockstore.errors import Invalid, Unavailable
+from blockstore.client.wire import Wire, conflict, pieces
+from blockstore.errors import Invalid, NotFound, Unavailable
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Called with the job's state, as the gateway returns it, from time to time."""
@@ -47,8 +47,8 @@ class RemoteJob:
         self, timeout_s: float = 3600.0, *, progress: OnProgress | None = None, every_s: float = 0.5
     ) -> RemoteJob:
         """Wait until the job has ended. Raises Invalid if it failed or was cancelled (``told`` has
-        the reason), and Unavailable after ``timeout_s``: the job continues, and ``wait`` may be
-        called again."""
+        the reason), RowConflict or NotFound if rows were not as expected, and Unavailable after
+        ``timeout_s``: the job continues, and ``wait`` may be called again."""
         clock = self._wire.world.clock
         until_s = clock.monotonic_s() + timeout_s
         pause_s = min(every_s, 0.05)
@@ -66,7 +66,14 @@ class RemoteJob:
             self.refresh()
         if self.state != "done":
             error = self.told.get("error") or {}
-            raise Invalid(str(error.get("message") or f"job {self.id} was {self.state}"))
+            message = str(error.get("message") or f"job {self.id} was {self.state}")
+            match error.get("error"):
+                case "conflict":
+                    raise conflict(message, error)
+                case "not_found":
+                    raise NotFound(message)
+                case _:
+                    raise Invalid(message)
         return self
 
     def save(self, path: str | os.PathLike[str], *, progress: OnProgress | None = None) -> int:

@@ -23,6 +23,7 @@ from blockstore.errors import (
     Invalid,
     NoMemory,
     NotFound,
+    RowConflict,
     Unavailable,
     VersionExpired,
 )
@@ -39,7 +40,6 @@ _BY_STATUS: Mapping[int, type[BlockstoreError]] = {
     403: AccessDenied,
     404: NotFound,
     408: Unavailable,
-    409: Conflict,
     410: VersionExpired,
     422: NoMemory,
     429: Unavailable,
@@ -140,19 +140,34 @@ def pieces(found: httpx.Response) -> Iterator[bytes]:
         raise Unavailable(f"the gateway's response broke off ({_shown(error)}): retry") from error
 
 
+def conflict(message: str, detail: object) -> Conflict:
+    """A conflict, with the rows that the gateway lists."""
+    rows = detail.get("rows") if isinstance(detail, dict) else None
+    if not isinstance(rows, list):
+        return Conflict(message)
+    named = []
+    for one in rows:
+        row = one["row"]
+        key = tuple(row) if isinstance(row, list) else row
+        named.append((key, one["expected"], one["found"]))
+    return RowConflict(message, rows=named)
+
+
 def _problem(found: httpx.Response) -> BlockstoreError:
     """The error in a response."""
-    status = found.status_code
+    status, detail = found.status_code, None
     try:
         found.read()
         body = found.json()
-        message = str(body["message"])
+        message, detail = str(body["message"]), body.get("detail")
         if body.get("request_id"):
             message = f"{message} (request {body['request_id']})"
     except (ValueError, KeyError, TypeError, _httpx().HTTPError):
         message = f"the response with status {status} is not a gateway's: check the address"
     finally:
         found.close()
+    if status == 409:
+        return conflict(message, detail)
     kind = _BY_STATUS.get(status)
     if kind is None and status == 500:
         return Corrupt(message) if '"corrupt"' in found.text else Unavailable(message)

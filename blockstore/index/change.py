@@ -127,6 +127,7 @@ class Create(Change):
     operation: Operation = Operation.CREATE
     commit: str
     definition: Definition
+    job: Job | None = None
 
     def draft(self, state: State) -> Draft | Done:
         if state.version:

@@ -37,6 +37,7 @@ from blockstore.errors import (
     NotFound,
     Unavailable,
 )
+from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
@@ -243,7 +244,7 @@ class Log:
         finally:
             self.reader.looks.end()
 
-    def begin(self, definition: Definition) -> None:
+    def begin(self, definition: Definition, job: Job | None = None) -> None:
         """Make the index that this handle is for; what ``create`` does."""
         from blockstore.index.change import Create
 
@@ -256,7 +257,7 @@ class Log:
         write_first(bucket, self._world, self._patience_s)
         # No entry was listed: the empty state is checked. A faster process is met at entry 1.
         self._adopt(State.EMPTY)
-        self.commit(Create(commit=self._world.ids.ulid(), definition=definition))
+        self.commit(Create(commit=self._world.ids.ulid(), definition=definition, job=job))
 
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
         """Commit a group and set every result; returns what to do afterwards.
@@ -434,13 +435,15 @@ def create(
     world: World,
     definition: Definition,
     *,
+    job: Job | None = None,
     program: str = "blockstore",
     patience_s: float = PATIENCE_S,
 ) -> Log:
     """Make the table's index: its boundary, then entry 1.
 
-    Raises Conflict if there is a table already.
+    With a ``job`` the index knows later which job made the table. Raises Conflict if there is a
+    table already.
     """
     log = Log(bucket, world, program=program, patience_s=patience_s)
-    log.begin(definition)
+    log.begin(definition, job)
     return log

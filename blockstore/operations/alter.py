@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Conflict, Invalid
+from blockstore.format.block import Job
 from blockstore.format.constraints import Rule, new_rules
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration, check_no_label_is_hidden, named_as
@@ -55,6 +56,7 @@ class Alter(Change):
     message: str = ""
     judged: frozenset[str] | None = None
     """The sources whose rows were read; None: no row had to be."""
+    job: Job | None = None
 
     def draft(self, state: State) -> Draft:
         if state.definition != self.read:
@@ -73,10 +75,16 @@ class Alter(Change):
 
 
 def alter(
-    bucket: ReadBucket, log: Log, world: World, alteration: Alteration, *, message: str = ""
+    bucket: ReadBucket,
+    log: Log,
+    world: World,
+    alteration: Alteration,
+    *,
+    message: str = "",
+    job: Job | None = None,
 ) -> Definition:
-    """Commit the altered definition and return it. Existing rows are read if there is a new rule
-    for them.
+    """Commit the altered definition and return it; with a ``job`` it happens once. Existing rows
+    are read if there is a new rule for them.
 
     Raises Invalid if values could be lost, a row breaks a new rule, or nothing changes; Conflict if
     the definition changed meanwhile, or rows come faster than they are read.
@@ -97,6 +105,7 @@ def alter(
             read_version=state.version,
             message=message,
             judged=judged if rules else None,
+            job=job,
         )
         try:
             log.commit(change)

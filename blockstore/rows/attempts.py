@@ -39,6 +39,8 @@ class Said:
     labels: Mapping[str, str] | None = None
     message: str = ""
     parameters: Mapping[str, object] = field(default_factory=dict)
+    buffer_bytes: int = 256 << 20
+    """Rows of about so many bytes in memory become one chunk."""
 
 
 Write = Callable[[State, ChangesWriter], RowsChanged]
@@ -102,6 +104,7 @@ def _attempt(
         producer=str(operation),
         labels=said.labels,
         job=said.job,
+        buffer_bytes=said.buffer_bytes,
     ) as writer:
         did = write(state, writer)
         finished = writer.finish()

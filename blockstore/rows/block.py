@@ -30,6 +30,7 @@ class ChangesWriter:
         producer: str,
         labels: Mapping[str, str] | None = None,
         job: Job | None = None,
+        buffer_bytes: int = 256 << 20,
     ) -> None:
         self._access = access
         self._producer = producer
@@ -44,6 +45,7 @@ class ChangesWriter:
             producer=producer,
             job=job,
             extra_columns=self._images.extra,
+            buffer_bytes=buffer_bytes,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Changes of given rows: some cells of each (a partial row set), or the complete row (a row set).
+"""Changes of some cells of given rows (a partial row set).
 
 Rules:
 - A row that is not current is NotFound, and nothing of the set is applied. Where the caller names
@@ -24,7 +24,7 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.block import ChangesWriter
-from blockstore.rows.reading import column_like, ids_of, rows_with
+from blockstore.rows.reading import column_like, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.scan.identities import identities
 
@@ -58,55 +58,6 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
         return RowsChanged(operation=str(Operation.UPDATE), updated=writer.rows)
 
     return change_rows(access, Operation.UPDATE, write, said, reads=True)
-
-
-def put_rows(access: Access, data: Any, said: Said) -> RowsChanged:
-    """Write complete rows, as one version: those with a row id replace that row, those without one
-    are new. With a column ``_version``, rows that have one are replaced only if that is their
-    version. On a table with a key a row without a version is new or replaces one."""
-    identity = identity_of(access.log.state.definition, "a row set")
-    rows = pa.table(data)
-    missing = [name for name in identity.columns if name not in rows.schema.names]
-    if missing:
-        raise Invalid(
-            f"the rows lack {missing[0]!r}, which identifies a row: add the column, null for new "
-            "rows"
-        )
-
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        own = [name for name in rows.schema.names if name not in (ROW_ID, VERSION)]
-        named = _named(rows, identity)
-        there = rows.filter(named).combine_chunks()
-        fresh = rows.filter(pc.invert(named)).combine_chunks()
-        if there.num_rows:
-            columns = {name: there[name].combine_chunks() for name in identity.columns}
-            asked = there.select([*identity.columns, *_versions(there)]).to_pylist()
-            _current(access, state, identity, columns, asked)
-            for batch in there.to_batches():
-                writer.put(batch.select(own), ids_of(batch, identity))
-        for batch in fresh.to_batches():
-            writer.put(batch.select(own))
-        by_key = not isinstance(identity, RowIds)
-        return RowsChanged(
-            operation=str(Operation.UPSERT),
-            updated=there.num_rows,
-            inserted=None if by_key and fresh.num_rows else fresh.num_rows,
-        )
-
-    return change_rows(access, Operation.UPSERT, write, said, reads=True)
-
-
-def _named(rows: pa.Table, identity: Identity) -> pa.ChunkedArray:
-    """Which rows name one that must be there."""
-    if isinstance(identity, RowIds):
-        return rows[ROW_ID].is_valid()
-    if VERSION in rows.schema.names:
-        return rows[VERSION].is_valid()
-    return pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
-
-
-def _versions(rows: pa.Table) -> list[str]:
-    return [VERSION] if VERSION in rows.schema.names else []
 
 
 def _alike(
@@ -143,6 +94,13 @@ def _given(
     }
 
 
+def _keys(columns: Sequence[pa.Array]) -> list[object]:
+    """Each row's id or key; a tuple for a key of several columns."""
+    if len(columns) == 1:
+        return list(columns[0].to_pylist())
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
 def _current(
     access: Access,
     state: State,
@@ -155,7 +113,7 @@ def _current(
     found = rows_with(access, state, identity.columns, values)
     own = identities([found[name] for name in identity.columns])
     places = pc.index_in(values, value_set=own)
-    shown = values.to_pylist()
+    shown = _keys([given[name] for name in identity.columns])
     if places.null_count:
         lost = [one for one, place in zip(shown, places.to_pylist(), strict=True) if place is None]
         raise NotFound(

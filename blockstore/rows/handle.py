@@ -117,12 +117,24 @@ class ChangingRows(ABC):
 
         return set_cells(self._access, rows, _said(job, message))
 
-    def put_rows(self, data: Any, *, job: Job | None = None, message: str = "") -> RowsChanged:
+    def put_rows(
+        self,
+        data: Any,
+        *,
+        on_conflict: str = "replace",
+        job: Job | None = None,
+        message: str = "",
+    ) -> RowsChanged:
         """Write complete rows: a row with a row id replaces that row, one without is new. With a
-        column ``_version`` a row is replaced only if it still has that version."""
-        from blockstore.rows.cells import put_rows
+        column ``_version`` a row is replaced only if it still has that version.
 
-        return put_rows(self._access, data, _said(job, message))
+        ``data`` may be a function that returns the rows, batch by batch: then they are not kept in
+        memory. On a table with a key a row without a version replaces the one of its key, unless
+        ``on_conflict="fail"``.
+        """
+        from blockstore.rows.row_set import put_rows
+
+        return put_rows(self._access, data, _said(job, message), on_conflict=on_conflict)
 
     def merge(
         self,

@@ -9,8 +9,6 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.operations.incoming import batches_of
+from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.block import ChangesWriter
 from blockstore.rows.reading import rows_with
@@ -49,11 +47,11 @@ def upsert(
             "an upsert finds rows by their key, and this table has row ids: append new rows, and "
             "change rows with update, put_rows or merge"
         )
-    rows = _Again(data)
+    rows = Again(data)
     if duplicates not in ("fail", "last"):
         raise Invalid(f'duplicates is {duplicates!r}, expected "fail" or "last"')
     if duplicates == "last" or sequence_by is not None:
-        rows = _Again(_last_of_each(pa.Table.from_batches(rows.all()), identity, sequence_by))
+        rows = Again(_last_of_each(pa.Table.from_batches(rows.all()), identity, sequence_by))
 
     def write(state: State, writer: ChangesWriter) -> RowsChanged:
         for batch in rows:
@@ -84,7 +82,11 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
     identity = identity_of(access.log.state.definition, "an insert")
     if on_conflict not in (FAIL, IGNORE):
         raise Invalid(f'on_conflict is {on_conflict!r}, expected "fail" or "ignore"')
-    rows = _Again(data)
+    if not isinstance(identity, Key):
+        raise Invalid(
+            "an insert looks whether keys exist, and this table has row ids: append new rows"
+        )
+    rows = Again(data)
 
     def write(state: State, writer: ChangesWriter) -> RowsChanged:
         unchanged = 0
@@ -104,23 +106,6 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
         )
 
     return change_rows(access, Operation.APPEND, write, said, reads=True)
-
-
-@dataclass(slots=True)
-class _Again:
-    """Rows that are read again where an operation is planned again: a stream is kept."""
-
-    data: Any
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return iter(self.all())
-
-    def all(self) -> list[pa.RecordBatch]:
-        """All of them."""
-        if not isinstance(self.data, list):
-            self.data = list(batches_of(self.data))
-        batches: list[pa.RecordBatch] = self.data
-        return batches
 
 
 def _last_of_each(rows: pa.Table, identity: Key, sequence_by: str | None) -> list[pa.RecordBatch]:

@@ -18,6 +18,8 @@ from blockstore.scan.identities import identities
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
 
+_GATHERED = 500_000
+
 
 def current_rows(access: Access, state: State, where: Condition = None) -> Iterator[pa.RecordBatch]:
     """Yield the current rows that meet a condition: the table's columns, then ``_row_id`` where
@@ -33,14 +35,27 @@ def current_rows(access: Access, state: State, where: Condition = None) -> Itera
 def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array) -> pa.Table:
     """Return the current rows whose ``on`` columns are among ``values``, as ``identities`` makes
     one value of them; columns as ``current_rows``."""
-    found = [
-        batch.filter(among)
-        for batch in current_rows(access, state, range_of(Snapshot.of(state), on, values))
-        if pc.any(
-            among := pc.is_in(identities([batch.column(name) for name in on]), value_set=values)
-        ).as_py()
-    ]
-    return pa.Table.from_batches(found, schema_of(state))
+    found = []
+    for some in _gathered(current_rows(access, state, range_of(Snapshot.of(state), on, values))):
+        among = pc.is_in(identities([some[name] for name in on]), value_set=values)
+        if pc.any(among).as_py():
+            found.append(some.filter(among))
+    return pa.concat_tables([schema_of(state).empty_table(), *found])
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches together, some hundred thousand rows each: what is looked up in them is prepared
+    once for each."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= _GATHERED:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def schema_of(state: State) -> pa.Schema:

@@ -16,7 +16,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from blockstore.errors import BlockstoreError
-from blockstore.reader.http import docs_page, job_routes, query_routes, table_routes
+from blockstore.reader.http import (
+    docs_page,
+    job_routes,
+    query_routes,
+    row_routes,
+    table_changes,
+    table_routes,
+)
 from blockstore.reader.http.edge import Edge
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem, answer
@@ -46,7 +53,8 @@ def application(gateway: Gateway) -> ASGIApp:
     app.state.uploads = asyncio.Semaphore(http.uploads_at_once)
     for kind in (BlockstoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
-    for module in (query_routes, table_routes, job_routes):
+    # Rows come before tables: a table's name may contain a slash.
+    for module in (query_routes, row_routes, table_routes, table_changes, job_routes):
         app.include_router(module.router)
     app.router.routes.extend(
         [
@@ -76,7 +84,7 @@ def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
     return CORSMiddleware(
         app,
         allow_origins=origins,
-        allow_methods=("GET", "POST", "DELETE"),
+        allow_methods=("GET", "POST", "PATCH", "DELETE"),
         allow_headers=("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id"),
         expose_headers=("X-Blockstore-Versions", "X-Request-Id", "Retry-After", "Location"),
     )

@@ -14,16 +14,19 @@ import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from blockstore.bucket import Bucket, open_bucket
-from blockstore.errors import Invalid, Unavailable
+from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.index.boundary import BoundaryCounts
 from blockstore.reader.cache import ChunkCache, default_folder
 from blockstore.reader.http.metrics import GatewayMetrics
 from blockstore.reader.http.tokens import Caller, Tokens
 from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
+from blockstore.reader.jobs.rows import RowChanges
 from blockstore.reader.jobs.runner import Runner, Terms
 from blockstore.reader.jobs.store import JobStore
+from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.jobs.upload import Uploads
+from blockstore.reader.jobs.work import Work
 from blockstore.reader.query import Answer, Budget, Capacity, Engine
 from blockstore.reader.query.runners.instance import clear_abandoned_spill
 from blockstore.reader.settings import GatewaySettings
@@ -101,6 +104,8 @@ class Gateway:
             prices=settings.prices,
             clock=world.clock,
         )
+        self.lake = self._metered(open_bucket(configured.urls[0], world))
+        """The first URL: it holds the records of jobs, and new tables."""
         if settings.jobs.enabled:
             self.jobs = self._jobs()
 
@@ -164,6 +169,13 @@ class Gateway:
             )
         return self.jobs
 
+    def _appeared(self, name: str) -> None:
+        """Serve a new table at once."""
+        try:
+            self.tables.appeared()
+        except BlockstoreError as error:
+            _logger.warning("table %s was created and is listed later: %s", name, error)
+
     def _metered(self, bucket: Bucket) -> Bucket:
         meter = Billed(bucket)
         self._meters.append(meter)
@@ -171,15 +183,13 @@ class Gateway:
 
     def _jobs(self) -> Jobs:
         jobs = self.settings.jobs
-        bucket = self._metered(open_bucket(self.settings.tables.urls[0], self.world))
+        bucket = self.lake
         store = JobStore(bucket)
-        uploads = Uploads(
-            bucket,
-            self.world,
-            lambda name: self.tables.table(name),
-            jobs.work_dir,
-            self.tables.catch_up,
-        )
+        common = (bucket, self.world, self.tables.table, jobs.work_dir, self.tables.catch_up)
+        uploads, rows = Uploads(*common), RowChanges(*common)
+        tables = TableChanges(*common, lake=self.lake, appeared=self._appeared)
+        for work in (rows, tables):
+            work.asked_of_boundary = uploads.asked_of_boundary
         extracts = Extracts(
             bucket,
             self.world,
@@ -194,7 +204,13 @@ class Gateway:
             keep_s=jobs.keep_s,
             places=jobs.places,
         )
-        works = {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts}
+        works: dict[Kind, Work] = {
+            Kind.UPLOAD: uploads,
+            Kind.ROWS: rows,
+            Kind.TABLE: tables,
+            Kind.QUERY: extracts,
+            Kind.DOWNLOAD: extracts,
+        }
         runner = Runner(store, self.world, works, terms, report=self.metrics.of_job)
         return Jobs(store=store, runner=runner, uploads=uploads)
 
@@ -206,6 +222,8 @@ class Gateway:
             name = self.tables.find(request.table, request.allowed)
             sql = f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"'
         at = At(version=request.version, as_of=request.as_of, tag=request.tag)
+        if request.row_ids:
+            sql = self.engine.with_row_ids(sql, at=at, allowed=request.allowed)
         budget = Budget(seconds=limit_s, limit=request.limit)
         return _Running(
             self.engine.run(sql, at=at, allowed=request.allowed, budget=budget, began=began)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.jobs.record import Kind, Request
+from blockstore.reader.jobs.record import Request
 from blockstore.reader.jobs.store import Job
 
 
@@ -26,7 +26,7 @@ def concerns(caller: Caller, request: Request) -> bool:
 
 def sees(caller: Caller, job: Job) -> bool:
     """Whether the caller may see the job, its result and its failure now."""
-    needed = Scope.WRITE if job.request.kind is Kind.UPLOAD else Scope.READ
+    needed = Scope.WRITE if job.request.kind.writes else Scope.READ
     if not concerns(caller, job.request) or not caller.may(needed):
         return False
     if caller.tables is None:

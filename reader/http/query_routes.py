@@ -76,10 +76,16 @@ async def query(request: Request, question: Question, gateway: Here, caller: Rea
 
 
 def _begin(gateway: Gateway, question: Question, caller: Caller, stopper: Stopper) -> Answer:
+    at = at_of(question)
+    for name, version in (question.min_version or {}).items():
+        gateway.tables.at_least(name, version, caller.tables)
+    sql = question.sql
+    if question.row_ids:
+        sql = gateway.engine.with_row_ids(sql, at=at, allowed=caller.tables)
     return gateway.ask(
-        question.sql,
+        sql,
         caller=caller,
-        at=at_of(question),
+        at=at,
         parameters=parameters_of(question),
         limit=question.limit,
         began=stopper.began,

@@ -38,6 +38,10 @@ class Question(_Body):
     tag: Name | dict[Name, Name] | None = None
     limit: Limit | None = None
     parameters: list[Any] | dict[str, Any] | None = None
+    row_ids: bool = False
+    """Begin each row with its ``_row_id`` and ``_version``, with a key with ``_version``."""
+    min_version: dict[Name, Version] | None = None
+    """The version of each table that must be among those that are read, at least."""
 
 
 class JobBody(_Body):
@@ -51,6 +55,63 @@ class JobBody(_Body):
     tag: Name | None = None
     limit: Limit | None = None
     format: Literal["csv", "tsv", "parquet", "json", "arrow"] = "csv"
+    row_ids: bool = False
+    """Begin each row with its ``_row_id`` and ``_version``, with a key with ``_version``."""
+
+
+class RowsBody(_Body):
+    """Complete rows. One with a ``_row_id`` replaces that row, with ``_version`` only if it still
+    has that version; one without is new. With a key, one with a ``_version`` replaces the row of
+    its key, and ``on_conflict`` says what one without does where the key exists."""
+
+    rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    on_conflict: Literal["fail", "replace"] = "fail"
+    message: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class CellsBody(_Body):
+    """Some cells of rows: each names its ``_row_id`` or its key, the cells to change, and perhaps
+    the ``_version`` that was read."""
+
+    rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    message: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class NamedBody(_Body):
+    """Rows by their ``_row_id``, or by the columns of their key."""
+
+    rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    message: Annotated[str, Field(max_length=1_000)] = ""
+
+
+class ColumnBody(_Body):
+    """A column of a table."""
+
+    name: Name
+    type: Name
+    nullable: bool = True
+
+
+class TableBody(_Body):
+    """A new table. ``columns`` are a text, ``name:type,…``, or one object each."""
+
+    name: Name
+    columns: Annotated[str, Field(max_length=100_000)] | list[ColumnBody]
+    time_column: Name | None = None
+    sort_by: list[Name] = []
+    row_ids: bool = False
+    key: list[Name] = []
+    labels: dict[Name, Name] = {}
+    properties: dict[Name, str | int] = {}
+
+
+class AlterBody(_Body):
+    """Changes of a table: columns to add, types to widen, properties to set."""
+
+    add: Annotated[str, Field(max_length=100_000)] | list[ColumnBody] | None = None
+    widen: dict[Name, Name] | None = None
+    properties: dict[Name, str | int] | None = None
+    message: Annotated[str, Field(max_length=1_000)] = ""
 
 
 class Error(BaseModel):
@@ -95,6 +156,8 @@ class TableShown(BaseModel):
     columns: list[ColumnShown] | None = None
     time_column: str | None = None
     sort_by: list[str] | None = None
+    row_ids: bool | None = None
+    key: list[str] | None = None
     tags: dict[str, int] | None = None
 
 

@@ -11,6 +11,7 @@ from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta
 from blockstore.format.fields import required
+from blockstore.format.identity import Key, RowIds
 from blockstore.index.entry import Entry
 from blockstore.names import is_ulid
 from blockstore.reader.http.callers import Here, Known, Reading
@@ -33,6 +34,14 @@ Name = Annotated[
 Version = Annotated[int | None, Query(ge=1, le=2**63 - 1)]
 Moment = Annotated[
     str | None, Query(max_length=64, description="ISO 8601, or milliseconds since the epoch")
+]
+MinVersion = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=2**63 - 1,
+        description="Answer with this version at least: that of a change that the caller has made",
+    ),
 ]
 Tag = Annotated[str | None, Query(max_length=1_000)]
 
@@ -158,8 +167,10 @@ def one_table(
     version: Version = None,
     as_of: Moment = None,
     tag: Tag = None,
+    min_version: MinVersion = None,
 ) -> TableShown:
     """One table with its columns and tags, now or at a version."""
+    gateway.tables.at_least(table, min_version, caller.tables)
     snapshot = gateway.tables.snapshot(table, _at(version, as_of, tag), caller.tables)
     shown = _shown(gateway.tables.view(table, caller.tables))
     definition = snapshot.definition
@@ -174,6 +185,8 @@ def one_table(
     ]
     shown.time_column = definition.time_column
     shown.sort_by = list(definition.sort_by)
+    shown.row_ids = isinstance(definition.identity, RowIds)
+    shown.key = list(definition.identity.columns) if isinstance(definition.identity, Key) else []
     handle = gateway.tables.table(table, caller.tables)
     shown.tags = dict(sorted(handle.log.state.tags.items())) if handle.indexed else {}
     return shown

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from blockstore.errors import BlockstoreError
+import base64
+
+from blockstore.errors import BlockstoreError, RowConflict
 from blockstore.reader.jobs.record import Failure
 
 
 def failure_of(error: BlockstoreError) -> Failure:
     """The failure for an error whose message is complete."""
     return Failure(error=type(error).__name__, message=_line(error))
+
+
+def conflict(error: RowConflict) -> Failure:
+    """Rows were not as the caller expected; the first ones are listed."""
+    rows = [
+        {"row": _plain(row), "expected": expected, "found": found}
+        for row, expected, found in error.rows
+    ]
+    return Failure(error="conflict", message=_line(error), detail={"rows": rows})
 
 
 def internal(error: Exception) -> Failure:
@@ -43,6 +54,15 @@ def unsettled(failure: Failure | None, error: BlockstoreError) -> Failure:
         error="unsettled",
         message=f"{why}; it is unknown whether an earlier attempt wrote its rows: {_line(error)}",
     )
+
+
+def _plain(key: object) -> object:
+    """A row id or a key as JSON has it."""
+    if isinstance(key, tuple):
+        return [_plain(one) for one in key]
+    if isinstance(key, bytes):
+        return base64.b64encode(key).decode()
+    return key if isinstance(key, str | int | bool) else str(key)
 
 
 def _line(error: BlockstoreError) -> str:

@@ -24,6 +24,8 @@ _MOMENTARY = frozenset({"created_ms", "input_key", "table_version", "table_commi
 """Fields that may differ between a request and its repetition, which comes later and at another
 version."""
 
+_NEWEST = ("what", "row_ids")
+
 
 class Kind(StrEnum):
     """What a job does."""
@@ -33,7 +35,16 @@ class Kind(StrEnum):
     DOWNLOAD = "download"
     """Write the rows of one table to a file."""
     UPLOAD = "upload"
-    """Append the rows of a file to one table."""
+    """Write the rows of a file to one table."""
+    ROWS = "rows"
+    """Change given rows of one table."""
+    TABLE = "table"
+    """Create or alter a table."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether the job changes a table, which needs the scope ``write``."""
+        return self in (Kind.UPLOAD, Kind.ROWS, Kind.TABLE)
 
 
 class State(StrEnum):
@@ -80,6 +91,10 @@ class Request:
     table_commit: str = ""
     """The commit id of that version: it distinguishes the table from a later one of the same
     name."""
+    what: str = ""
+    """What exactly is done: of rows, of a table, or with the rows of a file."""
+    row_ids: bool = False
+    """Whether the result begins with the ids and versions of its rows."""
 
     def same_as(self, other: Request) -> bool:
         """Whether two requests want the same. The time, the key of the input and the table's
@@ -88,7 +103,13 @@ class Request:
         return _lasting(self) == _lasting(other)
 
     def dump(self) -> bytes:
-        return _dump(self)
+        """The record; the newest fields only where they say something, so that gateways of the
+        release before read it."""
+        document = orjson.loads(_dump(self))
+        for name in _NEWEST:
+            if not document[name]:
+                del document[name]
+        return orjson.dumps(document)
 
     @classmethod
     def load(cls, data: bytes, key: str) -> Request:
@@ -156,7 +177,7 @@ class Outcome:
     failure: Failure | None = None
     result: Result | None = None
     written: Mapping[str, object] | None = None
-    """Of an upload: the block, its version and its rows."""
+    """Of a job that writes: the version, the block, and the rows."""
 
     def dump(self) -> bytes:
         return _dump(self)
@@ -168,7 +189,7 @@ class Outcome:
 
 def _lasting(request: Request) -> dict[str, Any]:
     document = orjson.loads(_dump(request))
-    other = _MOMENTARY | {"allowed"} if request.kind is Kind.UPLOAD else _MOMENTARY
+    other = _MOMENTARY | {"allowed"} if request.kind.writes else _MOMENTARY
     return {name: value for name, value in document.items() if name not in other}
 
 

@@ -11,7 +11,8 @@ Rules:
   attempts can have no effect.
 - A job that ``MAX_ATTEMPTS`` gateways did not finish fails, so that a job that kills its gateway
   does not kill all of them.
-- Uploads have places of their own: long queries do not delay them.
+- Uploads have places of their own, and so have changes of given rows and of tables, which are
+  short: neither long queries nor long uploads delay them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Terms:
     keep_s: float = 7 * 86_400.0
     """How long a job is kept after its end."""
     places: int = 2
-    """How many uploads, and how many queries and downloads, run at once."""
+    """How many uploads, how many changes of rows and tables, and how many queries and downloads,
+    run at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,8 @@ class Runner:
         self._watch = LeaseWatch(world.clock, terms.lease_s)
         self._requests: dict[str, Request] = {}
         self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
+        """Notified whenever a job ends here."""
         self._running: dict[str, tuple[Kind, Meter]] = {}
         self._closing = threading.Event()
         self._wake = threading.Event()
@@ -151,8 +155,9 @@ class Runner:
         finally:
             done.set()
             keeper.join()
-            with self._lock:
+            with self._ended:
                 self._running.pop(claimed.job, None)
+                self._ended.notify_all()
             self._wake.set()
 
     def beat(self, claimed: Claimed, meter: Meter, beat: int) -> None:
@@ -205,6 +210,14 @@ class Runner:
         """How many jobs this gateway runs."""
         with self._lock:
             return len(self._running)
+
+    def wait(self, job: str, seconds: float) -> bool:
+        """Wait until this gateway does not run the job any more; return whether it ran it when it
+        was called."""
+        with self._ended:
+            ran = job in self._running
+            self._ended.wait_for(lambda: job not in self._running, seconds)
+        return ran
 
     def begin(self, claimed: Claimed) -> None:
         """Run an attempt in a thread of its own."""
@@ -260,9 +273,8 @@ class Runner:
         return Claimed(job=sketch.job, request=request, lease=lease)
 
     def _take_place(self, job: str, kind: Kind) -> bool:
-        upload = kind is Kind.UPLOAD
         with self._lock:
-            taken = sum((one is Kind.UPLOAD) == upload for one, _ in self._running.values())
+            taken = sum(_group(one) == _group(kind) for one, _ in self._running.values())
             if job in self._running or taken >= self._terms.places:
                 return False
             self._running[job] = (kind, Meter(self._world.clock, self._terms.time_limit_s))
@@ -399,3 +411,10 @@ class Runner:
                 and self._store.sketch(sketch.job) == sketch
             ):
                 self._store.forget(sketch)
+
+
+def _group(kind: Kind) -> str:
+    """Jobs that share their places."""
+    if kind in (Kind.ROWS, Kind.TABLE):
+        return "changes"
+    return "uploads" if kind is Kind.UPLOAD else "reads"

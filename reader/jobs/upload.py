@@ -1,177 +1,126 @@
-"""Uploads: the rows of a file appended to a table, all of them exactly once, or none.
+"""Uploads: the rows of a file written to a table, all of them exactly once, or none.
 
 Rules:
-- The rows are one block whose batch is named by the input of the request, and every request has a
-  new input. So the index accepts one attempt, however many run at once or one after the other; and
-  a key that is used again after its job was removed is another upload.
-- The rows go to the table that existed at submission, never to a later table of the same name: the
-  request contains its identity, which is compared with the table, read again, before the file is
-  read and before the end.
-- Every line is checked before the block is finished. The first bad one fails the job with its line,
+- New rows are one block. A file that begins with ``_row_id,_version`` (with a key: ``_version``)
+  also changes rows, and is one version too.
+- Every line is checked before anything is committed. Wrong ones fail the job, each with its line,
   column, value and rule; nothing becomes visible.
-- The batch contains the ULID of the input. A table forgets the batch once its floor has passed that
-  ULID (30 days), and then accepts no batch with it: a later attempt fails, and reports that it is
-  unknown what earlier ones did.
-- Where an earlier attempt may still run somewhere, a failure or a cancellation is recorded only
-  after an empty entry has taken the batch (``settle``): from then on no attempt can publish its
-  block. An attempt that finds such an entry fails.
-- ``wrote`` is called with the version of the rows before success is recorded, so that queries of
-  this gateway read them.
+- A row whose version is not the current one is a wrong line.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 
-from blockstore.bucket import Bucket
 from blockstore.cli.files import delimited
-from blockstore.cli.files.numbered import BadRow, line_of_row
-from blockstore.errors import Corrupt, Invalid, NotFound
-from blockstore.format.block import Job
+from blockstore.cli.files.bad_lines import BadRow
+from blockstore.cli.files.forms import Form
+from blockstore.cli.files.numbered import line_of_row
+from blockstore.cli.files.row_files import RowFiles, name_rows
+from blockstore.cli.files.source import FileRows, Source
+from blockstore.errors import Invalid, RowConflict
 from blockstore.format.constraints import BrokenRule
 from blockstore.format.fields import required
-from blockstore.index.boundary import BoundaryCounts
-from blockstore.index.change import Append
-from blockstore.index.state import State
-from blockstore.names import JOBS
-from blockstore.operations.append import AppendedBlock, earlier_block
-from blockstore.operations.distributed_overwrite import commit_of
 from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.reader.jobs.failures import conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
-from blockstore.reader.jobs.work import Ended, Failed, Work
+from blockstore.reader.jobs.work import Ended, Failed
+from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, access_of, job_of
+from blockstore.rows.attempts import Said
+from blockstore.rows.insert import insert, upsert
+from blockstore.rows.row_set import put_rows
 from blockstore.table import Table
-from blockstore.world import World
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 """The forms of a file that can be uploaded, with their delimiters."""
 
-_APP = "gateway/"
+APPEND, UPSERT, INSERT = "append", "upsert", "insert"
+"""What is done with the rows of a file: new ones are added and named ones changed; or each becomes
+the current one of its key; or keys that exist are refused."""
+
 _FILE = "the file"
-_PIECE = 8 << 20
-_BUFFER = 64 << 20
-"""Rows of about this many bytes are sorted into one chunk. An upload needs a few times as much
-memory."""
 
 
-def identity_of(bucket: Bucket, world: World) -> tuple[int, str]:
-    """The identity of the table that is there now: its version and the commit id of that version.
-    It is read from the bucket, since a handle does not notice that its table was dropped and
-    created again. Raises NotFound if there is no table."""
-    state = Table.open_bucket(bucket, world).log.state
-    return state.version, commit_of(state)
-
-
-class Uploads(Work):
-    """Runs uploads into tables that ``open_table`` opens for writing; ``wrote`` is called with each
-    table and version written."""
-
-    def __init__(
-        self,
-        bucket: Bucket,
-        world: World,
-        open_table: Callable[[str], Table],
-        folder: Path,
-        wrote: Callable[[str, int], None],
-    ) -> None:
-        self._bucket = bucket
-        self._world = world
-        self._open = open_table
-        self._folder = folder
-        self._wrote = wrote
-        self.asked_of_boundary = BoundaryCounts()
-        """The boundary requests of all attempts of this gateway."""
-
-    @property
-    def repeats(self) -> bool:
-        return True
+class Uploads(Writing):
+    """Runs uploads."""
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
         table = self._table(request)
-        if table.log.state.forgot(_job(request)):
-            raise Failed(_forgotten(request))
+        before = self._done_before(table, request)
+        if before is not None:
+            return before
+        with self._input(job, request, meter) as path:
+            source = Source(
+                path=str(path), name=_FILE, form=Form(request.form), bytes=request.input_bytes
+            )
+            if request.what in (UPSERT, INSERT) or _name_rows(source, table):
+                return self._change(source, request, table, meter)
+            return self._append(path, request, table, meter)
+
+    def _append(self, path: Path, request: Request, table: Table, meter: Meter) -> Ended:
         options = WriteOptions(
-            job=_job(request), producer="gateway", message=request.message, buffer_bytes=_BUFFER
+            job=job_of(request),
+            producer="gateway",
+            message=request.message,
+            buffer_bytes=BUFFER_BYTES,
         )
         writer = Writer(table.bucket, self._world, table.log, table.definition, options)
-        if writer.block is not None:
-            return self._ended(request, writer.block)
         try:
-            with self._input(job, request, meter) as path:
-                self._read(path, request, table, writer, meter)
-            meter.check()
-            # Reading a file takes long, and a commit continues from the version that was read: in a
-            # table that was created again meanwhile, its entry would leave a gap before it, or add
-            # to rows that the client never saw.
-            self._reopened(table.bucket, request)
+            self._read(path, request, table, writer, meter)
+            self._check_before_end(request, table, meter)
         except BaseException:
             writer.abort()
             raise
         return self._ended(request, writer.finish())
 
-    def settle(self, job: str, request: Request) -> Ended | None:
-        try:
-            table = self._table(request)
-        except Failed:
-            return None
-        if table.log.state.forgot(_job(request)):
-            return None  # no attempt can publish its rows from now on
-        table.log.commit(
-            Append(
-                commit=self._world.ids.ulid(),
-                blocks=(),
-                job=_job(request),
-                message="an upload that was given up",
-            )
-        )
-        done = earlier_block(table.log.state, _job(request))
-        return self._ended(request, done) if done is not None and done.ulid is not None else None
+    def _check_before_end(self, request: Request, table: Table, meter: Meter) -> None:
+        """Reading a file takes long, and a commit continues from the version that was read: in a
+        table that was created again meanwhile, its entry would leave a gap before it, or add to
+        rows that the client never saw."""
+        meter.check()
+        self._reopened(table.bucket, request)
 
-    def _ended(self, request: Request, block: AppendedBlock) -> Ended:
-        ended = _ended(block)
-        if block.version and request.table is not None:
-            self._wrote(request.table, block.version)
-        return ended
+    def _change(self, source: Source, request: Request, table: Table, meter: Meter) -> Ended:
+        """Write a file that changes rows."""
+        access, definition = access_of(table), table.definition
+        said = Said(job=job_of(request), message=request.message, buffer_bytes=BUFFER_BYTES)
+        need = {*required(definition.schema)} | ({definition.time_column} - {None})
 
-    def _table(self, request: Request) -> Table:
-        """The table of the request, by a handle of this attempt: the one that serves queries may
-        have an old definition, or be of another table. Raises Failed if the table is gone."""
-        assert request.table is not None, "an upload names its table"
-        try:
-            table = self._open(request.table)
-        except NotFound as error:
-            # Without the error's text: it may name tables that the owner may not know.
-            gone = (
-                f"table {request.table} no longer exists and nothing was written: list the tables"
-            )
-            raise Failed(Failure(error="unknown_table", message=gone)) from error
-        if not table.indexed:
-            raise Failed(
-                Failure(
-                    error="invalid",
-                    message=f"table {request.table} has no index, which an upload needs to happen "
-                    "exactly once: use blockstore write",
-                )
-            )
-        return self._reopened(table.bucket, request)
+        def advance(size: float) -> None:
+            meter.advance(size=size)
 
-    def _reopened(self, bucket: Bucket, request: Request) -> Table:
-        """The table as it is now. Raises Failed if it is gone or was replaced."""
-        try:
-            table = Table.open_bucket(bucket, self._world)
-            if table.indexed:
-                table.log.boundary.counts = self.asked_of_boundary
-        except NotFound as error:
-            raise Failed(
-                Failure(error="unknown_table", message=f"{error}; nothing was written")
-            ) from error
-        _check_same(table.log.state, request)
-        return table
+        def rows() -> Iterator[pa.RecordBatch]:
+            first = 0
+            for batch in files():
+                meter.check()
+                _check_filled(Path(source.path), DELIMITERS[request.form], batch, need, first)
+                yield batch
+                first += batch.num_rows
+                meter.advance(rows=batch.num_rows)
+            self._check_before_end(request, table, meter)
+
+        files: Callable[[], Iterator[pa.RecordBatch]]
+        if request.what in (UPSERT, INSERT):
+            plain = FileRows([source], definition.schema, request.nulls, advance)
+            files = plain.__iter__
+            do = upsert if request.what == UPSERT else insert
+            try:
+                did = do(access, rows, said)
+            except RowConflict as error:
+                raise _failed(error) from error
+            except Invalid as error:
+                raise _failed(plain.placed(error)) from error
+        else:
+            files = named = RowFiles([source], definition, request.nulls, advance)
+            try:
+                did = put_rows(access, rows, said, on_conflict="fail")
+            except (Invalid, RowConflict) as error:
+                raise _failed(named.placed(error)) from error
+        return self._changed(request, did, table)
 
     def _read(
         self, path: Path, request: Request, table: Table, writer: Writer, meter: Meter
@@ -193,72 +142,10 @@ class Uploads(Work):
                 writer.write(batch)
                 first_row += batch.num_rows
                 meter.advance(rows=batch.num_rows)
-        except BadRow as error:
-            raise Failed(_bad_row(error)) from error
         except BrokenRule as error:
-            raise Failed(_bad_row(_at_line(path, delimiter, error))) from error
+            raise _failed(_at_line(path, delimiter, error)) from error
         except Invalid as error:
-            raise Failed(
-                Failure(error="bad_file", message=f"{error}; nothing was written")
-            ) from error
-
-    @contextmanager
-    def _input(self, job: str, request: Request, meter: Meter) -> Iterator[Path]:
-        """The uploaded file, on a local disk."""
-        assert request.input_key is not None, "an upload has an input"
-        there = self._bucket.path_of(request.input_key)
-        if there is not None:
-            yield Path(there)
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{job}-{self._world.ids.token()}"
-        try:
-            self._fetch(request, path, meter)
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
-
-    def _fetch(self, request: Request, path: Path, meter: Meter) -> None:
-        assert request.input_key is not None, "an upload has an input"
-        digest = hashlib.sha256()
-        with open(path, "wb") as file:
-            for start in range(0, request.input_bytes, _PIECE):
-                meter.check()
-                data = self._bucket.get_range(
-                    request.input_key, start, min(_PIECE, request.input_bytes - start)
-                )
-                digest.update(data)
-                file.write(data)
-        if digest.hexdigest() != request.input_sha256:
-            raise Corrupt(
-                f"{self._bucket.url}/{request.input_key} is not the uploaded file (its hash is "
-                f"{digest.hexdigest()[:12]}…): upload the file again"
-            )
-
-
-def _job(request: Request) -> Job:
-    """The batch of an upload: the same for all attempts of a request, different for each
-    request."""
-    assert request.input_key is not None, "an upload has an input"
-    return Job(f"{_APP}{request.input_key.removeprefix(JOBS)}", 0)
-
-
-def _check_same(state: State, request: Request) -> None:
-    """Raise Failed if this is not the table that the request was made for. A table whose window of
-    commits has passed the version counts as the same; a request without a version is not
-    checked."""
-    version, commits = request.table_version, state.commits
-    if not version or commits.find(request.table_commit) == version:
-        return
-    if state.version >= version and not commits.covers(version):
-        return
-    raise Failed(
-        Failure(
-            error="replaced",
-            message=f"table {request.table} was dropped and created again after this upload was "
-            "submitted: nothing was written; check the table, then upload again",
-        )
-    )
+            raise _failed(error) from error
 
 
 def _at_line(path: Path, delimiter: str, error: BrokenRule) -> BadRow:
@@ -301,38 +188,28 @@ def _check_filled(
     )
 
 
-def _forgotten(request: Request) -> Failure:
-    return Failure(
-        error="forgotten",
-        message=f"this upload is older than what table {request.table} remembers, so it is unknown "
-        "whether an earlier attempt wrote its rows; this attempt wrote nothing: check the table, "
-        "then upload what is missing",
-    )
+def _name_rows(source: Source, table: Table) -> bool:
+    try:
+        return name_rows([source], table.definition)
+    except Invalid as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> Failed:
+    """The failure of a file that is refused."""
+    if isinstance(error, BadRow):
+        return Failed(_bad_row(error))
+    if isinstance(error, RowConflict):
+        if not error.rows:
+            raise error  # others change the table all the time: another attempt follows
+        return Failed(conflict(error))
+    return Failed(Failure(error="bad_file", message=f"{error}; nothing was written"))
 
 
 def _bad_row(error: BadRow) -> Failure:
     detail = {"line": error.line, "column": error.column, "value": error.value, "rule": error.rule}
-    return Failure(error="bad_row", message=str(error), detail=detail)
-
-
-def _ended(block: AppendedBlock) -> Ended:
-    """What was written. Raises Failed if an empty entry took the batch, before this attempt or
-    during it."""
-    empty_file = block.ulid is None and not block.already
-    # A block with a job is visible only by its entry: an unpublished one will never be visible.
-    visible = block.ulid is not None and block.published
-    if not (visible or empty_file):
-        raise Failed(
-            Failure(
-                error="given_up",
-                message="another attempt gave up this upload: nothing was written; upload it again",
-            )
-        )
-    return Ended(
-        written={
-            "ulid": block.ulid,
-            "version": block.version,
-            "rows": block.rows,
-            "bytes": block.bytes,
-        }
-    )
+    lines = [
+        {"line": one.line, "column": one.column, "value": one.value, "rule": one.rule}
+        for one in error.lines
+    ]
+    return Failure(error="bad_row", message=str(error), detail={**detail, "lines": lines})

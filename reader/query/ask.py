@@ -37,6 +37,7 @@ def query(
     as_of: object = None,
     tag: str | None = None,
     parameters: object = None,
+    row_ids: bool = False,
     world: World | None = None,
 ) -> pa.RecordBatchReader:
     """Run SQL over the tables at some URLs and return the rows.
@@ -48,6 +49,7 @@ def query(
         as_of: The moment to read all tables at: datetime, ISO 8601 or milliseconds.
         tag: The tag whose version to read; for one table.
         parameters: Values for ``?`` and ``$1``, or for ``$name``.
+        row_ids: Whether the rows begin with their ids and versions (``_row_id``, ``_version``).
         world: Clock, ids and threads; the real ones by default.
 
     Raises:
@@ -64,6 +66,7 @@ def query(
         _TablesAt(wanted, world, At(version=version, as_of=as_of, tag=tag)), world=world
     )
     try:
+        sql = engine.with_row_ids(sql) if row_ids else sql
         reader = engine.query(sql, parameters)
     except BaseException:
         engine.close()

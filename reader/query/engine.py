@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from blockstore.reader.errors import UnknownTable
+from blockstore.format.identity import stored_columns
+from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query.admission import Admission, Budget, Capacity
 from blockstore.reader.query.answer import Answer, Ending
 from blockstore.reader.query.deadlines import Deadlines
@@ -39,6 +40,7 @@ from blockstore.reader.query.sql.counting import Counted, bare_count
 from blockstore.reader.query.sql.hidden import hide
 from blockstore.reader.query.sql.parameters import bind, checked
 from blockstore.reader.query.sql.reading import columns_read
+from blockstore.reader.query.sql.row_ids import put_first, table_of_rows
 from blockstore.reader.query.sql.statement import Statement, parse
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.query.sql.windows import Windows
@@ -148,6 +150,28 @@ class Engine:
             if not isinstance(error, Exception):
                 raise
             raise (ending.reason or self._translated(error)) from error
+
+    def with_row_ids(
+        self,
+        sql: str,
+        *,
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
+    ) -> str:
+        """The query with the ids and the versions of its rows as its first columns, with a key only
+        the versions. Raises BadSql for a query whose rows are not those of one table."""
+        try:
+            statement = self._parse(sql, allowed)
+            table = table_of_rows(statement)
+            identity = self.source.snapshots([table], at, allowed)[table].definition.identity
+            if identity is None:
+                raise BadSql(
+                    f"the rows of table {table} have neither ids nor a key: leave the row ids out"
+                )
+            put_first(statement, stored_columns(identity))
+            return self._syntax.sql(statement.root)
+        except Exception as error:
+            raise self._translated(error) from error
 
     def query(self, sql: str, parameters: object = None) -> pa.RecordBatchReader:
         """The rows alone, as a stream."""

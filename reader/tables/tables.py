@@ -179,6 +179,26 @@ class Tables:
         moment = At(as_of=self._clock.now_ms())
         return {name: one.snapshot(moment) for name, one in held.items()}
 
+    def at_least(
+        self, name: str, version: int | None, allowed: Collection[str] | None = None
+    ) -> TableSnapshot:
+        """The newest snapshot of a table, which is of this version or a later one. Raises NotFound
+        if there is no such version yet, and what ``snapshot`` raises."""
+        spelled = self.find(name, allowed)
+        if version is not None:
+            self.catch_up(spelled, version)
+        found = self.snapshot(spelled, NEWEST, allowed)
+        if version is not None and (found.version or 0) < version:
+            raise NotFound(
+                f"table {spelled} is at version {found.version}, and version {version} was asked "
+                "for: check the number, or read without min_version"
+            )
+        return found
+
+    def appeared(self) -> None:
+        """List the URLs now: a table was created."""
+        self._list_places()
+
     # Polling
 
     def start(self) -> None:

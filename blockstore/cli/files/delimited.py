@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from blockstore.cli.files.numbered import BLOCK, BadRow, misquoted, numbered, too_long
+from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
+from blockstore.cli.files.numbered import BLOCK, misquoted, numbered, too_long
 from blockstore.cli.files.opening import Advance, opened
 from blockstore.cli.files.quotes import Checked, Misquoted
-from blockstore.cli.files.text_values import converted, expected, first_bad, is_plain
+from blockstore.cli.files.text_values import all_bad, converted, expected, is_plain
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.casting import other_case
@@ -32,6 +32,8 @@ from blockstore.format.fields import required
 _SAMPLE = 16 << 20
 _ROWS = 4_096
 _SHOWN = 60
+_LOOKED = 1_000_000
+"""So many rows after the first wrong one are looked at."""
 _DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 _FORMS = {",": "csv", "\t": "tsv"}
 
@@ -88,6 +90,11 @@ def read(
         raise Invalid(
             f"{name} cannot be read ({str(error).partition(chr(10))[0]}): fix the file"
         ) from error
+
+
+def header_of(path: str, name: str, *, delimiter: str) -> list[str]:
+    """Return the names in the first line. Raises Invalid for a file without one."""
+    return _header(numbered(path, name, delimiter), name)
 
 
 def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
@@ -202,20 +209,25 @@ def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schem
 def _explain(
     path: str, name: str, schema: pa.Schema, delimiter: str, nulls: tuple[str, ...]
 ) -> None:
-    """Raise Invalid for the first wrong line; return if the slower parser finds none."""
+    """Raise Invalid for the wrong lines; return if the slower parser finds none."""
     lines = numbered(path, name, delimiter)
     _, header = next(lines)
     long: int | None = None
-    while True:
+    bad: list[BadLine] = []
+    looked = 0
+    while len(bad) < MOST and looked < _LOOKED:
         rows, fault = _some(lines)
-        _check_rows(rows, header, name, schema, nulls)
+        bad += _bad_lines(rows, header, schema, nulls)
         long = long or next(
             (line for line, row in rows if len("".join(row).encode()) > BLOCK), None
         )
-        if fault is not None:
+        if fault is not None and not bad:
             raise fault
-        if not rows:
+        if fault is not None or not rows:
             break
+        looked += len(rows) if bad else 0
+    if bad:
+        raise refusal(name, bad[:MOST])
     if long is not None:
         raise too_long(name, long)
 
@@ -232,55 +244,42 @@ def _some(
     return rows, None
 
 
-def _check_rows(
+def _bad_lines(
     rows: list[tuple[int, list[str]]],
     header: list[str],
-    name: str,
     schema: pa.Schema,
     nulls: tuple[str, ...],
-) -> None:
-    """Raise Invalid for the first bad row: a wrong number of fields, or a wrong value."""
-    whole = next(
-        (place for place, (_, row) in enumerate(rows) if len(row) != len(header)), len(rows)
-    )
-    bad: tuple[int, pa.Field] | None = None
+) -> list[BadLine]:
+    """The wrong lines among some rows: a wrong number of fields, or wrong values."""
+    bad = [
+        BadLine(
+            line=line,
+            rule=f"{len(header)} fields as in the header, found {len(row)}",
+            says=f"{len(row)} fields, expected {len(header)} as in the header",
+            remedy="fix the line",
+        )
+        for line, row in rows
+        if len(row) != len(header)
+    ]
+    whole = [one for one in rows if len(one[1]) == len(header)]
     not_null = set(required(schema))
     for place, column in enumerate(header):
         field = schema.field(column)
         if pa.types.is_string(field.type):
             continue
-        texts = _bare(
-            pa.array([row[place] for _, row in rows[:whole]], pa.string()), field.type, nulls
-        )
-        found = first_bad(texts, field.type)
-        if found is None and column in not_null and texts.null_count:
-            found = texts.is_null().index(True).as_py()
-        if found is not None and (bad is None or found < bad[0]):
-            bad = (found, field)
-    if bad is not None:
-        at, field = bad
-        line, row = rows[at]
-        _refuse(name, line, field, row[header.index(field.name)])
-    if whole < len(rows):
-        line, row = rows[whole]
-        raise BadRow(
-            f"{name}, line {line}: {len(row)} fields, expected {len(header)} as in the header: "
-            "fix the line; nothing was written",
-            line=line,
-            rule=f"{len(header)} fields as in the header, found {len(row)}",
-        )
+        texts = _bare(pa.array([row[place] for _, row in whole], pa.string()), field.type, nulls)
+        places = all_bad(texts, field.type, MOST)
+        if column in not_null and texts.null_count:
+            places += pc.indices_nonzero(texts.is_null()).to_pylist()[:MOST]
+        bad += [_bad_value(whole[at][0], field, whole[at][1][place]) for at in places]
+    return sorted(bad, key=lambda one: one.line)
 
 
-def _refuse(name: str, line: int, field: pa.Field, value: str) -> NoReturn:
+def _bad_value(line: int, field: pa.Field, value: str) -> BadLine:
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
-    raise BadRow(
-        f"{name}, line {line}: column {field.name!r} is {shown!r}, expected "
-        f"{expected(field.type)}: fix the value; nothing was written",
-        line=line,
-        column=field.name,
-        value=shown,
-        rule=expected(field.type),
-    )
+    rule = expected(field.type)
+    says = f"column {field.name!r} is {shown!r}, expected {rule}"
+    return BadLine(line=line, rule=rule, says=says, column=field.name, value=shown)
 
 
 def _list(names: list[str]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any, NoReturn
@@ -82,20 +82,29 @@ def _decoded(text: io.TextIOWrapper, name: str) -> Iterator[str]:
 
 
 def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.RecordBatch:
+    rows = []
+    for number, line in lines:
+        rows.append((f"{name}, line {number}", _object(line, name, number)))
+    return batch_of(rows, schema)
+
+
+def batch_of(rows: Sequence[tuple[str, Mapping[str, Any]]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return parsed objects, each with the place that errors name, under ``schema``. Numbers with a
+    fraction are decimals; a missing key is the column's default, or null. Raises Invalid with place, column, value and what was expected."""
     columns: dict[str, list[Any]] = {field.name: [] for field in schema}
     missing = {field.name: _default(field) for field in schema}
-    for number, line in lines:
-        row = _object(line, name, number)
+    for place, row in rows:
         extra = next((key for key in row if key not in columns), None)
         if extra is not None:
             remedy = other_case(row, schema.names) or "drop it, or add the column with alter"
             raise Invalid(
-                f"{name}, line {number}: key {extra!r} is not a column of the table "
+                f"{place}: key {extra!r} is not a column of the table "
                 f"({', '.join(schema.names)}): {remedy}; nothing was written"
             )
         for key, values in columns.items():
             values.append(row.get(key, missing[key]))
-    arrays = [_column(field, columns[field.name], lines, name) for field in schema]
+    places = [place for place, _ in rows]
+    arrays = [_column(field, columns[field.name], places) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
@@ -139,21 +148,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _column(
-    field: pa.Field, values: list[Any], lines: list[tuple[int, str]], name: str
-) -> pa.Array:
+def _column(field: pa.Field, values: list[Any], places: Sequence[str]) -> pa.Array:
     try:
         return _array(values, field.type)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        for (number, _), value in zip(lines, values, strict=True):
+        for place, value in zip(places, values, strict=True):
             try:
                 _array([value], field.type)
             except (ValueError, TypeError, OverflowError, pa.ArrowException):
-                _refuse(name, number, field, value)
+                _refuse(place, field, value)
         raise
 
 
-def _refuse(name: str, line: int, field: pa.Field, value: Any) -> NoReturn:
+def _refuse(place: str, field: pa.Field, value: Any) -> NoReturn:
     try:
         text = json.dumps(value, default=str)
     except RecursionError:
@@ -161,7 +168,7 @@ def _refuse(name: str, line: int, field: pa.Field, value: Any) -> NoReturn:
         text = "lists or objects nested too deeply"
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     raise Invalid(
-        f"{name}, line {line}: column {field.name!r} is {shown}, expected {expected(field.type)}: "
+        f"{place}: column {field.name!r} is {shown}, expected {expected(field.type)}: "
         "fix the value; nothing was written"
     ) from None
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from blockstore.cli.files.bad_lines import BadRow
 from blockstore.cli.files.opening import opened
 from blockstore.cli.files.quotes import first_fault, place_of
 from blockstore.errors import Invalid
@@ -19,28 +21,6 @@ from blockstore.errors import Invalid
 BLOCK = 4 << 20
 """Arrow's parser reads this many bytes at a time, and refuses a row that does not end in the block
 after its first."""
-
-
-class BadRow(Invalid):
-    """A wrong line, with its parts for programs.
-
-    ``column`` and ``value`` are None if the line itself is wrong.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        line: int,
-        rule: str,
-        column: str | None = None,
-        value: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.line = line
-        self.column = column
-        self.value = value
-        self.rule = rule
 
 
 def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -83,6 +63,18 @@ def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[s
 def line_of_row(path: str, name: str, delimiter: str, row: int) -> int:
     """Return the line on which a row begins, from 1; rows count from 0 after the header."""
     return next(line for line, _ in islice(numbered(path, name, delimiter), row + 1, None))
+
+
+def lines_of_rows(path: str, name: str, delimiter: str, rows: Sequence[int]) -> list[int]:
+    """Return the lines of several rows, whose numbers ascend, in one pass."""
+    wanted, lines = deque(rows), []
+    for row, (line, _) in enumerate(islice(numbered(path, name, delimiter), 1, None)):
+        if not wanted:
+            break
+        if row == wanted[0]:
+            lines.append(line)
+            wanted.popleft()
+    return lines
 
 
 def misquoted(path: str, name: str, delimiter: str, header: list[str]) -> BadRow | None:

@@ -24,6 +24,8 @@ from blockstore.errors import Invalid, NoSpace
 from blockstore.format.unreadable import UNREADABLE
 
 STDIN = "-"
+DELIMITERS = {Form.CSV: ",", Form.TSV: "\t"}
+"""The forms of text with a delimiter."""
 
 _TURN_S = 0.2
 """The longest delay of an interrupt."""
@@ -119,7 +121,7 @@ def read(
                     source.path,
                     source.name,
                     schema,
-                    delimiter=_delimiter(source.form),
+                    delimiter=DELIMITERS[source.form],
                     nulls=nulls,
                     advance=advance,
                 )
@@ -135,11 +137,22 @@ def line_of(source: Source, row: int) -> int | None:
     """Return the line of a row, from 1; rows count from 0. None in a form without lines."""
     match source.form:
         case Form.CSV | Form.TSV:
-            return numbered.line_of_row(source.path, source.name, _delimiter(source.form), row)
+            return numbered.line_of_row(source.path, source.name, DELIMITERS[source.form], row)
         case Form.JSON:
             return json_lines.line_of_row(source.path, source.name, row)
         case _:
             return None
+
+
+def names_of(source: Source) -> list[str] | None:
+    """Return the columns that a file names at its beginning; None for JSON lines, which name them
+    in each line."""
+    if source.form not in DELIMITERS:
+        return None if source.form is Form.JSON else list(schema_of(source).names)
+    try:
+        return delimited.header_of(source.path, source.name, delimiter=DELIMITERS[source.form])
+    except UNREADABLE as error:
+        raise _unreadable(source, error) from error
 
 
 def schema_of(source: Source) -> pa.Schema:
@@ -148,7 +161,7 @@ def schema_of(source: Source) -> pa.Schema:
         match source.form:
             case Form.CSV | Form.TSV:
                 return delimited.schema_of(
-                    source.path, source.name, delimiter=_delimiter(source.form)
+                    source.path, source.name, delimiter=DELIMITERS[source.form]
                 )
             case Form.JSON:
                 return json_lines.schema_of(source.path, source.name)
@@ -156,10 +169,6 @@ def schema_of(source: Source) -> pa.Schema:
                 return columnar.schema_of(source.path, source.form)
     except UNREADABLE as error:
         raise _unreadable(source, error) from error
-
-
-def _delimiter(form: Form) -> str:
-    return "\t" if form is Form.TSV else ","
 
 
 def _unreadable(source: Source, error: Exception) -> Exception:
@@ -178,7 +187,7 @@ def _unreadable(source: Source, error: Exception) -> Exception:
 
 
 class FileRows:
-    """The rows of all files under ``schema``; iterate over them once."""
+    """The rows of all files under ``schema``; each iteration begins with the first file."""
 
     def __init__(
         self, named: Sequence[Source], schema: pa.Schema, nulls: tuple[str, ...], advance: Advance
@@ -191,6 +200,7 @@ class FileRows:
         self._before = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._before = 0
         for source in self._named:
             rows = 0
             for batch in read(source, self._schema, nulls=self._nulls, advance=self._advance):
@@ -204,7 +214,7 @@ class FileRows:
         """Return an error of the code that takes the rows, with the file and the line of the
         row."""
         if self._reading is None:
-            return Invalid(str(error))
+            return error
         line = None if error.row is None else line_of(self._reading, error.row - self._before)
         where = self._reading.name if line is None else f"{self._reading.name}, line {line}"
         return Invalid(f"{where}: {error}")

@@ -85,6 +85,16 @@ def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:
     return low
 
 
+def all_bad(texts: pa.Array, kind: pa.DataType, most: int) -> list[int]:
+    """Return the positions of the first ``most`` texts that are not values of ``kind``."""
+    found: list[int] = []
+    start = 0
+    while len(found) < most and (at := first_bad(texts.slice(start), kind)) is not None:
+        found.append(start + at)
+        start += at + 1
+    return found
+
+
 def decimal(text: str) -> Decimal:
     """Parse a number. Raises ValueError, also for exponents that no type supports."""
     if _DECIMAL.fullmatch(text) is None:

@@ -1,9 +1,9 @@
 """The verbs of the foundation: their names, and the sentence that the overview shows for each.
 
-A verb is one module of this package, with one function of the verb's name. ``load`` imports it when
-it is used. The verbs of the compactor and the reader are listed in ``cli/rooms.py``; this module
-and the verbs import neither of the two. Only names and sentences are here, so that ``--help`` loads
-no engine.
+A verb is one module of this package, with one function of the verb's name (``_`` stands for ``-``).
+``load`` imports it when it is used. The verbs of the compactor and the reader are listed in
+``cli/rooms.py``; this module and the verbs import neither of the two. Only names and sentences are
+here, so that ``--help`` loads no engine.
 
 Example::
 
@@ -25,6 +25,11 @@ VERBS = {
     "write": "Append files as one block: all of them or none.",
     "overwrite": "Replace rows by the rows of files, in one version.",
     "delete": "Delete the rows for which a condition is true.",
+    "upsert": "Make each row of files the current one of its key.",
+    "insert": "Insert the rows of files whose keys do not exist.",
+    "update": "Give columns new values in the rows that meet a condition.",
+    "delete-rows": "Delete rows by their ids or keys.",
+    "row": "Show a row, as it is or as it was in a version.",
     "revert": "Undo writes: hide all of their rows.",
     "restore": "Go back to an earlier version, in one new version.",
     "tag": "Keep a version readable under a name.",
@@ -45,14 +50,15 @@ VERBS = {
     "simulate": "Test the real code under simulated faults, from a seed.",
 }
 
-READS = frozenset({"ls", "inspect", "show", "history", "diff", "verify", "probe", "simulate"})
+READS = frozenset(
+    {"ls", "inspect", "show", "row", "history", "diff", "verify", "probe", "simulate"}
+)
 """The verbs that change no table: if their output is lost, they can be run again."""
 
 OTHER_NAMES = {
     "append": "write",
     "check": "verify",
     "describe": "inspect",
-    "insert": "write",
     "list": "ls",
     "log": "history",
     "merge": "compact",
@@ -68,5 +74,6 @@ OTHER_NAMES = {
 
 def load(verb: str) -> Callable[..., Any]:
     """Import a verb of the foundation and return its function."""
-    function: Callable[..., Any] = getattr(import_module(f"blockstore.cli.verbs.{verb}"), verb)
+    name = verb.replace("-", "_")
+    function: Callable[..., Any] = getattr(import_module(f"blockstore.cli.verbs.{name}"), name)
     return function

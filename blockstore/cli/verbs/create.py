@@ -28,6 +28,7 @@ def create(
     property_: Annotated[Many, Parameter(name="--property", negative="")] = (),
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
     no_index: Annotated[bool, Parameter(negative="")] = False,
+    row_ids: Annotated[bool, Parameter(negative="")] = False,
     key: str | None = None,
     json: Json = False,
 ) -> None:
@@ -50,7 +51,8 @@ def create(
         description (`"age:check=age >= 0"`). Every row that is written must meet it.
     property_
         A table property, `name=value`: consistency, sync_delay, delete_delay, partial_delay,
-        history_retention, retention, isolation.
+        history_retention, retention, isolation,
+        row_history.
     label
         A default label of everything that is appended, `name=value`. Blocks with different labels
         are never merged.
@@ -58,15 +60,18 @@ def create(
         Create a table without an index: blocks become visible by their age, and there are no
         versions, jobs or transactions. An empty block holds the definition. Properties and labels
         are not stored; give them where they are needed.
+    row_ids
+        Give each row an id, so that rows can be changed and have versions.
     key
-        Not available yet.
+        The columns, `a,b`, whose values identify a row, so that rows can be changed and have
+        versions. They are never null, and no floats.
     json
         Print the definition as JSON.
     """
-    if key is not None:
+    if no_index and (row_ids or key):
         raise Usage(
-            "--key is not available yet: keyed tables come with a later release; leave it out to "
-            "append rows"
+            "--no-index cannot be combined with --row-ids or --key: without an index rows have no "
+            "versions"
         )
     if no_index and (property_ or label):
         raise Usage(
@@ -80,6 +85,8 @@ def create(
         time_column=time_column,
         sort_by=listed(sort_by),
         labels=pairs(label, "--label"),
+        row_ids=row_ids,
+        key=listed(key),
         properties=pairs(property_, "--property"),
         index=not no_index,
     )

@@ -10,6 +10,8 @@ from cyclopts import Parameter
 from blockstore.cli.failure import Usage
 from blockstore.cli.options import Json
 from blockstore.cli.output import Cell, Column, count, iso, show_json, show_table
+from blockstore.cli.row_names import row_named
+from blockstore.cli.row_tables import show_rows
 from blockstore.index.entry import Entry
 from blockstore.table import open_any
 
@@ -30,6 +32,7 @@ def history(
     /,
     *,
     last: Annotated[int | None, Parameter(name=["--last", "-n"])] = None,
+    row: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     json: Json = False,
 ) -> None:
     """Show a table's versions, the oldest first, as far back as they are kept.
@@ -40,12 +43,19 @@ def history(
         The table.
     last
         Show only this many of the newest versions.
+    row
+        Show the versions of this row instead, the newest first: its row id, or the value of its
+        key (of several columns: a JSON array).
     json
         Print JSON: one object for each version.
     """
     if last is not None and last < 1:
         raise Usage(f"--last is {last}, expected 1 or more")
     table = open_any(url)
+    if row is not None:
+        found = table.row_history(row_named(row, table.definition))
+        show_rows(found.slice(0, last), json=json)
+        return
     newest = table.log.state.version
     first = None if last is None or last >= newest else newest - last + 1
     entries = list(table.log.entries(first) if first is not None else table.history())

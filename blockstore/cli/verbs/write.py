@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -10,12 +10,14 @@ from cyclopts import Parameter
 
 from blockstore.cli.failure import Interrupted, Usage
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.source import FileRows, sources
+from blockstore.cli.files.row_files import RowFiles, name_rows
+from blockstore.cli.files.source import FileRows, Source, sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
+from blockstore.cli.row_changes import listing_bad_lines, show_change
 from blockstore.cli.values import job_of, pairs
-from blockstore.errors import BlockstoreError, Conflict, Invalid, NoSpace
+from blockstore.errors import BlockstoreError, Conflict, Invalid, NoSpace, RowConflict
 from blockstore.format.block import Job
 from blockstore.format.durations import format_duration
 from blockstore.operations.append import AppendedBlock
@@ -36,6 +38,10 @@ def write(
     json: Json = False,
 ) -> None:
     """Append files as one block: all of them or none.
+
+    Files that begin with `_row_id,_version` (on a table with a key with `_version`), as `query
+    --row-ids` writes them, also change rows: a row with an id replaces that row, if it still has
+    this version; one without is new.
 
     Parameters
     ----------
@@ -66,8 +72,13 @@ def write(
     job = job_of(app, batch)
     table = open_any(url)
     labels = pairs(label, "--label") or None
-    with sources(files, format_) as named:
+    with sources(files, format_) as named, listing_bad_lines(json=json):
         total = sum(source.bytes for source in named)
+        if name_rows(named, table.definition):
+            if labels is not None:
+                raise Usage("--label is for new rows, and a file names rows: leave it out")
+            _put(table, named, null, job, message, json=json)
+            return
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
             _reporting_early_end(
@@ -85,6 +96,26 @@ def write(
         show_json(_json(block))
     else:
         say(_summary(table.url, block))
+
+
+def _put(
+    table: Table,
+    named: Sequence[Source],
+    nulls: tuple[str, ...],
+    job: Job | None,
+    message: str,
+    *,
+    json: bool,
+) -> None:
+    """Write files that name rows of the table: one version, or nothing."""
+    total = sum(source.bytes for source in named)
+    with progress(f"writing {table.name}", total, quiet=json) as advance:
+        rows = RowFiles(named, table.definition, nulls, advance)
+        try:
+            did = table.put_rows(rows, on_conflict="fail", job=job, message=message)
+        except (Invalid, RowConflict) as error:
+            raise rows.placed(error) from error
+    show_change(did, table.url, json=json)
 
 
 @contextmanager

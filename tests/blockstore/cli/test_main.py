@@ -64,10 +64,7 @@ def test_the_version_is_the_distributions(blockstore: Command) -> None:
         (["ls", "a", "--nope"], "unknown option: --nope"),
         (["inspect", "a", "-o", "xls"], '"xls"'),
         (["diff", "a", "one", "2"], '"one"'),
-        (
-            ["create", "a", "--schema", "a:int", "--key", "a"],
-            "keyed tables come with a later release",
-        ),
+        (["create", "a", "--schema", "a:int", "--no-index", "--key", "a"], "--no-index cannot be"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_a_sentence_and_exits_2(

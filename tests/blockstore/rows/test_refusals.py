@@ -206,6 +206,12 @@ def test_keys_of_several_columns_and_types() -> None:
     ]
     table.upsert(rows_of(*rows, schema=schema))
     table.upsert(rows_of({**rows[1], "n": 20}, schema=schema))
+    with pytest.raises(bs.RowConflict) as stale:
+        table.set_cells([{"customer": "a", "day": second, "_version": 2, "n": 5}])
+    assert stale.value.rows == ((("a", second), 2, 3),)
+    with pytest.raises(bs.RowConflict) as put:
+        table.put_rows(pa.table({**_column(rows[1]), "_version": [2]}))
+    assert put.value.rows == stale.value.rows
     table.delete_rows([("a", first)])
     assert seen(table, "n") == [{"n": 20}, {"n": 3}]
     assert table.fetch([(("a", second), 2)])["n"].to_pylist() == [2]
@@ -217,3 +223,7 @@ def test_rows_of_two_streams_are_never_versions_of_one_another() -> None:
     table.upsert(rows_of({**ROW, "n": 2}), labels={"site": "y"})
     table.upsert(rows_of({**ROW, "n": 3}), labels={"site": "y"})
     assert seen(table, "site", "n") == [{"site": "x", "n": 1}, {"site": "y", "n": 3}]
+
+
+def _column(row: dict[str, Any]) -> dict[str, list[Any]]:
+    return {name: [value] for name, value in row.items()}

@@ -21,8 +21,10 @@ from blockstore.ids import Ids
 from blockstore.names import job_input_key
 from blockstore.reader.jobs.extract import Extracts
 from blockstore.reader.jobs.record import Kind, Outcome, Request
+from blockstore.reader.jobs.rows import RowChanges
 from blockstore.reader.jobs.runner import Claimed, Runner, Terms
 from blockstore.reader.jobs.store import JobStore
+from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.table import Table
 from blockstore.world import Serial, World
@@ -83,12 +85,20 @@ class Gateway:
         self.world = lake.world(seed)
         self.bucket = bucket
         self.store = JobStore(bucket)
-        uploads = Uploads(bucket, self.world, self._open, folder, lambda table, version: None)
+        common = (bucket, self.world, self._open, folder, lambda table, version: None)
+        uploads, rows = Uploads(*common), RowChanges(*common)
+        tables = TableChanges(*common, lake=bucket, appeared=lambda name: None)
         extracts = Extracts(bucket, self.world, self._ask, time_limit_s=60, result_bytes=1 << 20)
         self.runner = Runner(
             self.store,
             self.world,
-            {Kind.UPLOAD: uploads, Kind.QUERY: extracts, Kind.DOWNLOAD: extracts},
+            {
+                Kind.UPLOAD: uploads,
+                Kind.ROWS: rows,
+                Kind.TABLE: tables,
+                Kind.QUERY: extracts,
+                Kind.DOWNLOAD: extracts,
+            },
             terms,
         )
         self.answer: Any = None

@@ -26,5 +26,6 @@ def test_an_open_quote_writes_nothing_and_is_named(value: str, line: int, rule: 
     assert outcome is not None
     assert outcome.failure is not None
     assert outcome.failure.error == "bad_row"
-    assert outcome.failure.detail == {"line": line, "column": "s", "value": None, "rule": rule}
+    bad = {"line": line, "column": "s", "value": None, "rule": rule}
+    assert outcome.failure.detail == {**bad, "lines": [bad]}
     assert lake.rows() == []

@@ -23,8 +23,9 @@ from blockstore.names import job_input_key
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.jobs.record import Kind, Outcome, Request, State
 from blockstore.reader.jobs.runner import Claimed
-from blockstore.reader.jobs.upload import _check_same, identity_of
 from blockstore.reader.jobs.work import Failed
+from blockstore.reader.jobs.writing import check_same as _check_same
+from blockstore.reader.jobs.writing import identity_of
 from blockstore.table import Table
 from tests.reader.jobs.gateways import (
     GOOD,

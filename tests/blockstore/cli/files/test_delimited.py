@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.cli.files import delimited
-from blockstore.cli.files.numbered import BadRow
+from blockstore.cli.files.bad_lines import BadRow
 
 MIB = 1 << 20
 PLAIN = [
@@ -176,3 +176,26 @@ def test_a_line_end_in_quotes_stays_whole_wherever_a_piece_ends(tmp_path: Path, 
     found = rows(tmp_path, f'{head}2,"{value}"\r\n3,last\r\n', pa.int64(), pa.string())
     assert found[-2:] == [value, "last"]
     assert len(found) == 4002
+
+
+def test_all_wrong_lines_of_a_file_are_listed_up_to_a_thousand(tmp_path: Path) -> None:
+    text = "a,b\n1,x\n" + "y,2\n" * 3 + "1,2,3\n1,2\n,z\n"
+    with pytest.raises(BadRow, match=r"line 2: column 'b' is 'x'.*5 more lines are wrong") as one:
+        rows(tmp_path, text, pa.int64(), pa.int64())
+    assert [(bad.line, bad.column, bad.value) for bad in one.value.lines] == [
+        (2, "b", "x"),
+        (3, "a", "y"),
+        (4, "a", "y"),
+        (5, "a", "y"),
+        (6, None, None),
+        (8, "b", "z"),
+    ]
+    with pytest.raises(BadRow, match="at least 999 more lines") as many:
+        rows(tmp_path, "a\n" + "x\n" * 20_000, pa.int64())
+    assert len(many.value.lines) == 1_000
+
+
+def test_a_wrong_line_after_a_quote_that_is_not_closed_is_not_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(BadRow, match="line 2: column 'a' is 'x'") as caught:
+        rows(tmp_path, 'a,b\nx,1\n1,"2\n3,y\n', pa.int64(), pa.string())
+    assert [bad.line for bad in caught.value.lines] == [2]

@@ -1,0 +1,211 @@
+"""Changes of rows and of tables through a gateway, and versions of rows.
+
+Rules:
+- A change happens once: it has an idempotency key, and is sent again after a lost response.
+- A method returns when the change is done, with what the gateway says of it: ``version``, and how
+  many rows were ``inserted``, ``updated``, ``deleted`` and left ``unchanged``, where it is known.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+from blockstore.client.job import RemoteJob
+from blockstore.client.wire import Wire
+from blockstore.errors import Invalid
+
+Row = Mapping[str, Any]
+Columns = str | Sequence[Mapping[str, Any]]
+"""Columns as ``name:type,…``, or one mapping with ``name``, ``type`` and ``nullable`` each."""
+
+_WAIT_S = 30
+
+
+class Changes(ABC):
+    """The part of a client that changes rows and tables; ``Client`` inherits it."""
+
+    @property
+    @abstractmethod
+    def _wire(self) -> Wire: ...
+
+    def create_table(
+        self,
+        name: str,
+        columns: Columns,
+        *,
+        time_column: str | None = None,
+        sort_by: Iterable[str] = (),
+        row_ids: bool = False,
+        key: str | Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
+        properties: Mapping[str, object] | None = None,
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Create a table in the gateway's lake. Raises Conflict if there is one of this name."""
+        body = {
+            "name": name,
+            "columns": columns if isinstance(columns, str) else [dict(one) for one in columns],
+            "time_column": time_column,
+            "sort_by": list(sort_by),
+            "row_ids": row_ids,
+            "key": [key] if isinstance(key, str) else list(key),
+            "labels": dict(labels or {}),
+            "properties": dict(properties or {}),
+        }
+        return self._change("POST", "/v1/tables", body, idempotency_key)
+
+    def alter_table(
+        self,
+        name: str,
+        *,
+        add: Columns | None = None,
+        widen: Mapping[str, str] | None = None,
+        properties: Mapping[str, object] | None = None,
+        message: str = "",
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Add columns, widen types, set properties."""
+        body = {
+            "add": add if add is None or isinstance(add, str) else [dict(one) for one in add],
+            "widen": None if widen is None else dict(widen),
+            "properties": None if properties is None else dict(properties),
+            "message": message,
+        }
+        return self._change("PATCH", f"/v1/tables/{quote(name)}", body, idempotency_key)
+
+    def put_rows(
+        self,
+        table: str,
+        rows: Iterable[Row],
+        *,
+        on_conflict: str = "fail",
+        message: str = "",
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Put complete rows: one with a ``_row_id`` replaces that row, with ``_version`` only if it
+        still has that version; one without is new. With a key, ``on_conflict`` says what a row
+        without a version does where its key exists: ``"fail"`` or ``"replace"``.
+
+        Raises RowConflict with the rows that are not as expected; nothing is applied then.
+        """
+        body = {"rows": _sendable(rows), "on_conflict": on_conflict, "message": message}
+        return self._change("POST", _rows_of(table), body, idempotency_key)
+
+    def set_cells(
+        self,
+        table: str,
+        rows: Iterable[Row],
+        *,
+        message: str = "",
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Change some cells of rows; each names its ``_row_id`` or key, the cells to change, and
+        perhaps the ``_version`` that was read. Raises RowConflict and NotFound."""
+        body = {"rows": _sendable(rows), "message": message}
+        return self._change("PATCH", _rows_of(table), body, idempotency_key)
+
+    def delete_rows(
+        self,
+        table: str,
+        rows: Iterable[int | Row],
+        *,
+        message: str = "",
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Delete rows: row ids, or mappings with the columns of the key. Those that do not exist
+        are passed over."""
+        named = [row if isinstance(row, Mapping) else {"_row_id": row} for row in rows]
+        body = {"rows": _sendable(named), "message": message}
+        return self._change("DELETE", _rows_of(table), body, idempotency_key)
+
+    def row(
+        self, table: str, row: Any, *, version: int | None = None, min_version: int | None = None
+    ) -> dict[str, Any]:
+        """A row as it is, or as it was in a version. ``row`` is its id or key; a tuple for a key of
+        several columns. Raises NotFound."""
+        found: dict[str, Any] = self._wire.json(
+            "GET",
+            f"{_rows_of(table)}/{_named(row)}",
+            params=_given(version=version, min_version=min_version),
+        )["row"]
+        return found
+
+    def fetch(self, table: str, rows: Iterable[tuple[Any, int]]) -> list[dict[str, Any]]:
+        """Given versions of given rows: pairs of a row id (or key) and a version."""
+        return [self.row(table, row, version=version) for row, version in rows]
+
+    def row_history(
+        self, table: str, row: Any, *, min_version: int | None = None
+    ) -> list[dict[str, Any]]:
+        """All versions of a row that are kept, the newest first."""
+        found: list[dict[str, Any]] = self._wire.json(
+            "GET",
+            f"{_rows_of(table)}/{_named(row)}/history",
+            params=_given(min_version=min_version),
+        )["rows"]
+        return found
+
+    def _change(
+        self, method: str, path: str, body: Mapping[str, object], key: str | None
+    ) -> dict[str, Any]:
+        headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
+        shown = self._wire.json(method, path, json=body, headers=headers, params={"wait": _WAIT_S})
+        job = RemoteJob(self._wire, shown).wait()
+        return dict(job.told["written"] or {})
+
+
+def _rows_of(table: str) -> str:
+    return f"/v1/tables/{quote(table)}/rows"
+
+
+def _named(row: Any) -> str:
+    if isinstance(row, tuple):
+        text = json.dumps([_value(one, "the key") for one in row])
+    elif isinstance(row, str) and (row.startswith("[") or "/" in row or not row):
+        text = json.dumps([row])
+    else:
+        text = str(_value(row, "the row"))
+    return quote(text, safe="")
+
+
+def _given(**values: int | None) -> dict[str, int]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _sendable(rows: Iterable[Row]) -> list[dict[str, object]]:
+    """Rows as JSON: times as ISO texts, decimals as texts with all digits, bytes as base64. Raises
+    Invalid for a value that is none of these."""
+    found: list[dict[str, object]] = []
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise Invalid(f"a row is {type(row).__name__}, expected a mapping from column to value")
+        found.append({str(name): _value(value, str(name)) for name, value in row.items()})
+    return found
+
+
+def _value(value: object, name: str) -> object:
+    if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list | tuple):
+        return [_value(one, name) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _value(one, name) for key, one in value.items()}
+    raise Invalid(
+        f"column {name!r} has a {type(value).__name__}, expected a number, a text, true or false, "
+        "a date or a time, bytes, or a list of these"
+    )

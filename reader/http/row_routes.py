@@ -1,0 +1,162 @@
+"""Rows over HTTP: put complete rows, change some cells, delete rows, and read versions of a row.
+
+Rules:
+- Every change is a job: with an Idempotency-Key it happens once, however often it is sent, and a
+  gateway that dies leaves it complete or absent. The request waits for its end for some seconds.
+- A change is one version. Rows that are not as the caller expects refuse all of it (409), and the
+  response lists them.
+- A row is named by its id, or by its key as text; a key of several columns is a JSON array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import pyarrow as pa
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from blockstore.cli.row_names import row_named
+from blockstore.cli.row_tables import rows_as_json
+from blockstore.errors import NotFound
+from blockstore.format.identity import DELETED, VERSION
+from blockstore.reader.http.callers import Here, Known, Reading, check_scope
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.query_routes import ERRORS
+from blockstore.reader.http.shapes import CellsBody, JobShown, NamedBody, RowsBody
+from blockstore.reader.http.streaming import in_thread
+from blockstore.reader.http.submitting import allowed_of, ended_answer, id_of, key_of, taken
+from blockstore.reader.http.table_routes import MinVersion, Name, Version
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.record import Kind
+from blockstore.reader.jobs.record import Request as JobRequest
+from blockstore.reader.jobs.rows import What
+from blockstore.reader.jobs.writing import identity_of
+from blockstore.rows.versions import fetch, row_history
+from blockstore.scan.view import TableSnapshot
+
+router = APIRouter(responses=ERRORS, tags=["rows"])
+
+Wait = Annotated[
+    float,
+    Query(ge=0, le=60, description="Seconds to wait for the end; after that the response is 202"),
+]
+RowName = Annotated[
+    str,
+    Path(
+        description="The row id, or the value of the key; a JSON array of the values where the key "
+        "has several columns",
+        max_length=10_000,
+    ),
+]
+CHANGED: dict[int | str, dict[str, object]] = {
+    200: {"model": JobShown, "description": "The change is done; `written` has its version"},
+    202: {"model": JobShown, "description": "The change has not ended yet; look at its job"},
+}
+
+
+@router.post("/v1/tables/{table:path}/rows", responses=CHANGED)
+async def put(
+    request: Request, gateway: Here, caller: Known, table: Name, body: RowsBody, wait: Wait = 10.0
+) -> Response:
+    """Put complete rows into a table: new ones, and new versions of rows."""
+    return await _changed(request, gateway, caller, table, What.PUT, body.message, wait)
+
+
+@router.patch("/v1/tables/{table:path}/rows", responses=CHANGED)
+async def cells(
+    request: Request, gateway: Here, caller: Known, table: Name, body: CellsBody, wait: Wait = 10.0
+) -> Response:
+    """Change some cells of rows; the others keep their values."""
+    return await _changed(request, gateway, caller, table, What.CELLS, body.message, wait)
+
+
+@router.delete("/v1/tables/{table:path}/rows", responses=CHANGED)
+async def delete(
+    request: Request, gateway: Here, caller: Known, table: Name, body: NamedBody, wait: Wait = 10.0
+) -> Response:
+    """Delete rows by id or key. Those that do not exist are passed over."""
+    return await _changed(request, gateway, caller, table, What.DELETE, body.message, wait)
+
+
+@router.get("/v1/tables/{table:path}/rows/{row:path}/history")
+def versions(
+    gateway: Here, caller: Reading, table: Name, row: RowName, min_version: MinVersion = None
+) -> dict[str, object]:
+    """All versions of a row that are kept, the newest first."""
+    view = gateway.tables.at_least(table, min_version, caller.tables)
+    named = row_named(row, view.definition)
+    found = row_history(view.bucket, view.world, view.snapshot, named)
+    return {"table": table, "version": view.version, "rows": rows_as_json(found)}
+
+
+@router.get("/v1/tables/{table:path}/rows/{row:path}")
+def one(
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    row: RowName,
+    version: Version = None,
+    min_version: MinVersion = None,
+) -> dict[str, object]:
+    """A row as it is, or as it was in a version."""
+    view = gateway.tables.at_least(table, min_version, caller.tables)
+    found = _version_of(view, row, version)
+    return {"table": table, "version": view.version, "row": rows_as_json(found)[0]}
+
+
+def _version_of(view: TableSnapshot, row: str, version: int | None) -> pa.Table:
+    named = row_named(row, view.definition)
+    if version is not None:
+        return fetch(view.bucket, view.world, view.snapshot, [(named, version)])
+    found = row_history(view.bucket, view.world, view.snapshot, named).slice(0, 1)
+    if found[DELETED][0].as_py():
+        raise NotFound(
+            f"row {named!r} was deleted in version {found[VERSION][0]}: name a version for what it "
+            "was before"
+        )
+    return found
+
+
+async def _changed(
+    request: Request,
+    gateway: Gateway,
+    caller: Caller,
+    table: str,
+    what: What,
+    message: str,
+    wait_s: float,
+) -> Response:
+    jobs = gateway.need_jobs()
+    check_scope(caller, Scope.WRITE)
+    key = key_of(request)
+    job = gateway.world.ids.ulid() if key is None else id_of(caller, key)
+    wanted = JobRequest(
+        kind=Kind.ROWS,
+        owner=caller.fingerprint,
+        created_ms=gateway.world.clock.now_ms(),
+        form="json",
+        allowed=allowed_of(caller),
+        message=message,
+        what=what,
+    )
+    wanted = await in_thread(lambda: _of_table(gateway, caller, table, wanted))
+    made = await taken(gateway, jobs, job, wanted, await request.body())
+    return await ended_answer(gateway, jobs, job, wanted, made, wait_s)
+
+
+def _of_table(gateway: Gateway, caller: Caller, table: str, wanted: JobRequest) -> JobRequest:
+    """The request, for the table that there is now. Raises Problem for one whose rows cannot be
+    named."""
+    name = gateway.tables.find(table, caller.tables)
+    handle = gateway.tables.table(name, caller.tables)
+    if not handle.indexed or handle.definition.identity is None:
+        raise Problem(
+            409,
+            f"the rows of table {name} have neither ids nor a key, so that none of them can be "
+            "changed: append rows with an upload, or create the table with row ids or a key",
+        )
+    version, commit = identity_of(handle.bucket, gateway.world)
+    return replace(wanted, table=name, table_version=version, table_commit=commit)

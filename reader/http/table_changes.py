@@ -1,0 +1,105 @@
+"""Tables over HTTP: create one, alter one. Both are jobs, as changes of rows are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from blockstore.index.presence import exists
+from blockstore.reader.http.callers import Here, Known, check_scope
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.query_routes import ERRORS
+from blockstore.reader.http.row_routes import CHANGED, Wait
+from blockstore.reader.http.shapes import AlterBody, TableBody
+from blockstore.reader.http.streaming import in_thread
+from blockstore.reader.http.submitting import allowed_of, ended_answer, id_of, key_of, taken
+from blockstore.reader.http.table_routes import Name
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.record import Kind
+from blockstore.reader.jobs.record import Request as JobRequest
+from blockstore.reader.jobs.tables import What, alteration_of, check_name, definition_of
+from blockstore.reader.jobs.writing import identity_of
+from blockstore.reader.tables.names import folded
+
+router = APIRouter(responses=ERRORS, tags=["tables"])
+
+
+@router.post("/v1/tables", responses=CHANGED)
+async def create(
+    request: Request, gateway: Here, caller: Known, body: TableBody, wait: Wait = 10.0
+) -> Response:
+    """Create a table in the first lake of this gateway."""
+    check_scope(caller, Scope.WRITE)
+    check_name(body.name)
+    if not caller.knows(body.name):
+        raise Problem(
+            403, f"the token {caller.name!r} is for some tables, and {body.name} is none of them"
+        )
+    found = body.model_dump()
+    definition_of(found)
+    wanted = _wanted(gateway, caller, What.CREATE, body.name, "")
+    return await _submitted(request, gateway, caller, wanted, found, wait)
+
+
+@router.patch("/v1/tables/{table:path}", responses=CHANGED)
+async def alter(
+    request: Request, gateway: Here, caller: Known, table: Name, body: AlterBody, wait: Wait = 10.0
+) -> Response:
+    """Alter a table: add columns, widen types, set properties. No block is changed."""
+    check_scope(caller, Scope.WRITE)
+    found = body.model_dump()
+    alteration_of(found)
+
+    def known() -> JobRequest:
+        name = gateway.tables.find(table, caller.tables)
+        handle = gateway.tables.table(name, caller.tables)
+        if not handle.indexed:
+            raise Problem(409, f"table {name} has no index, which an alter by HTTP needs")
+        version, commit = identity_of(handle.bucket, gateway.world)
+        wanted = _wanted(gateway, caller, What.ALTER, name, body.message)
+        return replace(wanted, table_version=version, table_commit=commit)
+
+    return await _submitted(request, gateway, caller, await in_thread(known), found, wait)
+
+
+def _wanted(gateway: Gateway, caller: Caller, what: What, name: str, message: str) -> JobRequest:
+    return JobRequest(
+        kind=Kind.TABLE,
+        owner=caller.fingerprint,
+        created_ms=gateway.world.clock.now_ms(),
+        form="json",
+        allowed=allowed_of(caller),
+        table=name,
+        message=message,
+        what=what,
+    )
+
+
+async def _submitted(
+    request: Request,
+    gateway: Gateway,
+    caller: Caller,
+    wanted: JobRequest,
+    body: dict[str, object],
+    wait_s: float,
+) -> Response:
+    jobs = gateway.need_jobs()
+    key = key_of(request)
+    job = gateway.world.ids.ulid() if key is None else id_of(caller, key)
+
+    def check() -> None:
+        if wanted.what != What.CREATE or jobs.store.sketch(job).submitted:
+            return
+        if exists(gateway.lake):
+            raise Problem(409, "this gateway serves a table and no lake, which could hold others")
+        assert wanted.table is not None, "a table that is created has a name"
+        if any(folded(name) == folded(wanted.table) for name in gateway.tables.names()):
+            raise Problem(409, f"there is already a table {wanted.table} here: choose another name")
+
+    await in_thread(check)
+    made = await taken(gateway, jobs, job, wanted, orjson.dumps(body))
+    return await ended_answer(gateway, jobs, job, wanted, made, wait_s)

@@ -1,0 +1,168 @@
+"""Changes of given rows: complete rows, some of their cells, or their deletion.
+
+Rules:
+- All rows of a request are one version, or none is applied.
+- A value is exactly one of its column's type, as JSON has it: times are ISO texts, bytes are
+  base64, decimals are numbers or texts.
+- Null and "left out" are different: a complete row that exists, or may exist, names every column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from blockstore.cli.files.json_lines import batch_of
+from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.definition import Definition
+from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds, stored_columns
+from blockstore.reader.jobs.failures import conflict
+from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.record import Failure, Request
+from blockstore.reader.jobs.work import Ended, Failed
+from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, access_of, job_of
+from blockstore.rows.attempts import Said, identity_of
+from blockstore.rows.cells import set_cells
+from blockstore.rows.results import RowsChanged
+from blockstore.rows.row_set import FAIL, put_rows
+from blockstore.rows.update import delete_rows
+from blockstore.table import Table
+
+Row = Mapping[str, Any]
+
+
+class What(StrEnum):
+    """What is done to rows."""
+
+    PUT = "put"
+    CELLS = "cells"
+    DELETE = "delete"
+
+
+class RowChanges(Writing):
+    """Runs changes of given rows; the input of the job is the body of its request."""
+
+    def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
+        table = self._table(request)
+        before = self._done_before(table, request)
+        if before is not None:
+            return before
+        with self._input(job, request, meter) as path:
+            body = parsed(path.read_bytes())
+        meter.check()
+        try:
+            did = _applied(table, request, body)
+        except RowConflict as error:
+            if not error.rows:
+                raise
+            raise Failed(conflict(error)) from error
+        except NotFound as error:
+            raise Failed(Failure(error="not_found", message=str(error))) from error
+        except Invalid as error:
+            raise Failed(Failure(error="invalid", message=str(error))) from error
+        return self._changed(request, did, table)
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """The body of a request. Numbers with a fraction are decimals: no digit is lost. Raises
+    Invalid."""
+    try:
+        found = json.loads(body, parse_float=Decimal)
+    except RecursionError:
+        raise Invalid("the body is nested too deeply, expected rows") from None
+    except (ValueError, ArithmeticError) as error:
+        raise Invalid(f"the body is not valid JSON: {error}") from None
+    rows = found.get("rows") if isinstance(found, dict) else None
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise Invalid(
+            'the body has no rows, expected {"rows": [{"column": value, …}, …]} with at least one'
+        )
+    return dict(found)
+
+
+def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsChanged:
+    identity = identity_of(table.definition, "a change of rows")
+    rows: Sequence[Row] = body["rows"]
+    said = Said(job=job_of(request), message=request.message, buffer_bytes=BUFFER_BYTES)
+    access = access_of(table)
+    match What(request.what):
+        case What.PUT:
+            on_conflict = str(body.get("on_conflict") or FAIL)
+            batch = _complete(rows, table.definition, identity, on_conflict)
+            return put_rows(access, batch, said, on_conflict=on_conflict)
+        case What.CELLS:
+            return set_cells(access, _cells(rows, table.definition, identity), said)
+        case What.DELETE:
+            schema = _schema(identity.columns, table.definition)
+            for place, row in enumerate(rows):
+                _check_named(row, place, identity)
+            return delete_rows(access, pa.table(_batch(rows, schema)), said)
+
+
+def _complete(
+    rows: Sequence[Row], definition: Definition, identity: Identity, on_conflict: str
+) -> pa.RecordBatch:
+    """Complete rows. Raises Invalid for one that may exist and does not name every column."""
+    names = definition.schema.names
+    for place, row in enumerate(rows):
+        by_id = isinstance(identity, RowIds)
+        if by_id and row.get(ROW_ID) is None and row.get(VERSION) is not None:
+            raise Invalid(
+                f"{_place(place)} names a version and no {ROW_ID!r}: name both, or none for "
+                "a new row"
+            )
+        new = row.get(ROW_ID) is None if by_id else row.get(VERSION) is None
+        lost = [name for name in names if name not in row]
+        if lost and not (new and (by_id or on_conflict == FAIL)):
+            raise Invalid(
+                f"{_place(place)} lacks {lost[0]!r}, and it replaces a row: name every "
+                "column, null where it is empty, or change some cells with PATCH"
+            )
+    return _batch(rows, _schema((*stored_columns(identity), *names), definition))
+
+
+def _cells(rows: Sequence[Row], definition: Definition, identity: Identity) -> list[dict[str, Any]]:
+    """The rows with values of Arrow, those that identify them with values of Python."""
+    known = dict.fromkeys((*stored_columns(identity), *definition.schema.names))
+    found: list[dict[str, Any]] = []
+    for place, row in enumerate(rows):
+        _check_named(row, place, identity)
+        strange = [name for name in row if name not in known]
+        if strange:
+            raise Invalid(
+                f"{_place(place)} names {strange[0]!r}, which the table does not have; its columns "
+                f"are {', '.join(definition.schema.names)}"
+            )
+        values = batch_of([(_place(place), row)], _schema(list(row), definition))
+        cells: dict[str, Any] = {name: values.column(name)[0] for name in row}
+        for name in (*identity.columns, VERSION):
+            if name in cells:
+                cells[name] = cells[name].as_py()
+        found.append(cells)
+    return found
+
+
+def _check_named(row: Row, place: int, identity: Identity) -> None:
+    for name in identity.columns:
+        if row.get(name) is None:
+            raise Invalid(f"{_place(place)} has no {name!r}, which identifies a row: name it")
+
+
+def _batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+    return batch_of([(_place(place), row) for place, row in enumerate(rows)], schema)
+
+
+def _place(place: int) -> str:
+    return f"row {place} of the set"
+
+
+def _schema(names: Sequence[str], definition: Definition) -> pa.Schema:
+    hidden = {name: pa.field(name, pa.int64()) for name in (ROW_ID, VERSION)}
+    return pa.schema(
+        [hidden.get(name) or definition.schema.field(name) for name in dict.fromkeys(names)]
+    )

@@ -1,0 +1,230 @@
+"""Tables that are created or altered by a job.
+
+Rules:
+- The entry that creates or alters a table names the job, so that an attempt after it finds it done,
+  and none happens twice.
+- A creation cannot be given up before there is a table. If a creation is cancelled while an attempt
+  still runs somewhere, that attempt may create the table, complete and empty.
+- A table that another program has created under the name is a conflict; it is never altered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from blockstore.bucket import Bucket
+from blockstore.bucket.prefixed import Prefixed
+from blockstore.cli.failure import Usage
+from blockstore.cli.schema_text import parse_schema
+from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.format.definition import Definition
+from blockstore.format.properties import Properties
+from blockstore.index import log as index_log
+from blockstore.index.entry import Operation
+from blockstore.index.log import Log
+from blockstore.names import is_ulid
+from blockstore.operations.alter import alter
+from blockstore.operations.place import check_place
+from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.record import Failure, Request
+from blockstore.reader.jobs.work import Ended, Failed
+from blockstore.reader.jobs.writing import Writing, forgotten, gave_up, job_of
+from blockstore.table import Table
+from blockstore.world import World
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,199}")
+_TAKEN = frozenset({"files", "gc", "index", "jobs"})
+"""Folders of a lake, or of a table, that are not tables."""
+
+
+class What(StrEnum):
+    """What is done to a table."""
+
+    CREATE = "create"
+    ALTER = "alter"
+
+
+class TableChanges(Writing):
+    """Runs jobs that create and alter tables; ``lake`` is where new ones are made, and ``appeared``
+    is called with the name of each."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        world: World,
+        open_table: Callable[[str], Table],
+        folder: Path,
+        wrote: Callable[[str, int], None],
+        *,
+        lake: Bucket,
+        appeared: Callable[[str], None],
+    ) -> None:
+        super().__init__(bucket, world, open_table, folder, wrote)
+        self._lake = lake
+        self._appeared = appeared
+
+    def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
+        with self._input(job, request, meter) as path:
+            body = orjson.loads(path.read_bytes())
+        meter.check()
+        try:
+            if request.what == What.CREATE:
+                return self._create(request, body)
+            return self._alter(request, body)
+        except Conflict as error:
+            raise Failed(Failure(error="conflict", message=str(error))) from error
+        except Invalid as error:
+            raise Failed(Failure(error="invalid", message=str(error))) from error
+
+    def settle(self, job: str, request: Request) -> Ended | None:
+        if request.what == What.CREATE:
+            assert request.table is not None, "a job that writes names its table"
+            try:
+                return self._made(request, Prefixed(self._lake, request.table))
+            except (Conflict, Failed):
+                return None
+        super().settle(job, request)
+        try:
+            return self._altered(self._table(request), request)
+        except Failed:
+            return None
+
+    def _create(self, request: Request, body: Mapping[str, Any]) -> Ended:
+        assert request.table is not None, "a job that writes names its table"
+        bucket = Prefixed(self._lake, request.table)
+        made = self._made(request, bucket)
+        if made is not None:
+            return made
+        check_place(bucket, self._world, index=True)
+        try:
+            log = index_log.create(
+                bucket, self._world, definition_of(body), job=job_of(request), program="gateway"
+            )
+        except Conflict:
+            made = self._made(request, bucket)
+            if made is None:
+                raise
+            return made
+        return self._created(request, log)
+
+    def _made(self, request: Request, bucket: Bucket) -> Ended | None:
+        """The table that an earlier attempt has made. Raises Conflict for another one."""
+        try:
+            log = Table.open_bucket(bucket, self._world).log
+        except NotFound:
+            return None
+        job = job_of(request)
+        app = log.state.batches.get(job.app)
+        if app is None or job.batch not in app:
+            if log.state.forgot(job):
+                raise Failed(forgotten(request))
+            raise Conflict(f"there is already a table {request.table}: choose another name")
+        return self._created(request, log)
+
+    def _created(self, request: Request, log: Log) -> Ended:
+        assert request.table is not None, "a job that writes names its table"
+        self._appeared(request.table)
+        self._wrote(request.table, log.state.version)
+        return Ended(written={"version": 1})
+
+    def _alter(self, request: Request, body: Mapping[str, Any]) -> Ended:
+        table = self._table(request)
+        done = self._altered(table, request)
+        if done is not None:
+            return done
+        change = alteration_of(body)
+        alter(
+            table.log,
+            self._world,
+            add=change["add"],
+            widen=change["widen"],
+            properties=change["properties"],
+            message=request.message,
+            job=job_of(request),
+        )
+        done = self._altered(table, request)
+        if done is None:
+            raise Failed(gave_up())
+        return done
+
+    def _altered(self, table: Table, request: Request) -> Ended | None:
+        """The effect of an attempt that altered the table. Raises Failed where the job was given
+        up, or may be forgotten."""
+        job, state = job_of(request), table.log.state
+        if state.forgot(job):
+            raise Failed(forgotten(request))
+        app = state.batches.get(job.app)
+        if app is None or job.batch not in app:
+            return None
+        written = app.written(job.batch)
+        version = None if written is None else written.version
+        if version is not None:
+            (entry,) = table.log.entries(version, version)
+            if entry.operation != Operation.ALTER:
+                return None
+            assert request.table is not None, "a job that writes names its table"
+            self._wrote(request.table, version)
+        return Ended(written={"version": version})
+
+
+def check_name(name: str) -> None:
+    """Raise Invalid for a name that a table of a gateway cannot have."""
+    if not _NAME.fullmatch(name) or name.lower() in _TAKEN or is_ulid(name):
+        raise Invalid(
+            f"the table's name is {name[:60]!r}, expected letters, digits, _, - and ., a letter or "
+            f"_ first, at most 200, and none of {', '.join(sorted(_TAKEN))}"
+        )
+
+
+def definition_of(body: Mapping[str, Any]) -> Definition:
+    """The definition of a new table. Raises Invalid."""
+    return Definition.create(
+        columns_of(body["columns"]),
+        time_column=body.get("time_column"),
+        sort_by=body.get("sort_by") or (),
+        labels=body.get("labels"),
+        row_ids=bool(body.get("row_ids")),
+        key=body.get("key") or (),
+        properties=Properties.parse(body.get("properties") or {}),
+    )
+
+
+def alteration_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``alter``. Raises Invalid."""
+    add = body.get("add")
+    widen = {
+        name: columns_of([{"name": name, "type": kind}]).field(0).type
+        for name, kind in (body.get("widen") or {}).items()
+    }
+    return {
+        "add": list(columns_of(add)) if add else [],
+        "widen": widen,
+        "properties": body.get("properties"),
+    }
+
+
+def columns_of(columns: str | list[Mapping[str, Any]]) -> pa.Schema:
+    """The columns, as a text (``name:type,…``) or one by one. Raises Invalid."""
+    try:
+        if isinstance(columns, str):
+            return parse_schema(columns)
+        fields: list[pa.Field] = []
+        for column in columns:
+            name = str(column["name"]).replace('"', '""')
+            end = "" if column.get("nullable", True) else " not null"
+            found = parse_schema(f'"{name}":{column["type"]}{end}')
+            if len(found) != 1:
+                raise Invalid(
+                    f"the type of column {name!r} is {column['type']!r}, expected one type"
+                )
+            fields.append(found.field(0))
+        return pa.schema(fields)
+    except Usage as error:
+        raise Invalid(str(error)) from None

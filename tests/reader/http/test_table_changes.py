@@ -1,0 +1,121 @@
+"""Tables that are created and altered over HTTP, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from tests.reader.http.gateways import FEW, READ, Served, make_lake, serving, settings
+
+COLUMNS = [{"name": "sku", "type": "string", "nullable": False}, {"name": "n", "type": "int32"}]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("tables")
+    with serving(settings(make_lake(folder), folder)) as one:
+        yield one
+
+
+def create(served: Served, name: str, key: str = "", **more: Any) -> httpx.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    body = {"name": name, "columns": COLUMNS, **more}
+    return served.http.post("/v1/tables", json=body, headers=headers)
+
+
+def alter(served: Served, name: str, key: str = "", **body: Any) -> httpx.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    return served.http.patch(f"/v1/tables/{name}", json=body, headers=headers)
+
+
+def test_a_table_is_created_once_and_is_there_at_once(served: Served) -> None:
+    first = _keyed(served)
+    assert first.status_code == 200, first.text
+    assert first.json()["written"] == {"version": 1}
+    assert _keyed(served).json() == first.json()
+    shown = served.http.get("/v1/tables/stock").json()
+    assert (shown["version"], shown["key"]) == (1, ["sku"])
+    assert [column["type"] for column in shown["columns"]] == ["string", "int32"]
+    other = create(served, "stock")
+    assert (other.status_code, "already a table stock" in other.json()["message"]) == (409, True)
+    assert create(served, "Stock").status_code == 409, "SQL could not distinguish them"
+
+
+def _keyed(served: Served) -> httpx.Response:
+    body = {"name": "stock", "columns": COLUMNS, "key": ["sku"]}
+    return served.http.post("/v1/tables", json=body, headers={"Idempotency-Key": "k"})
+
+
+def test_a_new_table_takes_rows(served: Served) -> None:
+    assert create(served, "fresh", row_ids=True, columns="name:string, n:int").status_code == 200
+    rows = {"rows": [{"name": "a", "n": 1}]}
+    assert served.http.post("/v1/tables/fresh/rows", json=rows).json()["written"]["version"] == 2
+    assert served.http.get("/v1/tables/fresh/rows/0").json()["row"]["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"name": "a/b"}, "the table's name is 'a/b'"),
+        ({"name": "jobs"}, "none of files, gc, index, jobs"),
+        ({"name": "01JD0000000000000000000000"}, "the table's name is"),
+        ({"columns": "a"}, "expected"),
+        ({"columns": [{"name": "a", "type": "int, b:int"}]}, "one type"),
+        ({"columns": [{"name": "a", "type": "wide"}]}, "wide"),
+        ({"key": ["nope"]}, "the key names 'nope'"),
+        ({"key": ["sku"], "row_ids": True}, "either identifies a row"),
+        ({"properties": {"colour": "red"}}, "colour"),
+        ({"colour": "red"}, "unknown key 'colour'"),
+    ],
+)
+def test_tables_that_cannot_be(served: Served, body: dict[str, Any], text: str) -> None:
+    found = served.http.post("/v1/tables", json={"name": "never", "columns": COLUMNS, **body})
+    assert (found.status_code, text in found.json()["message"]) == (400, True), found.text
+    assert served.http.get("/v1/tables/never").status_code == 404
+
+
+def test_a_table_is_altered_once(served: Served) -> None:
+    assert create(served, "wider").status_code == 200
+    change = {"add": "note:string", "widen": {"n": "int64"}, "properties": {"sync_delay": "5m"}}
+    first = alter(served, "wider", key="w", **change, message="wider")
+    assert first.status_code == 200, first.text
+    assert first.json()["written"] == {"version": 2}
+    assert alter(served, "wider", key="w", **change, message="wider").json() == first.json()
+    shown = served.http.get("/v1/tables/wider").json()
+    assert [(one["name"], one["type"]) for one in shown["columns"]] == [
+        ("sku", "string"),
+        ("n", "int"),
+        ("note", "string"),
+    ]
+    again = alter(served, "wider", **change)
+    assert again.status_code == 400
+    assert alter(served, "wider").json()["error"] == "invalid"
+    assert alter(served, "wider", widen={"n": "string"}).status_code == 400
+    assert alter(served, "nowhere", add="a:int").status_code == 404
+
+
+def test_scopes(served: Served) -> None:
+    body = {"name": "mine", "columns": COLUMNS}
+    with served.as_(READ) as reader:
+        assert reader.post("/v1/tables", json=body).status_code == 403
+        assert reader.patch("/v1/tables/flights", json={"add": "a:int"}).status_code == 403
+    with served.as_(FEW) as few:
+        found = few.post("/v1/tables", json=body)
+        assert (found.status_code, "for some tables" in found.json()["message"]) == (403, True)
+        assert few.patch("/v1/tables/salaries", json={"add": "a:int"}).status_code == 404
+
+
+def test_a_gateway_of_one_table_makes_no_others(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("single")
+    bs.create(f"{folder}/only", schema=pa.schema([("n", pa.int64())]))
+    with serving(settings(f"{folder}/only", folder)) as single:
+        found = create(single, "second")
+        assert (found.status_code, "serves a table and no lake" in found.json()["message"]) == (
+            409,
+            True,
+        )
