@@ -23,7 +23,8 @@ from blockstore.errors import Invalid
 
 Row = Mapping[str, Any]
 Columns = str | Sequence[Mapping[str, Any]]
-"""Columns as ``name:type,…``, or one mapping with ``name``, ``type`` and ``nullable`` each."""
+"""Columns as ``name:type,…``, or one mapping each with ``name``, ``type``, and perhaps ``nullable``
+and the rules ``max_length``, ``pattern``, ``default``, ``check`` and ``description``."""
 
 _WAIT_S = 30
 
@@ -67,14 +68,23 @@ class Changes(ABC):
         *,
         add: Columns | None = None,
         widen: Mapping[str, str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        drop: Iterable[str] = (),
+        reorder: Iterable[str] = (),
+        columns: Mapping[str, Mapping[str, object]] | None = None,
         properties: Mapping[str, object] | None = None,
         message: str = "",
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Add columns, widen types, set properties."""
+        """Change columns, their rules and properties, as ``Table.alter`` does. Raises Invalid for a
+        new rule that a row breaks."""
         body = {
             "add": add if add is None or isinstance(add, str) else [dict(one) for one in add],
             "widen": None if widen is None else dict(widen),
+            "rename": None if rename is None else dict(rename),
+            "drop": list(drop),
+            "reorder": list(reorder),
+            "columns": None if columns is None else {k: dict(v) for k, v in columns.items()},
             "properties": None if properties is None else dict(properties),
             "message": message,
         }

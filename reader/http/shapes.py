@@ -90,6 +90,11 @@ class ColumnBody(_Body):
     name: Name
     type: Name
     nullable: bool = True
+    max_length: Annotated[StrictInt, Field(ge=1)] | None = None
+    pattern: Name | None = None
+    default: Any = None
+    check: Annotated[str, Field(max_length=10_000)] | None = None
+    description: Annotated[str, Field(max_length=10_000)] | None = None
 
 
 class TableBody(_Body):
@@ -106,10 +111,15 @@ class TableBody(_Body):
 
 
 class AlterBody(_Body):
-    """Changes of a table: columns to add, types to widen, properties to set."""
+    """Changes of a table: columns to add, widen, rename, drop and put in order; rules of columns,
+    null for one that is taken away; properties to set."""
 
     add: Annotated[str, Field(max_length=100_000)] | list[ColumnBody] | None = None
     widen: dict[Name, Name] | None = None
+    rename: dict[Name, Name] | None = None
+    drop: list[Name] = []
+    reorder: list[Name] = []
+    columns: dict[Name, dict[str, Any]] | None = None
     properties: dict[Name, str | int] | None = None
     message: Annotated[str, Field(max_length=1_000)] = ""
 

@@ -49,7 +49,7 @@ async def create(
 async def alter(
     request: Request, gateway: Here, caller: Known, table: Name, body: AlterBody, wait: Wait = 10.0
 ) -> Response:
-    """Alter a table: add columns, widen types, set properties. No block is changed."""
+    """Alter a table: its columns, their rules, its properties. No block is changed."""
     check_scope(caller, Scope.WRITE)
     found = body.model_dump()
     alteration_of(found)

@@ -22,9 +22,11 @@ import pyarrow as pa
 from blockstore.bucket import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.cli.failure import Usage
+from blockstore.cli.rules import with_rules
 from blockstore.cli.schema_text import parse_schema
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format.definition import Definition
+from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index.entry import Operation
@@ -40,6 +42,8 @@ from blockstore.table import Table
 from blockstore.world import World
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,199}")
+RULES = ("max_length", "pattern", "default", "check", "description")
+"""The rules of a column, beside whether it may be null."""
 _TAKEN = frozenset({"files", "gc", "index", "jobs"})
 """Folders of a lake, or of a table, that are not tables."""
 
@@ -139,13 +143,11 @@ class TableChanges(Writing):
         done = self._altered(table, request)
         if done is not None:
             return done
-        change = alteration_of(body)
         alter(
+            table.bucket,
             table.log,
             self._world,
-            add=change["add"],
-            widen=change["widen"],
-            properties=change["properties"],
+            alteration_of(body),
             message=request.message,
             job=job_of(request),
         )
@@ -196,35 +198,43 @@ def definition_of(body: Mapping[str, Any]) -> Definition:
     )
 
 
-def alteration_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``alter``. Raises Invalid."""
+def alteration_of(body: Mapping[str, Any]) -> Alteration:
+    """What an alter changes. Raises Invalid."""
     add = body.get("add")
     widen = {
         name: columns_of([{"name": name, "type": kind}]).field(0).type
         for name, kind in (body.get("widen") or {}).items()
     }
-    return {
-        "add": list(columns_of(add)) if add else [],
-        "widen": widen,
-        "properties": body.get("properties"),
-    }
+    return Alteration.of(
+        add=list(columns_of(add)) if add else [],
+        widen=widen,
+        rename=body.get("rename"),
+        drop=body.get("drop") or (),
+        reorder=body.get("reorder") or (),
+        columns=body.get("columns"),
+        properties=body.get("properties"),
+    )
 
 
 def columns_of(columns: str | list[Mapping[str, Any]]) -> pa.Schema:
-    """The columns, as a text (``name:type,…``) or one by one. Raises Invalid."""
+    """The columns, as a text (``name:type,…``) or one by one, with their rules. Raises Invalid."""
     try:
         if isinstance(columns, str):
             return parse_schema(columns)
-        fields: list[pa.Field] = []
-        for column in columns:
-            name = str(column["name"]).replace('"', '""')
-            end = "" if column.get("nullable", True) else " not null"
-            found = parse_schema(f'"{name}":{column["type"]}{end}')
-            if len(found) != 1:
-                raise Invalid(
-                    f"the type of column {name!r} is {column['type']!r}, expected one type"
-                )
-            fields.append(found.field(0))
-        return pa.schema(fields)
+        schema = pa.schema([_column(column) for column in columns])
+        return with_rules(schema, {str(column["name"]): _rules(column) for column in columns})
     except Usage as error:
         raise Invalid(str(error)) from None
+
+
+def _column(column: Mapping[str, Any]) -> pa.Field:
+    name = str(column["name"]).replace('"', '""')
+    end = "" if column.get("nullable", True) else " not null"
+    found = parse_schema(f'"{name}":{column["type"]}{end}')
+    if len(found) != 1:
+        raise Invalid(f"the type of column {name!r} is {column['type']!r}, expected one type")
+    return found.field(0)
+
+
+def _rules(column: Mapping[str, Any]) -> dict[str, object]:
+    return {name: column[name] for name in RULES if column.get(name) is not None}

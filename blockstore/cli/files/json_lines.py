@@ -89,8 +89,11 @@ def _batch(lines: list[tuple[int, str]], name: str, schema: pa.Schema) -> pa.Rec
 
 
 def batch_of(rows: Sequence[tuple[str, Mapping[str, Any]]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return parsed objects, each with the place that errors name, under ``schema``. Numbers with a
-    fraction are decimals; a missing key is the column's default, or null. Raises Invalid with place, column, value and what was expected."""
+    """Return parsed objects, each with the place that errors name, under ``schema``.
+
+    Numbers with a fraction are decimals; a missing key is the column's default, or null. Raises
+    Invalid with place, column, value and what was expected.
+    """
     columns: dict[str, list[Any]] = {field.name: [] for field in schema}
     missing = {field.name: _default(field) for field in schema}
     for place, row in rows:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
 from blockstore.cli.files.numbered import lines_of_rows
 from blockstore.cli.files.opening import Advance
-from blockstore.cli.files.source import DELIMITERS, Source, line_of, names_of, read
+from blockstore.cli.files.source import DELIMITERS, Source, at_line, names_of, read
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, RowIds, stored_columns
@@ -74,9 +74,7 @@ class RowFiles:
         if isinstance(error, BadRow) or error.row is None:
             return error
         source, row = self._of(error.row)
-        line = line_of(source, row)
-        where = source.name if line is None else f"{source.name}, line {line}"
-        return Invalid(f"{where}: {error}")
+        return at_line(source, row, error)
 
     def _stale(self, error: RowConflict) -> Invalid:
         found = []
@@ -163,6 +161,14 @@ def id_columns(source: Source, definition: Definition) -> tuple[str, ...]:
         expected = "both _row_id and _version as the first columns, in this order, or neither"
     else:
         expected = "_version as the first column and no _row_id, since the key names a row"
+    lost = [name for name in definition.schema.names if name not in names]
+    if lost and not set(names) - {*definition.schema.names, ROW_ID, VERSION}:
+        raise _bad_header(
+            source,
+            f"lacks {lost[0]!r}, and a file that changes rows names every column, since a row that "
+            "it names would lose its value",
+            "add the column, or change some cells with update",
+        )
     ordered = source.form not in DELIMITERS or tuple(names[: len(wanted)]) == wanted
     if sorted(given) != sorted(wanted) or not ordered:
         raise _bad_header(

@@ -18,9 +18,11 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from blockstore.cli.files import columnar, delimited, json_lines, numbered
+from blockstore.cli.files.bad_lines import BadRow
 from blockstore.cli.files.forms import Form, form_of
 from blockstore.cli.files.opening import Advance, pack_of
 from blockstore.errors import Invalid, NoSpace
+from blockstore.format.constraints import BrokenRule
 from blockstore.format.unreadable import UNREADABLE
 
 STDIN = "-"
@@ -215,6 +217,20 @@ class FileRows:
         row."""
         if self._reading is None:
             return error
-        line = None if error.row is None else line_of(self._reading, error.row - self._before)
-        where = self._reading.name if line is None else f"{self._reading.name}, line {line}"
+        row = None if error.row is None else error.row - self._before
+        return at_line(self._reading, row, error)
+
+
+def at_line(source: Source, row: int | None, error: Invalid) -> Invalid:
+    """An error about a row of a file, with the file and the line."""
+    line = None if row is None else line_of(source, row)
+    where = source.name if line is None else f"{source.name}, line {line}"
+    if line is None or not isinstance(error, BrokenRule):
         return Invalid(f"{where}: {error}")
+    return BadRow(
+        f"{where}: {error}; nothing was written",
+        line=line,
+        column=error.column,
+        value=error.value,
+        rule=error.rule,
+    )

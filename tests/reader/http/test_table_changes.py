@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from tests.reader.http.gateways import FEW, READ, Served, make_lake, serving, settings
+from tests.reader.http.gateways import FEW, READ, Served, make_lake, serving, settings, until_ended
 
 COLUMNS = [{"name": "sku", "type": "string", "nullable": False}, {"name": "n", "type": "int32"}]
 
@@ -119,3 +119,45 @@ def test_a_gateway_of_one_table_makes_no_others(tmp_path_factory: pytest.TempPat
             409,
             True,
         )
+
+
+def test_columns_have_rules_and_are_renamed_dropped_and_put_in_order(served: Served) -> None:
+    columns = [
+        {"name": "age", "type": "int", "check": "age >= 0", "nullable": False},
+        {"name": "note", "type": "string", "max_length": 3, "default": "-", "description": "d"},
+    ]
+    assert create(served, "ruled", columns=columns, row_ids=True).status_code == 200
+    path = "/v1/tables/ruled/rows"
+    assert served.http.post(path, json={"rows": [{"age": 1}]}).status_code == 200
+    assert served.http.get(f"{path}/0").json()["row"]["note"] == "-"
+    for row, text in (({"age": -1}, "age >= 0"), ({"age": 1, "note": "long"}, "note")):
+        found = served.http.post(path, json={"rows": [row]})
+        assert (found.status_code, text in found.json()["message"]) == (400, True), found.text
+    assert alter(served, "ruled", columns={"age": {"check": "age > 5"}}).status_code == 400
+    changes = {
+        "rename": {"note": "remark"},
+        "reorder": ["remark"],
+        "columns": {"age": {"check": None}},
+    }
+    assert alter(served, "ruled", **changes).json()["written"] == {"version": 3}
+    shown = served.http.get("/v1/tables/ruled").json()["columns"]
+    assert [one["name"] for one in shown] == ["remark", "age"]
+    assert served.http.patch(path, json={"rows": [{"_row_id": 0, "age": -5}]}).status_code == 200
+    assert alter(served, "ruled", drop=["remark"]).status_code == 200
+
+
+def test_an_upload_that_changes_rows_names_the_line_that_breaks_a_rule(served: Served) -> None:
+    columns = [
+        {"name": "n", "type": "int", "check": "n > 0"},
+        {"name": "d", "type": "int", "default": 1},
+    ]
+    create(served, "lines", columns=columns, row_ids=True)
+    served.http.post("/v1/tables/lines/rows", json={"rows": [{"n": 1}, {"n": 2}]})
+    headers = {"Content-Type": "text/csv"}
+    for text, line, column in (
+        ("_row_id,_version,n,d\n0,2,5,1\n1,2,-1,1\n", 3, "n"),
+        ("_row_id,_version,n\n0,2,5\n", 1, None),
+    ):
+        asked = served.http.post("/v1/jobs?table=lines", content=text, headers=headers)
+        error = until_ended(served.http, asked.json()["id"])["error"]
+        assert (error["error"], error["line"], error["column"]) == ("bad_row", line, column)

@@ -33,7 +33,8 @@ def test_a_broken_rule_writes_nothing_and_is_named(
     assert outcome is not None
     assert outcome.failure is not None
     assert outcome.failure.error == "bad_row"
-    assert outcome.failure.detail == {"line": 4, "column": column, "value": value, "rule": rule}
+    bad = {"line": 4, "column": column, "value": value, "rule": rule}
+    assert outcome.failure.detail == {**bad, "lines": [bad]}
     assert "line 4: column" in outcome.failure.message
     assert lake.rows() == []
 
