@@ -126,6 +126,11 @@ class StreamShadows:
             found |= block.by_chunk(~self._is_superseded(block) & is_held[block.places])
         return found
 
+    def newest_of(self, ulids: Collection[str]) -> int:
+        """The highest version in these blocks of changes."""
+        held = [self.changes[ulid].versions for ulid in ulids if ulid in self.changes]
+        return max((int(versions.max(initial=0)) for versions in held), default=0)
+
     def hidden_rows(self, ulid: str) -> int:
         """How many rows of a block are hidden."""
         if ulid in self.changes:

@@ -11,6 +11,8 @@ Rules:
   stays.
 - No block of a stream that the configuration skips leaves the table (``skip.py``).
 - Retention decides by block and never rewrites one.
+- Where rows have an identity, expired rows never uncover older versions, and former versions leave
+  that ``row_history`` no longer keeps (``versions.py``).
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import pyarrow.compute as pc
 
 from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.compactor.clean.cleaner import OBJECTS_PER_S
+from blockstore.compactor.clean.versions import expire_some, old_history
 from blockstore.compactor.plan.skip import Labels, is_skipped
-from blockstore.errors import NotFound
+from blockstore.errors import Conflict, Fenced, HistoryReplaced, NotFound
 from blockstore.format.block import BlockMeta
 from blockstore.format.durations import format_duration
 from blockstore.format.marks import MarkReason
@@ -37,9 +40,11 @@ from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.sight import Sight
 from blockstore.operations.expire import expire
+from blockstore.scan.shadows import ShadowCache
 from blockstore.table import Table
 
 _TRIES = 5
+_FORMER = "its versions of rows were replaced longer ago than row_history keeps them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +83,8 @@ def plan_retention(table: Table) -> RetentionReport:
     """What retention would expire now; changes nothing."""
     if table.indexed:
         state = table.log.poll()
-        found = _old_by_index(table, state)
+        old = [*_old_by_index(table, state), *_old_history(table, state, ())]
+        found = list({meta.ulid: meta for meta in old}.values())
     else:
         _, found = _old_by_cover(table)
     return _retained(table, found, dry_run=True)
@@ -94,6 +100,8 @@ def retain(
     """
     if not table.indexed:
         return _mark(table, Rate(table.world.clock, objects_per_s), skip)
+    if held is not None and table.definition.identity is not None:
+        return _retain_versions(table, held, skip)
     for left in reversed(range(_TRIES)):
         state = table.log.poll()
         check_held(state, held)
@@ -125,6 +133,49 @@ def _old_by_index(table: Table, state: State) -> list[BlockMeta]:
     old = pc.indices_nonzero(pc.less_equal(state.blocks.table()["max_time"], before_ms))
     blocks: list[LiveBlock] = state.blocks.take(old.to_pylist())
     return [block.meta for block in blocks if _is_timed_alike(block.meta, table)]
+
+
+def _old_history(table: Table, state: State, skip: Labels) -> list[BlockMeta]:
+    old = old_history(state, table.bucket.now_ms())
+    return [meta for meta in old if not is_skipped(meta, skip)]
+
+
+def _retain_versions(table: Table, held: Held, skip: Labels) -> RetentionReport:
+    """Where rows have an identity: what is old, and former versions that are no longer kept."""
+    gone: list[BlockMeta] = []
+    version: int | None = None
+    failed: dict[str, str] = {}
+    cache, left = ShadowCache(), _TRIES
+    while True:
+        state = table.log.poll()
+        check_held(state, held)
+        old = [meta for meta in _old_by_index(table, state) if not is_skipped(meta, skip)]
+        former, details = _old_history(table, state, skip), _FORMER
+        found = [meta for meta in former or old if meta.ulid not in failed]
+        if not found:
+            return _retained(table, gone, version=version, failed=failed)
+        if not former:
+            details = _details(table)
+        try:
+            done = expire_some(
+                table,
+                state,
+                found,
+                cache,
+                reason=MarkReason.RETENTION.value,
+                details=details,
+                held=held,
+            )
+        except (Fenced, HistoryReplaced):
+            raise
+        except Conflict:
+            left -= 1
+            if not left:
+                raise
+        else:
+            gone += done.blocks
+            version = done.version or version
+            failed.update(done.failed)
 
 
 def _old_by_cover(table: Table) -> tuple[Sight, list[BlockMeta]]:
