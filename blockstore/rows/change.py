@@ -29,10 +29,12 @@ class NamedRows(Protocol):
     @property
     def hashes(self) -> Hashes:
         """The hashes of all of them; requested only where rows were read."""
+        ...
 
     @property
     def touched(self) -> bytes | None:
         """What an entry says of them; None: any row."""
+        ...
 
 
 @dataclass(kw_only=True)

@@ -35,9 +35,13 @@ class Named:
         """The number of rows."""
         return sum(len(columns[0]) for columns in self._columns)
 
-    @cached_property
+    @property
     def hashes(self) -> Hashes:
         """The hashes of all of them; asked for once all are added."""
+        return self._all
+
+    @cached_property
+    def _all(self) -> Hashes:
         found = [hashes(self._identity, self.stream, columns) for columns in self._columns]
         return np.concatenate(found) if found else np.zeros(0, np.uint64)
 

@@ -174,9 +174,8 @@ def _bounds(chunk: ScanChunk, identity: Identity) -> tuple[Bound, Bound]:
     if chunk.kind is BlockKind.PLAIN:
         return first, last
     if stats is None or not (isinstance(low, int) and isinstance(high, int)):
-        return (
-            (first, last) if stats is not None and stats.nulls == chunk.file.rows else (None,) * 2
-        )
+        all_new = stats is not None and stats.nulls == chunk.file.rows
+        return (first, last) if all_new else (None, None)
     return (min(low, first), max(high, last)) if stats.nulls else (low, high)
 
 
