@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from blockstore.reader.query.sql.hidden import VIEW
 from blockstore.reader.query.sql.statement import GIVEN, Node, Statement
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
@@ -20,6 +21,7 @@ _TABLE = {
     "table_name",
     "qualified_name",
     GIVEN,
+    VIEW,
 }
 _COUNT = {
     "class",
@@ -42,7 +44,7 @@ def bare_count(
     plans: Mapping[str, ScanPlan],
 ) -> tuple[str, int] | None:
     """The column's name and the count, if the query is a bare count and metadata give it. The
-    ``plans`` of the tables know which rows are hidden."""
+    ``plans`` of the views know which rows are hidden."""
     root = statement.root
     columns, table = root.get("select_list"), root.get("from_table")
     if root.get("type") != "SELECT_NODE" or set(root) - _SELECT or root.get("cte_map"):
@@ -55,7 +57,7 @@ def bare_count(
         return None
     rows = snapshots[table[GIVEN]].snapshot.count()
     if rows is None:
-        rows = _counted(plans[table[GIVEN]])
+        rows = _counted(plans[table[VIEW]])
     return None if rows is None else (str(columns[0].get("alias") or "count_star()"), rows)
 
 
