@@ -19,6 +19,7 @@ from blockstore.errors import BlockstoreError
 if TYPE_CHECKING:
     from blockstore.compactor.config import ProcessConfig
     from blockstore.compactor.plan.jobs import PlannedJob
+    from blockstore.compactor.plan.observe import Observation
     from blockstore.compactor.process.lake import LakeResults
     from blockstore.compactor.run.report import JobResult, Report
     from blockstore.table import Table
@@ -110,8 +111,13 @@ def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
     from blockstore.compactor.run.once import plan_table
     from blockstore.compactor.run.report import job_json
 
+    looks: dict[str, Observation] = {}
     done = each_table(
-        url, lambda name, table: plan_table(table, config.of_table(name)), leave=config.leaves
+        url,
+        lambda name, table: plan_table(
+            table, config.of_table(name), lambda seen: looks.update({name: seen})
+        ),
+        leave=config.leaves,
     )
     if json:
         documents = {one.name: [job_json(job) for job in one.result or ()] for one in done.tables}
@@ -122,6 +128,7 @@ def _plan(url: str, config: ProcessConfig, *, json: bool) -> int:
                 say(f"{one.name}:")
             if one.result is not None:
                 _show_plan(one.result)
+                _show_versions(looks[one.name])
     return _failures(done, config)
 
 
@@ -192,6 +199,15 @@ def _show_plan(jobs: tuple[PlannedJob, ...]) -> None:
         if jobs
         else "nothing to merge"
     )
+
+
+def _show_versions(seen: Observation) -> None:
+    """Where rows have versions: how many of the rows that queries read they do not show."""
+    if seen.definition.identity is not None:
+        say(
+            f"read amplification {seen.read_amplification:.2f}: queries read "
+            f"{counted(seen.read_rows, 'row')}, {count(seen.hidden_rows)} of which are not current"
+        )
 
 
 def _planned(job: PlannedJob) -> dict[str, str]:

@@ -25,7 +25,7 @@ from blockstore.compactor.merge import MergeInput
 from blockstore.compactor.plan.damage import contradicted
 from blockstore.compactor.plan.jobs import Candidate
 from blockstore.compactor.plan.skip import Labels, is_skipped
-from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.block import BlockKind, BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.names_now import sort_by_of, time_column_of
 from blockstore.index.blocks import Blocks
@@ -57,6 +57,24 @@ class Observation:
     """All live blocks of the index."""
     shadows: Shadows = NO_SHADOWS
     """Which rows newer versions hide, where rows have an identity."""
+
+    @property
+    def read_rows(self) -> int:
+        """The rows of the blocks that queries read."""
+        metas = (one.meta for one in self.inputs.values())
+        return sum(meta.rows for meta in metas if meta.kind is not BlockKind.HISTORY)
+
+    @property
+    def hidden_rows(self) -> int:
+        """Those among them that newer versions hide, and tombstones."""
+        metas = (one.meta for one in self.inputs.values())
+        return sum(self.shadows.hidden_rows(meta.stream, meta.ulid) for meta in metas)
+
+    @property
+    def read_amplification(self) -> float:
+        """The rows that are read for each row that queries see; 1 in an empty table."""
+        read = self.read_rows
+        return read / max(1, read - self.hidden_rows) if read else 1.0
 
     def offers(self, ulid: str, wanted: MergeInput) -> bool:
         """Whether the block may be merged, and would be read as ``wanted`` says."""

@@ -159,6 +159,11 @@ _GAUGES: tuple[tuple[str, str, Of], ...] = (
     ("blocks", "Live blocks.", lambda one: one.blocks),
     ("rows", "Rows of live blocks.", lambda one: one.rows),
     ("bytes", "Bytes of live blocks.", lambda one: one.bytes),
+    (
+        "read_amplification",
+        "Rows that queries read for each row that they see; 1 where rows have no versions.",
+        lambda one: one.read_amplification,
+    ),
     ("version", "The newest version; 0 without an index.", lambda one: one.version or 0),
     ("boundary", "The boundary of the index; 0 without one.", lambda one: one.boundary or 0),
 )

@@ -250,6 +250,7 @@ class Keeper:
                 blocks=blocks,
                 rows=rows or 0,
                 bytes=size or 0,
+                read_amplification=seen.read_amplification,
                 seen_ms=table.world.clock.now_ms(),
             ),
         )

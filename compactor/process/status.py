@@ -190,6 +190,8 @@ class TableStatus:
     blocks: int = 0
     rows: int = 0
     bytes: int = 0
+    read_amplification: float = 1.0
+    """Rows that queries read for each row that they see; 1 where rows have no versions."""
     seen_ms: int | None = None
     """When these numbers were counted."""
     backlog: tuple[Backlog, ...] = ()

@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from blockstore.compactor.merge import MergeEngine, MergeOptions
 from blockstore.compactor.merge.local import LocalEngine
@@ -36,9 +36,15 @@ _CONFLICTS = 3
 """After this many passes in a row with nothing but conflicts, others change the table too fast."""
 
 
-def plan_table(table: Table, settings: Settings) -> tuple[PlannedJob, ...]:
-    """The jobs that the first pass of ``compact_once`` would do now."""
-    return plan_seen(observe(table, skip=settings.skip), settings)
+def plan_table(
+    table: Table, settings: Settings, note: Callable[[Observation], None] | None = None
+) -> tuple[PlannedJob, ...]:
+    """The jobs that the first pass of ``compact_once`` would do now; ``note`` is called with what
+    was seen of the table."""
+    seen = observe(table, skip=settings.skip)
+    if note is not None:
+        note(seen)
+    return plan_seen(seen, settings)
 
 
 def compact_once(

@@ -59,6 +59,7 @@ def _table(table: TableStatus) -> dict[str, object]:
         "blocks": table.blocks,
         "rows": table.rows,
         "bytes": table.bytes,
+        "read_amplification": table.read_amplification,
         "seen": table.seen_ms,
         "backlog": [
             {"level": one.level, "jobs": one.jobs, "blocks": one.blocks, "bytes": one.bytes}

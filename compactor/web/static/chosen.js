@@ -69,6 +69,7 @@ export class Chosen {
       table.floor ? fact("Floor", h("span", { class: "mono small" }, table.floor)) : null,
       fact("Kept for old versions, at the last cleaning", table.kept ? `${counted(table.kept, "block")}, ${bytes(table.kept_bytes)}` : "none"),
       fact("Held back from removal then", count(table.waiting)),
+      table.read_amplification > 1 ? fact("Rows read for each current row", table.read_amplification.toFixed(2)) : null,
       where,
     ] : fact("Table", "none yet"));
   }

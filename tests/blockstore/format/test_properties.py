@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
+from blockstore.format.definition import Definition
+from blockstore.format.identity import Key, RowIds
 from blockstore.format.properties import UPLOAD_TIMEOUT_S, Consistency, Isolation, Properties
 
 
@@ -26,6 +31,24 @@ def test_what_is_written_is_read_again() -> None:
     assert chosen.retention_s == 90 * 86_400
     assert chosen.isolation is Isolation.SERIALIZABLE
     assert Properties.parse(chosen.to_json()) == chosen
+
+
+def test_former_versions_are_kept_as_said_or_as_the_identity_of_rows_asks() -> None:
+    unset = Properties()
+    assert "row_history" not in unset.to_json()
+    assert unset.kept_history_s(RowIds()) == math.inf
+    assert unset.kept_history_s(Key(("id",))) == 0
+    for text, seconds in (("none", 0), ("forever", math.inf), ("720h", 30 * 86_400)):
+        chosen = Properties.parse({"row_history": text})
+        assert chosen.to_json()["row_history"] == text
+        assert chosen.kept_history_s(RowIds()) == chosen.kept_history_s(Key(("id",))) == seconds
+        assert Properties.parse(chosen.to_json()) == chosen
+    with pytest.raises(Invalid, match="row_history"):
+        Properties.parse({"row_history": "always"})
+    with pytest.raises(Invalid, match="have no identity"):
+        Definition.create(
+            pa.schema([("n", pa.int64())]), properties=Properties.parse({"row_history": "1d"})
+        )
 
 
 def test_a_change_keeps_the_rest() -> None:

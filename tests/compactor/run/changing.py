@@ -105,14 +105,20 @@ class Changing:
         current, table = self.oracle.current(), self.open()
         there = {one: n for one, n in values.items() if one in current}
         rows = [{"_row_id": one, "name": "p", "n": n} for one, n in there.items()]
-        rows += [{"_row_id": None, "name": "new", "n": n} for n in fresh]
-        if not rows:
+        fresh_rows = [
+            {"_row_id": None, "name": f"new {place} of {table.log.state.version}", "n": n}
+            for place, n in enumerate(fresh)
+        ]
+        if not rows and not fresh_rows:
             return
-        schema = pa.schema([("_row_id", pa.int64()), *BY_ID])
-        first = table.log.state.next_row_id
-        version = self._version(table.put_rows(pa.Table.from_pylist(rows, schema=schema)).version)
-        for place, row in enumerate(sorted(rows, key=lambda row: row["n"])):
-            one = first + place if row["_row_id"] is None else row["_row_id"]
+        schema, first = pa.schema([("_row_id", pa.int64()), *BY_ID]), table.log.state.next_row_id
+        given = pa.Table.from_pylist([*rows, *fresh_rows], schema=schema)
+        version = self._version(table.put_rows(given).version)
+        scan = table.snapshot().scan(columns=["_row_id", "name"]).to_table().to_pylist()
+        ids = {row["name"]: row["_row_id"] for row in scan}
+        for row in (*rows, *fresh_rows):
+            one = ids[row["name"]] if row["_row_id"] is None else row["_row_id"]
+            assert row["_row_id"] is not None or first <= one < first + given.num_rows
             self.oracle.put_at(version, one, {"name": row["name"], "n": row["n"]})
 
     def set(self, cells: dict[int, int]) -> None:

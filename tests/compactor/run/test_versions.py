@@ -3,17 +3,20 @@ an oracle of every version of every row."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockstore.compactor.run.once import plan_table
 from blockstore.compactor.run.report import Outcome
 from blockstore.format.block import BlockKind
 from tests.compactor.run.changing import DAY_S, Changing, job_of
+from tests.compactor.scene import small_chunks
 
 IDS = st.integers(0, 9)
 VALUES = st.dictionaries(IDS, st.integers(-3, 3), min_size=1, max_size=4)
@@ -82,6 +85,17 @@ def walk(made: Changing, todo: list[tuple[str, Any]]) -> None:
                     assert made.run(job, seen).outcome is Outcome.COMMITTED
                     made.check()
     made.check()
+    for _ in range(3):
+        made.world.clock.sleep(DAY_S)
+        made.compact()
+        made.check()
+        assert plan_table(made.open(), made.settings) == (), "a plan comes to rest"
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_many_chunks() -> Iterator[None]:
+    with small_chunks():
+        yield
 
 
 def chosen(own: list[Any], some: int) -> list[Any]:
@@ -89,14 +103,14 @@ def chosen(own: list[Any], some: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("row_history", ["forever", "none"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(todo=steps(BY_KEY))
 def test_a_table_with_a_key(row_history: str, todo: list[tuple[str, Any]]) -> None:
     walk(Changing(Path(mkdtemp()), False, row_history), todo)
 
 
 @pytest.mark.parametrize("row_history", ["forever", "none"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(todo=steps(BY_ID))
 def test_a_table_with_row_ids(row_history: str, todo: list[tuple[str, Any]]) -> None:
     walk(Changing(Path(mkdtemp()), True, row_history), todo)

@@ -3,7 +3,7 @@ what each rule is there for: without it a check fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,15 @@ from blockstore.index.state import State
 from blockstore.names import chunk_path, object_key
 from blockstore.scan.shadows import Rest, StreamShadows
 from tests.compactor.run.changing import DAY_S, Changing, job_of
+from tests.compactor.scene import small_chunks
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.tally import tally
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_many_chunks() -> Iterator[None]:
+    with small_chunks():
+        yield
 
 
 def by_id(tmp_path: Path, row_history: str = "forever") -> Changing:
