@@ -63,6 +63,8 @@ class Check(StrEnum):
     SOURCE = "source"
     TEXT = "text"
     """A text value that is not UTF-8: it was written so, and no other copy fixes it."""
+    ROWS = "rows"
+    """A row that has an identity is current twice, or its id or version cannot be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ wrong rows are an error.
 
 Modules: ``table`` runs the checks in order. ``inventory`` lists, ``index`` checks the index,
 ``live`` the blocks that it names, ``kept`` those that only tags and older versions name, ``others``
-all other directories. ``deep``, ``chunk`` and ``contents`` check bytes and values, ``duplicates``
-finds a write that was uploaded twice, ``noted`` compares the history with a digest that a person
-kept.
+all other directories. ``deep``, ``chunk`` and ``contents`` check bytes and values, ``rows`` rows
+that have an identity, ``duplicates`` finds a write that was uploaded twice, ``noted`` compares the
+history with a digest that a person kept.
 
 Example::
 

@@ -29,6 +29,7 @@ from blockstore.care.verify.kept import KeptBlock, check_kept, kept_blocks, kept
 from blockstore.care.verify.live import check_live
 from blockstore.care.verify.noted import Noted, check_noted
 from blockstore.care.verify.others import Surroundings, check_any, check_other
+from blockstore.care.verify.rows import check_rows
 from blockstore.care.verify.segments import check_segments
 from blockstore.errors import Corrupt, NotFound, ObjectMissing
 from blockstore.format.block import BlockMeta
@@ -109,6 +110,8 @@ def verify(
         for finding in check_deep(bucket, world, look.readable(), bucket.url, advance):
             block = kept.get(finding.block or "") if finding.check is Check.HASH else None
             findings.append(finding if block is None else kept_hash(block, finding, bucket.url))
+    damaged = {one.block for one in findings if one.block and one.severity is Severity.ERROR}
+    findings += check_rows(bucket, world, state, deep=deep, damaged=damaged)
     if noted is not None:
         findings += check_noted(bucket, world, noted)
     findings += check_quarantined(look.quarantined, tuple(findings), bucket.url, deep=deep)
