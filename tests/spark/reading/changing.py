@@ -104,6 +104,7 @@ def merge_all(table: Table) -> None:
             block=finish_upload(table.bucket, table.world, meta),
             read=read,
             read_version=state.version,
+            identity=identity,
         )
     )
 
