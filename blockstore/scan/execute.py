@@ -23,7 +23,6 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.failures import named
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.reads import Reads
-from blockstore.scan.resolve import resolved
 from blockstore.scan.rows import RowReader
 from blockstore.world import World
 
@@ -142,7 +141,11 @@ def resolve(
     bucket: ReadBucket, plan: ScanPlan, world: World, reads: Reads | None = None
 ) -> ScanPlan:
     """Return the plan with what newer versions hide of its chunks."""
-    cache = None if reads is None or not plan.changes else reads.hidden
+    if not plan.changes:
+        return plan
+    from blockstore.scan.resolve import resolved
+
+    cache = None if reads is None else reads.hidden
     return resolved(plan, lambda columns: _batches(bucket, columns, world, reads), cache)
 
 

@@ -46,13 +46,14 @@ def merged_block(
     """The block of a merge: it has the union of its inputs' sources, one level above the highest,
     and names its parents.
 
-    One block alone is rewritten: it keeps its level, from 2 on, with a higher revision. A block of
-    former versions has no parents, since its rows count beside theirs.
+    Where rows have an identity one block alone is rewritten: it keeps its level, from 2 on, with a
+    higher revision. A block of former versions has no parents, since its rows count beside theirs.
 
     Its time range is that of the rows written; without a time column, the union of the inputs'
     ranges.
     """
     metas = [item.meta for item in task.inputs]
+    rewritten = len(metas) == 1 and task.definition.identity is not None
     written = merged.written
     if task.definition.time_column is None:
         written = replace(
@@ -75,7 +76,7 @@ def merged_block(
         ),
         labels=metas[0].labels,
         resolution=metas[0].resolution,
-        revision=0 if task.former else max(meta.revision for meta in metas) + (len(metas) == 1),
+        revision=0 if task.former else max(meta.revision for meta in metas) + rewritten,
         own=task.former,
         kind=task.kind,
         sources_file=sources_file,

@@ -21,7 +21,7 @@ __all__ = ["OTHER_NAMES", "READS", "VERBS", "load"]
 VERBS = {
     "demo": "Make a small lake to try, and show what a table can do.",
     "create": "Define a table.",
-    "alter": "Add or widen columns, set properties.",
+    "alter": "Add, widen, rename, drop or reorder columns, set their rules, set properties.",
     "write": "Append files as one block: all of them or none.",
     "overwrite": "Replace rows by the rows of files, in one version.",
     "delete": "Delete the rows for which a condition is true.",
