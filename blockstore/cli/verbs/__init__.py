@@ -36,7 +36,7 @@ VERBS = {
     "untag": "Remove a tag.",
     "ls": "List the tables of a lake, or the blocks of a table.",
     "inspect": "Show a table's blocks with their state, labels and sources.",
-    "show": "Show everything about one block.",
+    "show": "Show the columns of a table with their rules, or everything about one block.",
     "history": "Show a table's versions.",
     "diff": "Show what changed between two versions.",
     "mark": "Mark a block: delete it, or keep it out of merges.",

@@ -25,6 +25,13 @@ from tests.reader.http.gateways import (
 
 ROUTES = [
     ("GET", "/v1/tables"),
+    ("POST", "/v1/tables"),
+    ("PATCH", "/v1/tables/flights"),
+    ("POST", "/v1/tables/flights/rows"),
+    ("PATCH", "/v1/tables/flights/rows"),
+    ("DELETE", "/v1/tables/flights/rows"),
+    ("GET", "/v1/tables/flights/rows/1"),
+    ("GET", "/v1/tables/flights/rows/1/history"),
     ("GET", "/v1/whoami"),
     ("GET", "/v1/tables/flights"),
     ("GET", "/v1/tables/flights/blocks"),
@@ -63,7 +70,9 @@ def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served:
     reported = {
         (
             method.upper(),
-            path.replace("{table}", "flights").replace("{job}", "01JD0000000000000000000000"),
+            path.replace("{table}", "flights")
+            .replace("{row}", "1")
+            .replace("{job}", "01JD0000000000000000000000"),
         )
         for path, operations in document["paths"].items()
         for method in operations
