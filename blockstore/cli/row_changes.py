@@ -71,7 +71,7 @@ def listing_bad_lines(*, json: bool) -> Iterator[None]:
         yield
     except BadRow as error:
         if json:
-            show_json({"error": str(error), "lines": [bad_line(one) for one in error.lines]})
+            show_json({"message": str(error), "lines": [bad_line(one) for one in error.lines]})
         elif len(error.lines) > 1:
             show_table(_LINES, [_cells(one) for one in error.lines])
         raise

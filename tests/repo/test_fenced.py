@@ -185,10 +185,18 @@ def stage_columns(folder: Path) -> Page:
     return Page(folder)
 
 
+def stage_rows(folder: Path) -> Page:
+    (folder / "people.csv").write_text("name,born,paid\nann,1990-01-02,1\nbob,,12.50\ncat,,\n")
+    (folder / "stock.csv").write_text("shop,item,count\nberlin,nut,5\nparis,nut,1\n")
+    (folder / "more.csv").write_text("shop,item,count\nberlin,nut,7\nparis,bolt,2\n")
+    return Page(folder)
+
+
 STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
     "docs/guides/columns.md": stage_columns,
+    "docs/guides/rows.md": stage_rows,
     "docs/guides/devices.md": stage_devices,
     "docs/tutorials/analyst.md": Page,
     "docs/guides/gateway.md": stage_gateway,
