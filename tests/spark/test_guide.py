@@ -55,6 +55,9 @@ spark = SparkSession.builder.getOrCreate()
 rows = [("JFK", datetime(2024, 2, 1, hour), hour * 10 - 20) for hour in range(12)]
 df = spark.createDataFrame(rows, "origin string, at timestamp, delay long").repartition(2)
 stream = spark.readStream.format("blockstore").load("s3://lake/arrived")
+named = [(1, "Ada", 1), (2, "Closed", 1), (3, "Bo", 1)]
+customers = spark.createDataFrame(named, "id long, name string, seen long")
+changes = spark.readStream.format("blockstore").load("s3://lake/changes")
 
 def until_done():
     for query in spark.streams.active:
@@ -216,6 +219,8 @@ def test_on_a_standalone_cluster_the_pages_commands_write_read_stream_and_merge(
     table = bs.create("s3://lake/flights", schema=flights(0).schema, sort_by=["origin"])
     table.append(flights(0))
     bs.create("s3://lake/arrived", schema=flights(0).schema).append(flights(100, 6))
+    moved = pa.table({"id": [3, 4, 3], "name": ["Bob", "Cy", "Bo"], "seen": [3, 3, 2]})
+    bs.create("s3://lake/changes", schema=moved.schema).append(moved)
     here = {"/mnt/checkpoints": str(desk.folder / "checkpoints"), '"version", 40': '"version", 2'}
     desk.write("job.py", job(), here)
 
@@ -238,6 +243,12 @@ def test_on_a_standalone_cluster_the_pages_commands_write_read_stream_and_merge(
     ]
     rows = sorted_rows(table)
     assert len(rows) == 2 + 12 + 6 + 6 + 12
+
+    changed = bs.open("s3://lake/customers")
+    names = changed.snapshot().scan().to_table().sort_by("id")["name"].to_pylist()
+    assert names == ["Ada", "Bob", "Cy"]
+    jobs = [entry.job and entry.job.app.partition("/")[0] for entry in changed.history()]
+    assert jobs == [None, "crm", None, None, "stream"]
 
     desk.run(block("echo 'from blockstore.cli.main"), {"spark://master:7077": master})
     after = bs.open("s3://lake/flights")

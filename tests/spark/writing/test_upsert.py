@@ -119,6 +119,19 @@ def test_a_key_in_two_partitions_is_brought_together_and_refused(
     assert seen(url) == [(1, 0), (2, 0), (3, 0)]
 
 
+def test_the_exchange_alone_finds_a_key_in_two_partitions_of_many_rows(
+    spark_session: SparkSession, url: str
+) -> None:
+    """Tasks of so many rows report no hashes that the commit could compare."""
+    halves = spark_session.range(0, 10_000, 1, 2)
+    twice = halves.selectExpr("id % 5000 AS id", "'a' AS name", "id AS n")
+    with pytest.raises(Exception, match=r"the key \(id\) \d+ occurs 2 times"):
+        bs_spark.upsert(twice, url)
+    assert seen(url) == [(1, 0), (2, 0), (3, 0)]
+    bs_spark.upsert(twice, url, sequence_by="n")
+    assert seen(url) == sorted(((key, key + 5_000) for key in range(5_000)), key=repr)
+
+
 def test_sequence_by_says_which_row_counts_and_deletions_take_part(
     spark_session: SparkSession, write: Write, url: str
 ) -> None:
