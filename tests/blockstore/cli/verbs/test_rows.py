@@ -300,3 +300,19 @@ def test_row_ids_are_added_to_queries_of_rows_only(blockstore: Command, people: 
 def test_delete_by_condition_speaks_of_rows(blockstore: Command, people: str) -> None:
     assert "would delete 3 rows" in blockstore("delete", people, "--where", "true", "--dry-run").out
     assert "deleted 1 row of" in blockstore("delete", people, "--where", "n = 1").out
+
+
+def test_a_download_after_changes_has_the_current_rows_and_goes_back_again(
+    blockstore: Command, people: str, tmp_path: Path
+) -> None:
+    blockstore("update", people, "--set", "n=20", "--where", "name = 'bob'")
+    blockstore("delete-rows", people, "0")
+    file = str(tmp_path / "people.csv")
+    blockstore("query", people, "from people", "--row-ids", "-o", "csv", "--to", file)
+    rows = list(csv.DictReader(Path(file).read_text().splitlines()))
+    assert sorted((row["_row_id"], row["_version"], row["n"]) for row in rows) == [
+        ("1", "3", "20"),
+        ("2", "2", "3"),
+    ]
+    assert blockstore("write", people, file, "--json").json["unchanged"] == 2
+    assert bs.open(people).poll() == 4
