@@ -56,6 +56,10 @@ ELSEWHERE = {
     ("docs/guides/spark.md", "spark.conf.set"): GUIDE,
     ("docs/guides/spark.md", "spark-submit --conf"): GUIDE,
     ("docs/guides/spark.md", "query = ("): GUIDE,
+    ("docs/guides/spark.md", "upserts = ("): GUIDE,
+    ("docs/guides/spark.md", "bs_spark.upsert"): GUIDE,
+    ("docs/guides/spark.md", "customers.repartition"): GUIDE,
+    ("docs/guides/spark.md", "closed = customers"): GUIDE,
     ("docs/guides/spark.md", "stream.writeStream.foreachBatch"): GUIDE,
     ("docs/guides/spark.md", "mkdir -p env"): GUIDE,
     (

@@ -17,7 +17,6 @@ import blockstore as bs
 from blockstore.errors import Conflict, Invalid
 from blockstore.spark.streaming import batch
 from blockstore.spark.streaming.batch import foreach_batch
-from blockstore.spark.writing import dataframe
 from blockstore.spark.writing.commit import commit
 from blockstore.spark.writing.options import WriteOptions
 from blockstore.spark.writing.prepare import plan_write
@@ -41,7 +40,7 @@ def run(df: Any, options: WriteOptions, *, tune: bool, cluster: bool) -> Written
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(dataframe, "run", run)
+    monkeypatch.setattr(batch, "run", run)
     return f"{tmp_path}/table"
 
 
@@ -54,11 +53,11 @@ def other_commits_first(monkeypatch: pytest.MonkeyPatch, url: str, number: int, 
     """Let another run of the stream commit its batch after the check of our next one."""
 
     def late(*args: Any, **options: Any) -> Written:
-        monkeypatch.setattr(batch, "append", dataframe.append)
+        monkeypatch.setattr(batch, "run", run)
         foreach_batch(url, stream="s")(frame(*rows), number)
-        return dataframe.append(*args, **options)
+        return run(*args, **options)
 
-    monkeypatch.setattr(batch, "append", late)
+    monkeypatch.setattr(batch, "run", late)
 
 
 def test_a_batch_that_runs_again_counts_once(url: str) -> None:
