@@ -130,9 +130,7 @@ def test_words_that_need_no_parser_mean_what_the_parser_makes_of_them(
     calls: list[tuple[Any, ...]] = []
 
     def ask(words: Sequence[str], **given: Any) -> None:
-        calls.append(
-            (list(words), {name: value for name, value in given.items() if value})
-        )
+        calls.append((list(words), {name: value for name, value in given.items() if value}))
 
     monkeypatch.setattr(plain_query, "ask", ask)
     monkeypatch.setattr(blockstore.reader.verbs, "ask", ask)
