@@ -25,6 +25,7 @@ from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.rows.block import ChangesWriter
 from blockstore.rows.change import ChangeRows, NamedRows
 from blockstore.rows.results import RowsChanged
+from blockstore.scan.snapshot import labels_of
 
 _PLANS = 50
 """So often an operation is planned before its rows are said to change too fast."""
@@ -98,11 +99,14 @@ def change_rows(
 def _attempt(
     access: Access, operation: Operation, write: Write, said: Said, state: State, *, reads: bool
 ) -> RowsChanged:
+    labels = said.labels
+    if labels is None and (reads or operation is Operation.DELETE):
+        labels = _labels_of_all(state, operation)
     with ChangesWriter(
         access,
         state.definition,
         producer=str(operation),
-        labels=said.labels,
+        labels=labels,
         job=said.job,
         buffer_bytes=said.buffer_bytes,
     ) as writer:
@@ -173,3 +177,16 @@ def already_done(state: State, operation: Operation, said: Said) -> RowsChanged 
     if done is None:
         return None
     return RowsChanged(operation=str(operation), version=done.version, already=True)
+
+
+def _labels_of_all(state: State, operation: Operation) -> Mapping[str, str] | None:
+    """The labels of the rows of a table, None where it has none: a block of changes is of one
+    stream, and changes no rows of another."""
+    streams = sorted(set(state.blocks.table()["stream"].to_pylist()))
+    if len(streams) > 1:
+        raise Invalid(
+            f"this {operation} changes rows of one set of labels, and the table has rows with "
+            f"{dict(labels_of(streams[0]))} and with {dict(labels_of(streams[-1]))}: upsert rows "
+            "with their labels"
+        )
+    return labels_of(streams[0]) if streams else None

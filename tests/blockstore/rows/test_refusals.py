@@ -227,3 +227,29 @@ def test_rows_of_two_streams_are_never_versions_of_one_another() -> None:
 
 def _column(row: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: [value] for name, value in row.items()}
+
+
+@pytest.mark.parametrize("labels", [{}, {"site": "x"}])
+def test_a_change_of_rows_of_several_streams_is_refused(labels: dict[str, str]) -> None:
+    table = by_key()
+    table.upsert(rows_of(ROW), labels={"site": "y"})
+    table.upsert(rows_of(ROW), labels=labels)
+    for do in (
+        lambda: table.update({"n": 9}),
+        lambda: table.delete("n = 1"),
+        lambda: table.delete_rows([1]),
+        lambda: table.set_cells([{"id": 1, "n": 2}]),
+        lambda: table.merge(rows_of(ROW), on="id").when_matched_delete().execute(),
+    ):
+        with pytest.raises(bs.Invalid, match="rows of one set of labels"):
+            do()
+    assert table.snapshot().count() == 2
+
+
+def test_a_change_of_rows_of_one_stream_keeps_their_labels() -> None:
+    table = by_key()
+    table.upsert(rows_of(ROW), labels={"site": "y"})
+    table.update({"n": 9})
+    assert seen(table, "site", "n") == [{"site": "y", "n": 9}]
+    table.delete_rows([1])
+    assert seen(table) == []
