@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.compactor.clean.cleaner import OBJECTS_PER_S
-from blockstore.compactor.clean.versions import expire_some, old_history
+from blockstore.compactor.clean.versions import old_history
 from blockstore.compactor.plan.skip import Labels, is_skipped
 from blockstore.errors import Conflict, Fenced, HistoryReplaced, NotFound
 from blockstore.format.block import BlockMeta
@@ -39,7 +39,9 @@ from blockstore.lifecycle.by_cover import listed_of
 from blockstore.lifecycle.decide import Action, Decision
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.sight import Sight
+from blockstore.operations.access import Access
 from blockstore.operations.expire import expire
+from blockstore.rows.expire import expire_some
 from blockstore.scan.shadows import ShadowCache
 from blockstore.table import Table
 
@@ -145,6 +147,7 @@ def _retain_versions(table: Table, held: Held, skip: Labels) -> RetentionReport:
     gone: list[BlockMeta] = []
     version: int | None = None
     failed: dict[str, str] = {}
+    access = Access.of(table.bucket, table.world, table.log)
     cache, left = ShadowCache(), _TRIES
     while True:
         state = table.log.poll()
@@ -158,7 +161,7 @@ def _retain_versions(table: Table, held: Held, skip: Labels) -> RetentionReport:
             details = _details(table)
         try:
             done = expire_some(
-                table,
+                access,
                 state,
                 found,
                 cache,

@@ -45,7 +45,9 @@ from blockstore.lifecycle.mark import (
 )
 from blockstore.lifecycle.second_look import merges_settle_s
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, is_ulid
+from blockstore.operations.access import Access
 from blockstore.operations.expire import expire
+from blockstore.rows.expire import expire_rows
 from blockstore.world import World
 
 _DETAILS = 1_000
@@ -219,7 +221,13 @@ class Marker:
 
     def _expire(self, ulid: str, details: str) -> Marked:
         assert self.log is not None, "only an index has live blocks"
-        version = expire(self.log, self.world, [ulid], "manual", details).version
+        if self.log.state.definition.identity is None:
+            version = expire(self.log, self.world, [ulid], "manual", details).version
+        else:
+            access = Access(
+                bucket=self.bucket, world=self.world, log=self.log, catalog=self.catalog
+            )
+            version = expire_rows(access, [ulid], "manual", details).version
         kept, wait = (
             format_duration(delay)
             for delay in (self.properties.history_retention_s, self.properties.delete_delay_s)
