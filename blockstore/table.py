@@ -336,7 +336,19 @@ class Table(ChangingRows, GoingBack):
         it conflicts. ``read_version`` is the version from which ``data`` was computed: "meanwhile"
         begins there, and rows that others took away since conflict too. ``dry_run`` returns what
         would happen. Raises Conflict where others replaced rows that it is about.
+        Where rows have an identity, rows that go get tombstones, and a new row replaces that of
+        its key.
         """
+        if self.definition.identity is not None:
+            return self._overwrite_rows(
+                data,
+                where,
+                (isolation, read_version),
+                job=job,
+                labels=labels,
+                dry_run=dry_run,
+                message=message,
+            )
         from blockstore.operations.overwrite import overwrite
 
         return overwrite(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +137,28 @@ def newest_versions(
         risen = (found == versions[at]) & (found > before[at])
         deleted[at[risen]] = rows[DELETED].to_numpy()[known][risen]
     return NewestVersions(versions=versions, deleted=deleted)
+
+
+class Changes(Protocol):
+    """What takes changes of rows: a block (``ChangesWriter``), or nothing in a dry run."""
+
+    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        """Take complete new images."""
+        ...
+
+    def delete(self, keys: pa.RecordBatch) -> None:
+        """Take tombstones for the rows of these identities."""
+        ...
+
+
+class NoChanges:
+    """Takes changes and leaves them."""
+
+    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        """Leave them."""
+
+    def delete(self, keys: pa.RecordBatch) -> None:
+        """Leave them."""
 
 
 @contextmanager

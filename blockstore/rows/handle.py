@@ -99,6 +99,23 @@ class ChangingRows(ABC):
 
         return delete_rows(self._access, rows, _said(job, message))
 
+    def _overwrite_rows(
+        self,
+        data: Any,
+        where: Condition,
+        options: tuple[str | None, int | None],
+        *,
+        job: Job | None,
+        labels: Mapping[str, str] | None,
+        dry_run: bool,
+        message: str,
+    ) -> Changed:
+        from blockstore.rows.overwrite import overwrite_rows, refuse_options
+
+        refuse_options(*options)
+        said = _said(job, message, labels)
+        return overwrite_rows(self._access, data, where, said, dry_run=dry_run)
+
     def _delete_where(self, where: Condition, *, dry_run: bool, message: str) -> Changed:
         from blockstore.rows.update import delete_where
 

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,9 @@ from blockstore.operations.results import Reverted
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.block import ChangesWriter
 from blockstore.rows.former import (
+    Changes,
     NewestVersions,
+    NoChanges,
     as_now,
     current_plan,
     identity_values,
@@ -102,22 +103,6 @@ class _Found:
     deleted: int = 0
 
 
-class _Sink(Protocol):
-    """What takes the changes: a block, or nothing in a dry run."""
-
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None: ...
-
-    def delete(self, keys: pa.RecordBatch) -> None: ...
-
-
-class _Nothing:
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        """Leave it."""
-
-    def delete(self, keys: pa.RecordBatch) -> None:
-        """Leave it."""
-
-
 def revert_rows(
     access: Access,
     writes: Iterable[str | int],
@@ -163,7 +148,7 @@ def revert_rows(
             )
 
         if dry_run:
-            did = _undo(access, state, found, _Nothing())
+            did = _undo(access, state, found, NoChanges())
             return _reverted(sources, did, None, dry_run=True)
         named = replace(
             said,
@@ -174,7 +159,7 @@ def revert_rows(
         return _reverted(sources, last[0], done.version)
 
 
-def _undo(access: Access, now: State, writes: Sequence[_Write], sink: _Sink) -> _Found:
+def _undo(access: Access, now: State, writes: Sequence[_Write], sink: Changes) -> _Found:
     """Write what undoes the writes on a state, the newest first."""
     did = _Found()
     chased: dict[str, pa.Array] = {}
