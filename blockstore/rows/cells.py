@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.entry import Operation
@@ -48,7 +49,7 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
     def write(state: State, writer: ChangesWriter) -> RowsChanged:
         for cells, some in _alike(listed, identity, state.definition).items():
             given = _given(some, (*identity.columns, *cells), state.definition)
-            found = _current(access, state, identity, given, some)
+            found = _current(access, state, identity, given, some, writer.stream)
             columns = [
                 given[field.name] if field.name in cells else found[field.name].combine_chunks()
                 for field in state.definition.schema
@@ -107,10 +108,11 @@ def _current(
     identity: Identity,
     given: Mapping[str, pa.Array],
     rows: Sequence[Row],
+    stream: StreamKey,
 ) -> pa.Table:
     """The current rows of these identities, in their order. Raises NotFound and RowConflict."""
     values = identities([given[name] for name in identity.columns])
-    found = rows_with(access, state, identity.columns, values)
+    found = rows_with(access, state, identity.columns, values, stream)
     own = identities([found[name] for name in identity.columns])
     places = pc.index_in(values, value_set=own)
     shown = _keys([given[name] for name in identity.columns])

@@ -92,7 +92,7 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
         unchanged = 0
         for batch in rows:
             values = identities([batch.column(name) for name in identity.columns])
-            there = rows_with(access, state, identity.columns, values)
+            there = rows_with(access, state, identity.columns, values, writer.stream)
             if len(there) and on_conflict == FAIL:
                 raise _exists(there, identity.columns)
             if len(there):

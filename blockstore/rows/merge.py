@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
+from blockstore.format.block import StreamKey
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -115,7 +116,7 @@ class Merge:
         keys = identities([self._source[name] for name in self._on])
         counts = Counter[str]()
         hit = np.zeros(len(keys), dtype=bool)
-        for target in self._targets(state, keys):
+        for target in self._targets(state, keys, writer.stream):
             own = identities([target.column(name) for name in self._on])
             places = pc.index_in(own, value_set=keys, skip_nulls=True)
             matched = places.is_valid()
@@ -138,11 +139,12 @@ class Merge:
             unchanged=counts["unchanged"],
         )
 
-    def _targets(self, state: State, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+    def _targets(self, state: State, keys: pa.Array, stream: StreamKey) -> Iterator[pa.RecordBatch]:
         if self._of(_BY_SOURCE):
-            yield from current_rows(self._access, state)
+            yield from current_rows(self._access, state, stream=stream)
         else:
-            yield from rows_with(self._access, state, self._on, keys).to_batches()
+            found = rows_with(self._access, state, self._on, keys, stream)
+            yield from found.to_batches()
 
     def _refuse_doubles(self, keys: pa.Array, hit: np.ndarray[Any, Any]) -> None:
         """A key that occurs twice in the source matters only where it matches."""

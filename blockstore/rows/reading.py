@@ -3,40 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Invalid
+from blockstore.format.block import StreamKey
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.predicate import Condition, parse_filters
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import identities
-from blockstore.scan.plan import plan_scan
+from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 
 _GATHERED = 500_000
 
 
-def current_rows(access: Access, state: State, where: Condition = None) -> Iterator[pa.RecordBatch]:
-    """Yield the current rows that meet a condition: the table's columns, then ``_row_id`` where
-    rows have ids, then ``_version``. Raises Invalid for a condition that the table cannot
-    evaluate."""
-    snapshot = Snapshot.of(state)
-    hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
-    columns = (*state.definition.schema.names, *hidden)
-    plan = plan_scan(snapshot, columns=columns, where=where)
+def current_rows(
+    access: Access, state: State, where: Condition = None, stream: StreamKey | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the current rows that meet a condition, of one stream or of all: the table's columns,
+    then ``_row_id`` where rows have ids, then ``_version``. Raises Invalid for a condition that the
+    table cannot evaluate."""
+    plan = _plan(state, where)
+    if stream is not None:
+        plan = _of(plan, stream)
     yield from read_plan(access.bucket, plan, access.world, reads=access.reads)
 
 
-def rows_with(access: Access, state: State, on: Sequence[str], values: pa.Array) -> pa.Table:
-    """Return the current rows whose ``on`` columns are among ``values``, as ``identities`` makes
-    one value of them; columns as ``current_rows``."""
+def _plan(state: State, where: Condition) -> ScanPlan:
+    snapshot = Snapshot.of(state)
+    hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
+    return plan_scan(snapshot, columns=(*state.definition.schema.names, *hidden), where=where)
+
+
+def _of(plan: ScanPlan, stream: StreamKey) -> ScanPlan:
+    """The plan of one stream alone."""
+    return replace(
+        plan,
+        chunks=tuple(chunk for chunk in plan.chunks if chunk.stream == stream),
+        changes=tuple(chunk for chunk in plan.changes if chunk.stream == stream),
+    )
+
+
+def rows_with(
+    access: Access, state: State, on: Sequence[str], values: pa.Array, stream: StreamKey
+) -> pa.Table:
+    """Return the current rows of a stream whose ``on`` columns are among ``values``, as
+    ``identities`` makes one value of them; columns as ``current_rows``."""
     found = []
-    for some in _gathered(current_rows(access, state, range_of(Snapshot.of(state), on, values))):
+    where = range_of(Snapshot.of(state), on, values)
+    for some in _gathered(current_rows(access, state, where, stream)):
         among = pc.is_in(identities([some[name] for name in on]), value_set=values)
         if pc.any(among).as_py():
             found.append(some.filter(among))

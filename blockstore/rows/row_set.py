@@ -170,7 +170,9 @@ class _Look:
         held, self._held = _together(self._held), []
         columns = [held.ids] if held.ids is not None else _key(held.rows, self._identity)
         values = identities(columns)
-        there = rows_with(self._access, self._state, self._identity.columns, values)
+        there = rows_with(
+            self._access, self._state, self._identity.columns, values, self._writer.stream
+        )
         own = identities([there[name] for name in self._identity.columns])
         there = there.take(pc.index_in(values, value_set=own))
         found = there[VERSION].combine_chunks()

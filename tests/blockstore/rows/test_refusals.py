@@ -134,12 +134,6 @@ REFUSED: dict[str, tuple[Callable[[], Table], Callable[[Table], Any], type[Excep
         bs.Invalid,
         "several source rows match the row with id = 1",
     ),
-    "an overwrite": (
-        keyed,
-        lambda table: table.overwrite(rows_of(ROW)),
-        bs.Invalid,
-        "blocks hide from one another",
-    ),
     "a listing": (
         keyed,
         lambda table: Table.open_bucket(table.bucket, table.world, discovery="list").snapshot(),
@@ -253,3 +247,12 @@ def test_a_change_of_rows_of_one_stream_keeps_their_labels() -> None:
     assert seen(table, "site", "n") == [{"site": "y", "n": 9}]
     table.delete_rows([1])
     assert seen(table) == []
+
+
+def test_an_insert_looks_at_rows_with_its_own_labels_only() -> None:
+    table = by_key()
+    table.upsert(rows_of(ROW), labels={"site": "x"})
+    table.insert(rows_of({**ROW, "n": 2}), labels={"site": "y"})
+    assert seen(table, "site", "n") == [{"site": "x", "n": 1}, {"site": "y", "n": 2}]
+    with pytest.raises(bs.RowConflict, match="exist already"):
+        table.insert(rows_of(ROW), labels={"site": "y"})
