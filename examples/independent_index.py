@@ -21,7 +21,7 @@ import pyarrow.types as pt
 
 Json = dict[str, Any]
 
-FEATURES = {"chain", "columns", "uploads"}
+FEATURES = {"chain", "columns", "rows", "uploads"}
 COLUMNS = [
     "ulid",
     "min_time",

@@ -4,8 +4,8 @@
 
 It uses Python's standard library and pyarrow, and no code of Blockstore. It prints state and rows
 as JSON (tests/golden/vectors/README.md), or reports what is damaged and exits with 1. Its purpose
-is to be read, and to prove the page. independent_index.py reads the index, independent_segments.py
-the hashes of segments; this part lists, covers, and reads the rows.
+is to be read, and to prove the page. independent_index.py reads the index, independent_rows.py the
+rows of blocks, independent_segments.py the hashes of segments; this part lists and covers.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import math
 import re
 import sys
 import time
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from independent_index import DAMAGE, Folder, Json, Refused, check, opened, parse, sha256
-from independent_segments import check_ranges, segments
+from independent_index import DAMAGE, Folder, Json, Refused, check, parse, sha256
+from independent_rows import chunks, current, identity_of, name_of, rows_of
 
 ULID = "[0-7][0-9A-HJKMNP-TV-Z]{25}"
 LETTERS = {one: at for at, one in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
@@ -39,10 +37,6 @@ UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 
 def schema_of(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
-
-
-def chunks(meta: Json) -> list[Json]:
-    return [file for file in meta["blockstore"]["files"] if file["path"].startswith("chunks/")]
 
 
 def listed(folder: Folder, state: Json | None, now: int, modified: int | None) -> dict[str, Json]:
@@ -101,40 +95,6 @@ def hides(folder: Folder, ulid: str, files: list[Json]) -> bool:
     mark = parse(folder.get(f"{ulid}/deletion-mark.json"), f"the mark of {ulid}", "version")
     check(mark["reason"] in REASONS, f"the mark of {ulid}")
     return mark["reason"] in HIDING
-
-
-def rows_of(
-    folder: Folder, block: Json, columns: pa.Schema, by_name: bool, labels: list[str]
-) -> list[Json]:
-    """The visible rows of a block. ``by_name``: without an index a column is its name."""
-    meta, first, shown = block["meta"], block["first_row_id"], []
-    level_1 = meta["compaction"]["level"] == 1
-    stored = {name_of(field, by_name): field.name for field in block["schema"]}
-    hashes = segments(folder, meta, chunks(meta))
-    for file in chunks(meta):
-        key = f"{meta['ulid']}/{file['path']}"
-        data = folder.get(key, "missing")
-        check(
-            (len(data), sha256(data)) == (file["bytes"], file["sha256"]), f"{key} has other bytes"
-        )
-        check_ranges(hashes.get(file["path"]), key, data)
-        table = opened(data).read(use_threads=False)
-        count = len(table)
-        check(count == file["rows"], f"{key} has another number of rows")
-        values = {label: [meta["blockstore"]["labels"].get(label)] * count for label in labels}
-        for field in columns:
-            name = stored.get(name_of(field, by_name))
-            values[field.name] = (
-                [None] * count if name is None else plain(table.column(name).cast(field.type))
-            )
-        values["_source"] = block["sources"] * count if level_1 else plain(table.column("_source"))
-        check(None not in values["_source"], f"{key} has rows without a source")
-        known = level_1 and first is not None
-        values["_row_id"] = list(range(first, first + count)) if known else [None] * count
-        values["_version"] = [block["version"] if known else None] * count
-        first = first + count if known else None
-        shown += [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-    return [row for row in shown if row["_source"] not in block["excepted"]]
 
 
 def choose(
@@ -271,35 +231,6 @@ def table_schema(state: Json) -> pa.Schema:
     return schema_of(state["table"]["schemas"][str(state["table"]["schema_id"])])
 
 
-def name_of(field: pa.Field, by_name: bool) -> int | str:
-    """What identifies a column: its permanent id, or its name."""
-    own = (field.metadata or {}).get(b"PARQUET:field_id")
-    return field.name if by_name or own is None else int(own)
-
-
-def plain(column: pa.ChunkedArray) -> list[Any]:
-    kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
-    if pt.is_temporal(kind):
-        column = column.cast(pa.int32() if pt.is_date32(kind) or pt.is_time32(kind) else pa.int64())
-    return [plain_value(one) for one in column.to_pylist()]
-
-
-def plain_value(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    if isinstance(value, dict):
-        return {name: plain_value(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain_value(one) for one in value]
-    return (
-        value.hex()
-        if isinstance(value, bytes)
-        else format(value, "f")
-        if isinstance(value, Decimal)
-        else value
-    )
-
-
 def source_list(sources: list[str]) -> object:
     digest = sha256("\n".join(sources).encode())
     return sources if len(sources) <= 1_000 else {"count": len(sources), "sha256": digest}
@@ -389,9 +320,15 @@ def read_all(folder: Folder, listing: bool, now: int, modified: int | None, quer
     )
     taken = {name.lower() for name in columns.names}
     named = sorted(name for name in labels if name.lower() not in taken)
-    rows = [
-        row for block in blocks.values() for row in rows_of(folder, block, columns, by_name, named)
-    ]
+    identity = identity_of(table) if state else []
+    rows = current(
+        [
+            row
+            for block in blocks.values()
+            for row in rows_of(folder, block, columns, by_name, named, identity)
+        ],
+        identity,
+    )
     summary["columns"] = [
         [one.name, str(one.type), None if by_name else name_of(one, False)] for one in columns
     ]

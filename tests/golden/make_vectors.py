@@ -20,6 +20,7 @@ from tests.golden import vectors_damaged as damaged
 from tests.golden import vectors_history as history
 from tests.golden import vectors_indexed as indexed
 from tests.golden import vectors_listed as listed
+from tests.golden import vectors_rows as changing
 from tests.golden import vectors_segments as segments
 from tests.golden.oracle import Oracle
 
@@ -71,6 +72,8 @@ VECTORS: dict[str, Callable[[], Oracle]] = {
     "chunk-missing": damaged.chunk_missing,
     "list-of-other-sources": damaged.list_of_other_sources,
     "segments": segments.right_and_lost,
+    "rows-with-ids": changing.with_row_ids,
+    "rows-with-a-key": changing.with_a_key,
 }
 
 

@@ -104,6 +104,8 @@ class Oracle:
         sort_by: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         properties: Mapping[str, object] | None = None,
+        row_ids: bool = False,
+        key: Sequence[str] = (),
         indexed: bool = True,
     ) -> None:
         self.world = World.manual(seed=seed)
@@ -115,6 +117,8 @@ class Oracle:
             time_column=time_column,
             sort_by=sort_by,
             labels=labels,
+            row_ids=row_ids,
+            key=key,
             properties=Properties.parse(properties or {}),
         )
         self.labels = dict(labels or {})

@@ -23,7 +23,7 @@ from blockstore.format.fields import field_id
 from blockstore.ids import Ids
 from blockstore.index.state import State
 from blockstore.scan.chunk import HIDDEN, ScanChunk
-from blockstore.scan.execute import read_plan
+from blockstore.scan.execute import read_plan, resolve
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.table import Table
@@ -139,6 +139,7 @@ def shown_state(state: State, snapshot: Snapshot) -> dict[str, Any]:
 def read(table: Table, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
     """The rows, their chunks compared with their hashes; what a chunk cannot give is null."""
     plan = plan_scan(snapshot, columns=[*snapshot.columns.visible.names, "_source"])
+    plan = resolve(table.bucket, plan, table.world)
     for chunk in plan.chunks:
         yield from read_chunk(table, plan, chunk)
 

@@ -23,7 +23,12 @@ from tests.golden.our_reader import answer
 from tests.golden.vectors_indexed import rows, simple
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-FILES = ("independent_reader.py", "independent_index.py", "independent_segments.py")
+FILES = (
+    "independent_reader.py",
+    "independent_index.py",
+    "independent_rows.py",
+    "independent_segments.py",
+)
 
 DRIVER = """
 import importlib.util, json, sys
