@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from blockstore.errors import BlockCondemned, Conflict, Fenced, Invalid
 from blockstore.format.block import BlockKind, BlockMeta, Job, VisibleBy
-from blockstore.format.identity import Key
+from blockstore.format.identity import Identity, Key
 from blockstore.format.names_now import time_column_of
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
@@ -157,7 +157,7 @@ def _reason_to_leave(
             f"{state.floor}: it comes too late to be distinguished from a write that was removed; "
             "let a person decide with repair --adopt"
         )
-    if discovering and isinstance(table.identity, Key):
+    if discovering and _is_version(table.identity, meta):
         return Left.QUARANTINED
     if time_column_of(meta, table) != table.time_column:
         if discovering:
@@ -179,6 +179,14 @@ def _reason_to_leave(
     if meta.visible_by is VisibleBy.INDEX:
         raise _condemned(state, meta)
     return None if discovering else Left.DEFERRED
+
+
+def _is_version(identity: Identity | None, meta: BlockMeta) -> bool:
+    """Whether rows of a block that only a listing shows would be versions of rows, in an order that
+    is not known."""
+    if identity is None:
+        return False
+    return isinstance(identity, Key) or meta.level > 1 or meta.kind is not BlockKind.PLAIN
 
 
 def _condemned(state: State, meta: BlockMeta) -> BlockCondemned:
@@ -259,6 +267,11 @@ def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
             raise Conflict(
                 f"block {meta.ulid} holds {meta.kind} of rows, and the rows of this table have no "
                 "identity: write the rows again as they are"
+            )
+        if table.identity is not None and meta.level > 1 and operation is Operation.APPEND:
+            raise Invalid(
+                f"block {meta.ulid} was made of others and does not carry the versions of its rows "
+                "that this table has: write the rows again"
             )
         if (
             meta.kind is BlockKind.PLAIN

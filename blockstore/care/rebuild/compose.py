@@ -3,6 +3,9 @@
 Rules of the state:
 - Sources of blocks that are taken are accounted for, and so are those of appends that are left out:
   discovery must not bring them back. A write below the floor is not: it can be adopted.
+- Where rows have an identity, blocks that no entry names have versions of their own, in the order
+  of their ULIDs, so that a row has one version in each; and new row ids begin far above those that
+  lost entries can have given.
 - Rows that an entry hid stay hidden, in whatever block holds them now.
 - The horizon is as high as it may be now. The lost one is not known, and a cleaner that knew it may
   still be removing what a stalled writer would commit (``specs/horizon.pml``).
@@ -37,6 +40,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.evolution import under
 from blockstore.format.features import COLUMNS, UPLOADS
 from blockstore.format.fields import field_id
+from blockstore.format.identity import ROW_ID, RowIds
 from blockstore.format.properties import Properties
 from blockstore.format.schema import deserialize, readable_under
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads
@@ -46,6 +50,10 @@ from blockstore.index.entry import Entry, Epoch
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
+
+_ID_JUMP = 2**32
+"""The next row id is a multiple of this: no process can have given so many since the last known
+one."""
 
 
 def newest_definition(evidence: Evidence) -> Definition | None:
@@ -94,13 +102,18 @@ def compose(
     following = max(
         [before.next_row_id, *((entry.first_row_id or 0) + entry.rows for entry in evidence.later)]
     )
+    taken = [one.known for one in listed if one.verdict is Verdict.TAKE]
+    if isinstance(definition.identity, RowIds):
+        following = _above_lost_ids(following, taken)
+    fresh = sum(known.named is None for known in taken)
     live = []
-    for one in listed:
-        if one.verdict is Verdict.TAKE:
-            block = _live(one.known, definition, version, following, evidence.hidden)
-            if one.known.named is None:
-                following += block.meta.rows
-            live.append(block)
+    for known in taken:
+        own = version if definition.identity is None else version - fresh + 1
+        block = _live(known, definition, own, following, evidence.hidden)
+        if known.named is None:
+            following += block.meta.rows
+            fresh -= 1
+        live.append(block)
     time_ms = max([before.time_ms, *(entry.time for entry in evidence.later)])
     batches = _batches(before, evidence.later, live, version)
     floor = _highest([before.floor, *(entry.floor for entry in evidence.later)])
@@ -126,6 +139,17 @@ def compose(
         table=definition,
         requires=requires,
     )
+
+
+def _above_lost_ids(following: int, taken: Sequence[Known]) -> int:
+    """Return the next row id, above all that entries which are lost can have given."""
+    metas = [known.meta for known in taken if known.named is None and known.meta is not None]
+    stats = [chunk.columns.get(ROW_ID) for meta in metas for chunk in meta.chunks]
+    seen = [one.max for one in stats if one is not None and isinstance(one.max, int)]
+    if not metas:
+        return following
+    highest = max(following, *(row + 1 for row in seen)) if seen else following
+    return (highest + sum(meta.rows for meta in metas)) // _ID_JUMP * _ID_JUMP + _ID_JUMP
 
 
 def _live(

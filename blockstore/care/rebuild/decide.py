@@ -13,6 +13,8 @@ The index is the truth about a table. If it is lost, the blocks show some of it,
   and it is reported, so that a person can leave it out.
 - A transaction that no entry names was never committed if it is below the horizon, or was complete
   an hour before the last state that can be read. Of two blocks of one job one was committed.
+- Changes of rows that no entry names count only if a person says so: their order matters, and only
+  the lost entries said it.
 - Where blocks overlap, the exact cover decides (3.2). In an index live blocks never share a source
   (3.3), so a block that could only be read in part stops the rebuild until a person leaves one side
   out. So does a block that cannot be read and whose writes no other block has. A named block of
@@ -28,7 +30,8 @@ from enum import StrEnum
 
 from blockstore.care.rebuild.evidence import NO_META, Evidence, Known
 from blockstore.errors import Invalid
-from blockstore.format.block import BlockMeta, Job, VisibleBy
+from blockstore.format.block import BlockKind, BlockMeta, Job, VisibleBy
+from blockstore.format.identity import ROW_ID
 from blockstore.lifecycle.cover import Cover, cover
 
 _MERGER = "compactor"
@@ -62,23 +65,34 @@ class Judged:
         return None if self.known.meta is None else self.known.meta.rows
 
 
-def decide(evidence: Evidence, leave_out: frozenset[str] = frozenset()) -> tuple[Judged, ...]:
+def decide(
+    evidence: Evidence,
+    leave_out: frozenset[str] = frozenset(),
+    take: frozenset[str] = frozenset(),
+) -> tuple[Judged, ...]:
     """Decide about every block, sorted by ULID.
 
-    Raises Invalid if ``leave_out`` names a block that does not exist.
+    Raises Invalid if ``leave_out`` or ``take`` names a block that does not exist, or both one.
     """
-    strange = sorted(leave_out - evidence.blocks.keys())
-    if strange:
-        raise Invalid(
-            f"there is no block {strange[0]} to leave out: the plan of the rebuild lists all blocks"
-        )
-    return tuple(sorted(_Deciding(evidence, leave_out).run(), key=lambda one: one.ulid))
+    for names, what in ((leave_out, "leave out"), (take, "take")):
+        strange = sorted(names - evidence.blocks.keys())
+        if strange:
+            raise Invalid(
+                f"there is no block {strange[0]} to {what}: the plan of the rebuild lists all "
+                "blocks"
+            )
+    both = sorted(leave_out & take)
+    if both:
+        raise Invalid(f"block {both[0]} is to be left out and taken: decide for one of them")
+    deciding = _Deciding(evidence, leave_out, take)
+    return tuple(sorted(deciding.run(), key=lambda one: one.ulid))
 
 
 class _Deciding:
-    def __init__(self, evidence: Evidence, leave_out: frozenset[str]) -> None:
+    def __init__(self, evidence: Evidence, leave_out: frozenset[str], take: frozenset[str]) -> None:
         self._evidence = evidence
         self._leave_out = leave_out
+        self._take = take
         self._made_of = {
             name
             for one in evidence.blocks.values()
@@ -202,6 +216,8 @@ class _Deciding:
                 Verdict.TAKE,
                 why if one.problem is None else f"{why}; it is damaged: {one.problem}",
             )
+        if meta.kind is BlockKind.CHANGES and meta.level == 1:
+            return self._changes(one, meta)
         if meta.visible_by is VisibleBy.AGE:
             return _judged(one, Verdict.TAKE, "a complete append")
         if one.ulid in self._made_of:
@@ -220,6 +236,27 @@ class _Deciding:
         if foreign:
             why += f"; it replaces {len(foreign)} other writes"
         return _judged(one, Verdict.TAKE, why, sure=False)
+
+    def _changes(self, one: Known, meta: BlockMeta) -> Judged:
+        """Judge changes of rows that no entry names: whether they count, and after which others, is
+        known by a person alone."""
+        given = 0 if self._evidence.state is None else self._evidence.state.next_row_id
+        bounds = (chunk.columns.get(ROW_ID) for chunk in meta.chunks)
+        highest = [stats.max for stats in bounds if stats is not None]
+        if any(isinstance(row, int) and row >= given for row in highest):
+            why = (
+                "it changes rows whose ids were given by entries that are lost, so these rows are "
+                "not known any more: leave it out, and write the changes again"
+            )
+            return _judged(one, Verdict.STOP, why)
+        if one.ulid in self._take:
+            return _judged(one, Verdict.TAKE, "taken by --take: newer than all earlier changes")
+        why = (
+            "it changes rows, and it is not known whether it was committed, nor before which other "
+            "changes: take it (--take), and its rows count as newer than those of all blocks that "
+            "an entry names or that were merged, or leave it out"
+        )
+        return _judged(one, Verdict.STOP, why)
 
     def _unreadable(self, blocks: Iterable[Known], held: frozenset[str]) -> Iterator[Judged]:
         for one in blocks:

@@ -23,6 +23,7 @@ from blockstore.care.survey import Survey, read_checkpoint, survey
 from blockstore.care.verify.index import check_index
 from blockstore.care.verify.inventory import Inventory, take_inventory
 from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, NotFound
+from blockstore.format.block import BlockKind
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.index.checkpoint import read_hint
@@ -94,6 +95,7 @@ def plan_rebuild(
     world: World,
     *,
     leave_out: frozenset[str] = frozenset(),
+    take: frozenset[str] = frozenset(),
     properties: Properties | None = None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> RebuildPlan:
@@ -105,6 +107,7 @@ def plan_rebuild(
         bucket: the table.
         world: the clock, ids and threads.
         leave_out: ULIDs of blocks that the new index must not have.
+        take: ULIDs of blocks of changes of rows that count although no entry names them.
         properties: those of the table, used if no definition of it is left.
         advance: called with the number of blocks read.
     """
@@ -122,10 +125,10 @@ def plan_rebuild(
         )
     damage = tuple(f"{one.object}: {one.what}" for one in check_index(index, bucket.url))
     if began or index.is_complete:
-        if leave_out:
+        if leave_out or take:
             raise Invalid(
-                "every entry can still be read, so the index knows its blocks: drop --leave-out, "
-                "and revert or mark blocks after the rebuild"
+                "every entry can still be read, so the index knows its blocks: drop --leave-out "
+                "and --take, and revert or mark blocks after the rebuild"
             )
         way = Way.FINISH if began else Way.FILL_IN
         return RebuildPlan(
@@ -136,7 +139,14 @@ def plan_rebuild(
             state=index.state if began else None,
         )
     return _renew(
-        bucket, world, inventory, index, damage, leave_out, properties or Properties(), advance
+        bucket,
+        world,
+        inventory,
+        index,
+        damage,
+        (leave_out, take),
+        properties or Properties(),
+        advance,
     )
 
 
@@ -162,24 +172,26 @@ def _renew(
     inventory: Inventory,
     index: Survey,
     damage: tuple[str, ...],
-    leave_out: frozenset[str],
+    chosen: tuple[frozenset[str], frozenset[str]],
     properties: Properties,
     advance: Callable[[float], None],
 ) -> RebuildPlan:
     evidence = gather(index, _examine_all(bucket, world, inventory, advance))
-    judged = decide(evidence, leave_out)
+    judged = decide(evidence, *chosen)
+    known = newest_definition(evidence)
+    judged = tuple(_without_identity(one) if known is None else one for one in judged)
     unnamed = [
         one.known.meta
         for one in judged
         if one.verdict is Verdict.TAKE and one.known.named is None and one.known.meta is not None
     ]
-    definition, strange = define(newest_definition(evidence), unnamed, properties)
+    definition, strange = define(known, unnamed, properties)
     judged = tuple(_without_schema(one) if one.ulid in strange else one for one in judged)
     tags, lost_tags = _readable_tags(bucket, newest_tags(evidence))
     commit = world.ids.ulid()
     state = None
     if definition is not None and not any(one.verdict is Verdict.STOP for one in judged):
-        version = _first_version(bucket, index, evidence)
+        version = _first_version(bucket, index, evidence, len(unnamed))
         horizon = horizon_at(bucket.now_ms(), definition.properties)
         state = compose(
             evidence,
@@ -227,6 +239,17 @@ def _without_schema(one: Judged) -> Judged:
     return replace(one, verdict=Verdict.STOP, why=why)
 
 
+def _without_identity(one: Judged) -> Judged:
+    meta = one.known.meta
+    if one.verdict is not Verdict.TAKE or meta is None or meta.kind is BlockKind.PLAIN:
+        return one
+    why = (
+        "it holds changes of rows, and the definition of the table, which says what identifies a "
+        "row, is lost: restore an entry or a checkpoint from a copy"
+    )
+    return replace(one, verdict=Verdict.STOP, why=why)
+
+
 def _readable_tags(bucket: Bucket, tags: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     kept, lost = {}, {}
     for name, version in tags.items():
@@ -238,14 +261,15 @@ def _readable_tags(bucket: Bucket, tags: dict[str, int]) -> tuple[dict[str, int]
     return kept, lost
 
 
-def _first_version(bucket: Bucket, index: Survey, evidence: Evidence) -> int:
-    """Return the version of the new state, above every version that may ever have existed."""
+def _first_version(bucket: Bucket, index: Survey, evidence: Evidence, fresh: int) -> int:
+    """Return the version of the new state, above every version that may ever have existed, with
+    room below it for one of each block that no entry names."""
     hint = read_hint(bucket)
     sources = sum(len(one.meta.sources) for one in evidence.blocks.values() if one.meta is not None)
     seen = max(
         index.highest, hint.id if hint is not None and hint.id < _SANE else 0, _PER_SOURCE * sources
     )
-    return (seen // _JUMP + 1) * _JUMP
+    return ((seen + fresh) // _JUMP + 1) * _JUMP
 
 
 def _notes(

@@ -8,6 +8,8 @@ Rules:
   rows with an adopted one is refused.
 - If the definition knows the block's schema, the columns are matched by it, otherwise by name, as
   in an append. A missing or an additional column is refused before anything is marked.
+- Where rows have an identity, only new rows of a table with row ids are adopted: others would be
+  versions in an order that is not known.
 - The compactor then removes the old block.
 """
 
@@ -20,9 +22,10 @@ from blockstore.care.marks.adopted import ADOPTED, adopted_name
 from blockstore.care.repair.copies import GoodFiles
 from blockstore.care.repair.replacement import PRODUCER
 from blockstore.care.repair.target import Target
-from blockstore.errors import Conflict, Corrupt, ObjectMissing
-from blockstore.format.block import BlockMeta
+from blockstore.errors import Conflict, Corrupt, Invalid, ObjectMissing
+from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.casting import cast_batch
+from blockstore.format.identity import RowIds
 from blockstore.format.marks import (
     DeletionMark,
     MarkReason,
@@ -43,6 +46,7 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
     """
     assert target.log is not None, "only a table with an index has late blocks"
     old = files.meta
+    _check_versions(target, old)
     accounted = frozenset(target.log.poll().accounted.held(old.sources))
     known = target.definition.id_of(old.schema) is not None
     schema = target.definition.schema if known else deserialize(old.schema)
@@ -61,6 +65,22 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
     # Only now: the block must not be removed before another one has its rows.
     _mark_adopted(target, old.ulid, options.resume)
     return block
+
+
+def _check_versions(target: Target, old: BlockMeta) -> None:
+    """Raise Invalid for rows that would become versions of rows in an order that is not known."""
+    identity = target.definition.identity
+    if identity is None or (isinstance(identity, RowIds) and _is_insert(old)):
+        return
+    raise Invalid(
+        f"block {old.ulid} cannot be adopted: its rows would be versions of rows of this table, "
+        "and which of them are newer is not known; look at them, and write those that count with "
+        "upsert or put_rows"
+    )
+
+
+def _is_insert(old: BlockMeta) -> bool:
+    return old.level == 1 and old.kind is BlockKind.PLAIN
 
 
 def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:

@@ -5,6 +5,7 @@ Rules:
 - A step says what it does and which rows it would lose, or, if it can do nothing, what a person can
   do.
 - A block with lost files is rewritten without them only if that was requested (``drop_damaged``).
+- Where rows have an identity, only the very bytes repair a block: nothing of it is rewritten.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from blockstore.care.repair.segments import LostSegments
 from blockstore.care.repair.stale import look_at_stale
 from blockstore.care.repair.step import RepairOptions, RepairPlan, Step, StepKind
 from blockstore.care.repair.target import Target
-from blockstore.care.survey import Survey, state_at, survey
+from blockstore.care.survey import Survey, slim, state_at, survey
 from blockstore.care.verify import verify
 from blockstore.care.verify.deep import check_block
 from blockstore.care.verify.index import check_index, check_tags
@@ -231,6 +232,8 @@ class _Planner:
                 "mark it for deletion"
             )
             return Step(kind=StepKind.PERSON, object=ulid, what=what)
+        if self.target.definition.identity is not None:
+            return self._as_written(meta, found)
         files = self.copies.files(meta)
         if files.lost and not self.options.drop_damaged:
             return Step(
@@ -244,6 +247,26 @@ class _Planner:
         kind = StepKind.REWRITE if live is not None else StepKind.UPLOAD
         what = f"replace it by a copy of its rows, {how} ({found})"
         return Step(kind=kind, object=ulid, what=what, rows_lost=files.rows_lost, files=files)
+
+    def _as_written(self, meta: BlockMeta, found: str) -> Step:
+        """Return the step for a block of a table whose rows have an identity: only the very bytes
+        repair it, since without some of its rows older versions of these would be current."""
+        ulid = meta.ulid
+        back = look_for(
+            slim(meta), self.target.definition, self.target.bucket, self.options.replica
+        )
+        lacking = [*(file.path for file in back.files), *([META] if back.meta else [])]
+        lost = f"{len(back.lost):,} of its objects are lost everywhere"
+        if not lacking:
+            what = (
+                f"{lost}: {found}; give a replica that has the very objects (--from URL): where "
+                "rows have an identity a block is not replaced by a part of its rows, or older "
+                "versions of the others would return"
+            )
+            return Step(kind=StepKind.PERSON, object=ulid, what=what)
+        what = f"restore {len(lacking):,} of its objects from the replica ({found})"
+        what += f"; {lost}" if back.lost else ""
+        return Step(kind=StepKind.PUT_BACK, object=ulid, what=what, put_back=back)
 
     def _whole(self, ulid: str, findings: list[Finding]) -> Step:
         """Return the step for an undamaged block: allow merges again, if only quarantine stops

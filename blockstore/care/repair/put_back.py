@@ -1,8 +1,9 @@
-"""Restore lost objects of a block that only a tag or an older version names.
+"""Restore lost objects of a block that only a tag or an older version names, or that holds
+versions of rows.
 
-No entry can replace such a block, because a version never changes. But its objects never change
-either, so the same bytes may be stored under their names again. Rule: only files with the SHA-256,
-and only a meta.json with the content, that the index has.
+No entry can replace such a block, because a version never changes, and its rows are versions. But
+its objects never change either, so the same bytes may be stored under their names again. Rule: only
+files with the SHA-256, and only a meta.json with the content, that the index has.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
 from blockstore.format.document import parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
+from blockstore.format.identity import Key
 from blockstore.format.labels import check_new_labels
 from blockstore.format.meta import encode
 from blockstore.format.properties import Properties
@@ -104,6 +105,11 @@ def build_block(
 
     Raises Invalid for rows that do not fit the definition.
     """
+    if isinstance(definition.identity, Key):
+        raise Invalid(
+            "a block cannot be built for a table with a key: which of its rows are newer than the "
+            "table's is known only where they are written; write them with upsert"
+        )
     if labels is not None:
         check_new_labels(labels, definition.schema.names)
     with BlockWriter(

@@ -48,6 +48,8 @@ from blockstore.errors import (
     ObjectMissing,
 )
 from blockstore.format.block import BlockMeta, VisibleBy
+from blockstore.format.definition import Definition
+from blockstore.format.identity import Key
 from blockstore.format.meta import encode, load_meta
 from blockstore.format.names_now import time_column_of
 from blockstore.ids import ulid_at, ulid_time_ms
@@ -324,6 +326,7 @@ class Shipper:
                     "ship it to another table"
                 )
             return
+        _check_versions(meta, state.definition)
         if time_column_of(meta, state.definition) != state.definition.time_column:
             raise Invalid(
                 f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
@@ -398,6 +401,22 @@ class Shipper:
             self._blocks.delete(directories[ulid])
         save(self._blocks.bucket, state.only(directories.keys() - set(gone)))
         return gone
+
+
+def _check_versions(meta: BlockMeta, definition: Definition) -> None:
+    """Raise Invalid for rows that would be versions of rows in an order that only an index
+    knows."""
+    if isinstance(definition.identity, Key):
+        raise Invalid(
+            f"block {meta.ulid} cannot be shipped: the table has the key "
+            f"{', '.join(definition.identity.columns)}, and which of its rows are newer than those "
+            "of the table is not known; read the rows and write them with upsert"
+        )
+    if definition.identity is not None and meta.level > 1:
+        raise Invalid(
+            f"block {meta.ulid} cannot be shipped: it is a merge, which does not carry the ids and "
+            "versions of rows that this table has; ship the blocks that it was made of"
+        )
 
 
 def _holder(meta: BlockMeta, known: _Pass) -> str | None:

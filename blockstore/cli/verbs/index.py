@@ -40,6 +40,7 @@ def index(
     /,
     *,
     leave_out: Annotated[Many, Parameter(negative="")] = (),
+    take: Annotated[Many, Parameter(negative="")] = (),
     dry_run: Flag = False,
     yes: Flag = False,
     property_: Property = (),
@@ -59,6 +60,9 @@ def index(
         The table.
     leave_out
         A block to leave out of the new index. May be given several times.
+    take
+        A block of changes of rows that counts although no entry names it. May be given several
+        times.
     dry_run
         Only show the plan, as without --yes.
     yes
@@ -76,6 +80,7 @@ def index(
         bucket,
         world,
         leave_out=frozenset(ulid.upper() for ulid in leave_out),
+        take=frozenset(ulid.upper() for ulid in take),
         properties=delays(property_),
     )
     ready = plan.way is Way.FILL_IN or plan.state is not None
@@ -90,7 +95,8 @@ def index(
         return 0
     stops = counted(len(plan.stops), "block")
     return complain(
-        f"decide about {stops} first: repair them, or leave them out with --leave-out ULID"
+        f"decide about {stops} first: repair them, leave them out with --leave-out ULID, or take "
+        "changes of rows with --take ULID"
         if plan.stops
         else f"the columns of the table at {plan.url} are not known: restore its index from a copy"
     )
