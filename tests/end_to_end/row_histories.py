@@ -2,9 +2,9 @@
 read and wrote is what snapshot isolation allows.
 
     python -m tests.end_to_end.row_histories [--seconds N] [--clients N] [--seed S] [--url URL]
-    python -m tests.end_to_end.row_histories --careless   a planted lost update, which it must find
+    python -m tests.end_to_end.row_histories --careless   a planted lost update
 
-Each client notes a transaction in a file before it asks for it, and what it read when it has ended;
+Each client notes a transaction in a file before it begins, and what it read when it has ended;
 one that does not end is neither acknowledged nor refused. A killed client is followed by another
 one at once. At the end all lists are read, and the checker looks at the complete history.
 """

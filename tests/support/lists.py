@@ -31,9 +31,9 @@ Note = Callable[[dict[str, Any]], None]
 
 def definition(*, row_ids: bool) -> Definition:
     """A table of lists."""
-    if row_ids:
-        return Definition.create(BY_ID, row_ids=True)
-    return Definition.create(BY_KEY, key="id")
+    return (
+        Definition.create(BY_ID, row_ids=True) if row_ids else Definition.create(BY_KEY, key="id")
+    )
 
 
 def fill(table: Table, count: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,10 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Severity
 from blockstore.care.verify import verify
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.settings import Settings
+from blockstore.operations.access import Access
+from blockstore.rows.expire import expire_rows
 from blockstore.table import Table
 from blockstore.world import World
 from tests.blockstore.operations.lake import small_chunks
@@ -54,6 +59,21 @@ def numbered() -> Table:
     return table
 
 
+def merged() -> Table:
+    """The same table, merged until there is nothing more to do: former versions are in blocks that
+    the newest version no longer names."""
+    table = keyed()
+    before = table.poll()
+    compact_once(table, Settings(tier_blocks=2, work_dir=Path("/tmp")))
+    assert table.poll() > before
+    return table
+
+
+def expiring(table: Table) -> list[str]:
+    """The block of version 3, as long as it is live."""
+    return [block.ulid for block in table.log.poll().blocks if block.version == 3]
+
+
 NEW = rows_of(row(1, 7), row(9, 9))
 BY_KEY: dict[str, Act] = {
     "upsert": lambda table: table.upsert(NEW, job=JOB),
@@ -72,6 +92,11 @@ BY_KEY: dict[str, Act] = {
     ),
     "revert": lambda table: table.revert(3, 4),
     "restore": lambda table: table.restore(version=2),
+    "overwrite": lambda table: table.overwrite(NEW, job=JOB),
+    "overwrite by condition": lambda table: table.overwrite(NEW, where="id = 1 or id = 9", job=JOB),
+    "expire": lambda table: expire_rows(
+        Access.of(table.bucket, table.world, table.log), expiring(table), "manual"
+    ),
 }
 BY_ID: dict[str, Act] = {
     "append": lambda table: table.append(pa.table({"name": ["x"], "n": [1]}), job=JOB),
@@ -90,8 +115,15 @@ BY_ID: dict[str, Act] = {
     ),
     "revert": lambda table: table.revert(2, 3),
     "restore": lambda table: table.restore(version=2),
+    "overwrite": lambda table: table.overwrite(pa.table({"name": ["x"], "n": [1]}), job=JOB),
+}
+MERGED: dict[str, Act] = {
+    "revert": lambda table: table.revert(3, 4),
+    "restore": lambda table: table.restore(version=2),
+    "update": lambda table: table.update({"n": pc.field("n") + 1}, where="n > 3", job=JOB),
 }
 ACTS = {
+    **{f"merged: {name}": (merged, act) for name, act in MERGED.items()},
     **{f"key: {name}": (keyed, act) for name, act in BY_KEY.items()},
     **{f"ids: {name}": (numbered, act) for name, act in BY_ID.items()},
 }
