@@ -29,7 +29,7 @@ FOLDER_TABLE = "blockstore.table.json"
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ENTRY = re.compile(r"index/([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"index/checkpoints/([0-9]{20})\.parquet")
-_CLAIM = re.compile(r"claims/([0-9]{6})\.json")
+_CLAIM = re.compile(r"claims/([0-9]{6}|[1-9][0-9]{6,})\.json")
 _CHUNK = re.compile(r"chunks/[0-9A-Za-z][0-9A-Za-z_-]{0,99}\.parquet")
 
 
@@ -128,7 +128,7 @@ def job_input_key(job: str, ulid: str) -> str:
 
 
 def job_claim_key(job: str, attempt: int) -> str:
-    """The lease of one attempt: ``claims/<6 digits>.json``, created if absent."""
+    """The lease of one attempt: ``claims/<6 digits or more>.json``, created if absent."""
     return f"{job_prefix(job)}claims/{attempt:06d}.json"
 
 

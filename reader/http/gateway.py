@@ -203,6 +203,7 @@ class Gateway:
             time_limit_s=jobs.time_limit_s,
             keep_s=jobs.keep_s,
             places=jobs.places,
+            cluster_places=dict(jobs.cluster_places),
         )
         works: dict[Kind, Work] = {
             Kind.UPLOAD: uploads,

@@ -12,7 +12,8 @@ Rules:
 - A job that ``MAX_ATTEMPTS`` gateways did not finish fails, so that a job that kills its gateway
   does not kill all of them.
 - Uploads have places of their own, and so have changes of given rows and of tables, which are
-  short: neither long queries nor long uploads delay them.
+  short: neither long queries nor long uploads delay them. Where all gateways share a number of
+  places, an attempt needs one of these as well (``places.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blockstore.errors import (
     BlockstoreError,
@@ -33,6 +34,7 @@ from blockstore.errors import (
 )
 from blockstore.reader.jobs.failures import failure_of, given_up, internal, overtime, unsettled
 from blockstore.reader.jobs.meter import Meter, Stop, Stopped
+from blockstore.reader.jobs.places import SharedPlaces, group_of
 from blockstore.reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
 from blockstore.reader.jobs.store import JobStore, Sketch
 from blockstore.reader.jobs.watch import LeaseWatch
@@ -58,6 +60,8 @@ class Terms:
     places: int = 2
     """How many uploads, how many changes of rows and tables, and how many queries and downloads,
     run at once."""
+    cluster_places: Mapping[str, int] = field(default_factory=dict)
+    """How many of these run at once on all gateways together, by group; without a number, any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,7 @@ class Runner:
         """Called for each event, ``(kind, event)``, for metrics."""
         self.holder = world.ids.ulid()
         self._watch = LeaseWatch(world.clock, terms.lease_s)
+        self._shared = SharedPlaces(store, world, self.holder, terms.lease_s, terms.cluster_places)
         self._requests: dict[str, Request] = {}
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)
@@ -108,6 +113,7 @@ class Runner:
         """One pass: claim the jobs that may be claimed and have a place. Raises what the listing
         raises. The claimed jobs are returned whatever happens to the rest of the pass: a claim that
         is not run would never end."""
+        self._shared.look_again()
         sketches = self._store.sketches()
         open_jobs = {one.job for one in sketches if one.open}
         self._watch.keep(open_jobs)
@@ -155,9 +161,7 @@ class Runner:
         finally:
             done.set()
             keeper.join()
-            with self._ended:
-                self._running.pop(claimed.job, None)
-                self._ended.notify_all()
+            self._give_place(claimed.job)
             self._wake.set()
 
     def beat(self, claimed: Claimed, meter: Meter, beat: int) -> None:
@@ -170,6 +174,7 @@ class Runner:
             meter.stop(Stop.LOST)
             return
         self._store.renew(claimed.job, lease)
+        self._shared.renew(claimed.job, beat)
         if sketch.cancelled:
             meter.stop(Stop.CANCELLED)
         meter.reason()
@@ -274,15 +279,24 @@ class Runner:
 
     def _take_place(self, job: str, kind: Kind) -> bool:
         with self._lock:
-            taken = sum(_group(one) == _group(kind) for one, _ in self._running.values())
+            group = group_of(kind)
+            taken = sum(group_of(one) == group for one, _ in self._running.values())
             if job in self._running or taken >= self._terms.places:
                 return False
             self._running[job] = (kind, Meter(self._world.clock, self._terms.time_limit_s))
-            return True
+        took = False
+        try:
+            took = self._shared.take(job, kind)
+        finally:
+            if not took:
+                self._give_place(job)
+        return took
 
     def _give_place(self, job: str) -> None:
-        with self._lock:
+        self._shared.give_back(job)
+        with self._ended:
             self._running.pop(job, None)
+            self._ended.notify_all()
 
     # Running
 
@@ -411,10 +425,3 @@ class Runner:
                 and self._store.sketch(sketch.job) == sketch
             ):
                 self._store.forget(sketch)
-
-
-def _group(kind: Kind) -> str:
-    """Jobs that share their places."""
-    if kind in (Kind.ROWS, Kind.TABLE):
-        return "changes"
-    return "uploads" if kind is Kind.UPLOAD else "reads"

@@ -122,6 +122,10 @@ class JobStore:
                 found.setdefault(split[0], []).append(info)
         return [_sketch(job, infos) for job, infos in sorted(found.items())]
 
+    def claims(self, job: str) -> set[int]:
+        """The attempts that have a claim."""
+        return set(_attempts(info.key for info in self.bucket.list(job_prefix(job))))
+
     def claim(self, job: str, lease: Lease) -> bool:
         """Take an attempt; False if another gateway has it. If the store's response is lost, the
         content of the claim shows its holder."""
@@ -194,12 +198,7 @@ class JobStore:
 
 def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
     found = {info.key: info for info in infos}
-    attempts = {
-        attempt: key
-        for key in found
-        if (split := split_job_key(key)) is not None
-        and (attempt := parse_job_claim(split[1])) is not None
-    }
+    attempts = _attempts(found)
     newest = max(attempts, default=0)
     request = found.get(job_request_key(job))
     return Sketch(
@@ -213,3 +212,9 @@ def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
         claim_etag=found[attempts[newest]].etag if newest else None,
         keys=tuple(sorted(found)),
     )
+
+
+def _attempts(keys: Iterable[str]) -> dict[int, str]:
+    """The keys of claims by their attempts."""
+    paths = ((key, key.removeprefix(JOBS).partition("/")[2]) for key in keys)
+    return {attempt: key for key, path in paths if (attempt := parse_job_claim(path)) is not None}

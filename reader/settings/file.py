@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from blockstore.errors import Invalid
 from blockstore.reader.http.tokens import Scope, Token
+from blockstore.reader.jobs.places import GROUPS
 from blockstore.reader.settings.values import (
     CacheSettings,
     GatewaySettings,
@@ -194,6 +195,14 @@ def _http(
     )
 
 
+def _cap(value: Any, name: str) -> tuple[str, int]:
+    """A number of places of a group of jobs."""
+    group, _, number = kinds.text(value, name).partition("=")
+    if group not in GROUPS:
+        raise Invalid(f"{name} names {group!r}, expected one of {', '.join(GROUPS)}: uploads=4")
+    return group, int(kinds.between(kinds.count, 1, 1_000)(number, name))
+
+
 def _origin(value: Any, name: str) -> str:
     """An origin exactly as browsers send it: any other spelling would never match."""
     given = kinds.text(value, name)
@@ -305,8 +314,16 @@ JOBS = Section(
             name="places",
             default=2,
             read=kinds.between(kinds.count, 1, 64),
-            sentence="How many uploads, and how many queries and downloads, this gateway runs at "
-            "once.",
+            sentence="How many uploads, how many changes of rows and tables, and how many queries "
+            "and downloads, this gateway runs at once.",
+        ),
+        Key(
+            name="cluster_places",
+            default=[],
+            read=kinds.items(_cap),
+            sentence="How many jobs all gateways of the lake together run at once, such as "
+            '["uploads=4", "changes=8", "reads=16"]; what is not named is not limited. Give all '
+            "gateways the same numbers.",
         ),
         Key(
             name="time_limit",

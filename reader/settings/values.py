@@ -77,6 +77,7 @@ class JobSettings:
     poll_s: float = 5.0
     lease_s: float = 30.0
     places: int = 2
+    cluster_places: tuple[tuple[str, int], ...] = ()
     time_limit_s: float = 3600.0
     max_result_bytes: int = 64 << 30
     keep_s: float = 7 * 86_400.0
@@ -87,6 +88,8 @@ class JobSettings:
             raise Invalid(
                 "lease of [jobs] is shorter than 3s, too short for a few renewals: raise it"
             )
+        if len(dict(self.cluster_places)) < len(self.cluster_places):
+            raise Invalid("cluster_places of [jobs] names a group twice: keep one number of each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
