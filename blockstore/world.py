@@ -146,7 +146,7 @@ class World:
     pool: Pool
 
     @classmethod
-    def real(cls, *, workers: int = 16) -> World:
+    def real(cls, *, workers: int = 32) -> World:
         """Return the machine's clock and randomness, and ``workers`` threads."""
         clock = SystemClock()
         return cls(clock=clock, ids=Ids(clock), pool=Threads(workers))

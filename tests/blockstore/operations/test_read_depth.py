@@ -13,6 +13,7 @@ from blockstore.index import log as index_log
 from blockstore.index.gc import collect
 from blockstore.names import BOUNDARY, CHECKPOINTS, HINT, INDEX, checkpoint_key, entry_key
 from blockstore.table import Table
+from blockstore.world import Threads, World
 from tests.support.depth import DepthBucket, Time
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -59,13 +60,15 @@ def test_open_and_count(versions: int, base: int) -> None:
     assert seen.waves()[0] == FIRST
 
 
-@pytest.mark.parametrize(("versions", "depth"), [(15, 3), (24, 4), (63, 6)])
+@pytest.mark.parametrize(("versions", "depth"), [(15, 3), (32, 3), (63, 4)])
 def test_open_with_the_threads_of_a_process(versions: int, depth: int) -> None:
-    """``World.real`` has 16: each 16 entries after the checkpoint are a round trip."""
-    scene = Scene(versions, workers=16)
+    """``World.real`` has 32: each 32 entries after the checkpoint are a round trip."""
+    pool = World.real().pool
+    assert isinstance(pool, Threads)
+    scene = Scene(versions, workers=pool.workers)
     with scene.bucket.watch() as seen:
         assert scene.open().snapshot().version == versions
-    seen.expect(depth, "looks and page, the tail 16 at a time, boundary")
+    seen.expect(depth, "looks and page, the tail 32 at a time, boundary")
 
 
 def test_open_a_table_whose_history_fills_more_than_a_page(
