@@ -11,11 +11,12 @@ chunks that can match, and tasks read only those.
 Where things are:
 
 - ``source``: the data source behind ``format("blockstore")``; Spark drives it.
+- ``statements``: ``sql``, which carries out MERGE, UPDATE, DELETE and INSERT.
 - ``options``: parsing of option texts. ``types``: Spark and Arrow schemas. ``settings``: settings
   of a session, held around one action. ``worker``: Spark's Python processes.
-- ``reading``: ``read`` and ``how``. ``writing``: ``append``, ``upsert`` and ``overwrite``,
-  which return a ``Written``. ``streaming``: the stream source, the sink and ``foreach_batch``.
-  ``merging``: the compactor's merges as Spark tasks (``merge_engine``).
+- ``reading``: ``read`` and ``how``. ``writing``: ``append``, ``upsert``, ``overwrite``
+  and ``merge_into``, which return a ``Written``. ``streaming``: the stream source, the sink and
+  ``foreach_batch``. ``merging``: the compactor's merges as Spark tasks (``merge_engine``).
 
 Example::
 
@@ -43,20 +44,25 @@ if TYPE_CHECKING:
     from blockstore.spark.merging import merge_engine
     from blockstore.spark.reading.dataframe import How, how, read
     from blockstore.spark.source import register
+    from blockstore.spark.statements import sql
     from blockstore.spark.streaming.batch import foreach_batch
     from blockstore.spark.writing.dataframe import append, overwrite, upsert
+    from blockstore.spark.writing.merge_into import MergeInto, merge_into
     from blockstore.spark.writing.result import Written
 
 __all__ = [
     "How",
+    "MergeInto",
     "Written",
     "append",
     "foreach_batch",
     "how",
     "merge_engine",
+    "merge_into",
     "overwrite",
     "read",
     "register",
+    "sql",
     "upsert",
 ]
 
@@ -66,8 +72,10 @@ __getattr__ = lazy(
         ".merging": ("merge_engine",),
         ".reading.dataframe": ("How", "how", "read"),
         ".source": ("register",),
+        ".statements": ("sql",),
         ".streaming.batch": ("foreach_batch",),
         ".writing.dataframe": ("append", "overwrite", "upsert"),
+        ".writing.merge_into": ("MergeInto", "merge_into"),
         ".writing.result": ("Written",),
     },
 )

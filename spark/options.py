@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from blockstore.errors import Invalid
+from blockstore.spark.idioms import INSTEAD
 
 _SIZES = {
     "": 1,
@@ -27,13 +28,6 @@ _SIZES = {
 }
 _JSON_LIST = '["'
 _ALIASES = {"replacewhere": "where", "versionasof": "version"}
-_INSTEAD = {
-    "partitionoverwritemode": "a table has no partitions, and an overwrite without a condition "
-    "replaces all rows: choose the rows with option('where', \"day = '2024-01-01'\").",
-    "timestampasof": "use 'as_of', where a time without a zone is UTC and not the session's.",
-}
-"""Options of other formats, and what to use instead. Ignoring one would change the write or the
-read."""
 _CATALOG = (
     "Spark does not pass a data source the URL of a table in its catalog (saveAsTable, insertInto, "
     "CREATE TABLE): use save and load, or in SQL "
@@ -61,10 +55,11 @@ def known(options: Mapping[str, str], every: tuple[str, ...], verb: str) -> dict
     for name in given:
         if name not in every:
             near = difflib.get_close_matches(name, every, n=1)
-            instead = _INSTEAD.get(
-                name, "find its replacement in the Spark guide before you remove it."
+            meant = INSTEAD.get(name) or (
+                f"did you mean {near[0]!r}?"
+                if near
+                else "find its replacement in the Spark guide before you remove it."
             )
-            meant = f"did you mean {near[0]!r}?" if near else instead
             raise Invalid(
                 f"blockstore has no {verb} option {name!r}: expected one of {', '.join(every)}; "
                 f"{meant}"

@@ -80,16 +80,16 @@ class Touches:
             first += 1
         return Touches(since, entries[first:])
 
-    def among(self, hashes: Hashes, version: int) -> Hashes | None:
+    def among(self, hashes: Hashes | None, version: int) -> Hashes | None:
         """Which of these rows entries above ``version`` have touched; None where that is not
-        known."""
+        known. Of rows that are not known (None) any may be touched."""
         if version < self.since:
             return None
         found: list[Hashes] = []
         for entry, rows in reversed(self.entries):
             if entry <= version:
                 break
-            if rows is None:
+            if rows is None or hashes is None:
                 return None
             found.append(np.intersect1d(hashes, unpacked(rows)))
-        return np.unique(np.concatenate(found)) if found else hashes[:0]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.uint64)

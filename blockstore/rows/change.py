@@ -27,8 +27,9 @@ class NamedRows(Protocol):
     """The existing rows that a block of changes names."""
 
     @property
-    def hashes(self) -> Hashes:
-        """The hashes of all of them; requested only where rows were read."""
+    def hashes(self) -> Hashes | None:
+        """The hashes of all of them, None if they are not known; requested only where rows were
+        read."""
         ...
 
     @property

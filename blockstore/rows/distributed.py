@@ -1,7 +1,9 @@
-"""The commit of an upsert whose rows many processes have written: one block, one version.
+"""The commit of an upsert or a merge whose rows many processes have written: one block, one
+version.
 
 Rules:
-- It reads nothing of the table and never conflicts: the later of two upserts wins.
+- An upsert reads nothing of the table and never conflicts: the later of two wins. A merge has read
+  rows at a version, and conflicts where one of its rows was touched since, or may have been.
 - An identity occurs once in the block. Processes that report all hashes are compared; where two
   hashes are equal the keys themselves decide, which are read again.
 - After an error nothing is visible; what was uploaded is debris.
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockKind, BlockMeta, StreamKey, VisibleBy
@@ -52,14 +55,14 @@ class Reported:
     """None: some writer has more than an entry names."""
 
     @property
-    def hashes(self) -> Hashes:
-        """All hashes; only an operation that has read rows needs them, which is not distributed."""
-        raise AssertionError("a distributed upsert reads no rows")
+    def hashes(self) -> Hashes | None:
+        """All hashes, if they are known."""
+        return None if self.known is None else np.concatenate(self.known)
 
     @property
     def touched(self) -> bytes | None:
         """What an entry says of them."""
-        return None if self.known is None else packed(np.concatenate(self.known))
+        return None if self.hashes is None else packed(self.hashes)
 
 
 def commit_parts(
@@ -71,6 +74,8 @@ def commit_parts(
     labels: Mapping[str, str],
     said: Said,
     producer: str,
+    operation: Operation = Operation.UPSERT,
+    read_version: int | None = None,
 ) -> Upserted:
     """Make one block of changes of what processes wrote, and publish it.
 
@@ -82,14 +87,16 @@ def commit_parts(
         labels: Those of the block.
         said: What the caller says of the upsert.
         producer: What wrote the block.
+        operation: What the entry calls it.
+        read_version: The version at which a merge has read the table.
 
     Raises:
         Invalid: Two processes wrote rows with one key.
-        RowConflict: The table's definition was changed meanwhile.
+        RowConflict: The table's definition was changed meanwhile, or rows that a merge has read.
         Unavailable, Indeterminate: As a commit.
     """
     state = access.log.poll()
-    done = already_done(state, Operation.UPSERT, said)
+    done = already_done(state, operation, said)
     if done is not None:
         access.log.confirm()
         return Upserted(did=done)
@@ -97,13 +104,13 @@ def commit_parts(
         (part for part in parts if part.chunks.rows), key=lambda part: part.chunks.files[0].path
     )
     if not parts:
-        return Upserted(did=RowsChanged(operation=str(Operation.UPSERT)))
+        return Upserted(did=RowsChanged(operation=str(operation)))
     known = _known(parts)
     if known is not None:
         _check_once(access, ulid, definition, labels, parts, known)
     chunks = WrittenChunks.together([part.chunks for part in parts])
     with access.log.own_looks():
-        with uploading(str(Operation.UPSERT)):
+        with uploading(str(operation)):
             meta = block_meta(
                 chunks,
                 ulid=ulid,
@@ -119,14 +126,24 @@ def commit_parts(
             block = _completed(access, meta)
         did = commit_block(
             access,
-            Operation.UPSERT,
+            operation,
             said,
             definition,
             block,
             Reported(known),
-            RowsChanged(operation=str(Operation.UPSERT), inserted=None, updated=None),
+            _counted(operation, parts),
+            read_version=read_version,
         )
     return Upserted(did=did, chunks=None if did.already else chunks)
+
+
+def _counted(operation: Operation, parts: Sequence[Part]) -> RowsChanged:
+    if operation is Operation.UPSERT:
+        return RowsChanged(operation=str(operation), inserted=None, updated=None)
+    inserted, updated, deleted = map(sum, zip(*(part.counts for part in parts), strict=True))
+    return RowsChanged(
+        operation=str(operation), inserted=inserted, updated=updated, deleted=deleted
+    )
 
 
 def _completed(access: Access, meta: BlockMeta) -> BlockMeta:
@@ -161,6 +178,7 @@ def _check_once(
         for file in part.chunks.files:
             for batch in read_batches(access.bucket, object_key(ulid, file.path), file, columns):
                 keys = batch.select(columns)
+                keys = keys.filter(pc.is_valid(keys.column(0)))  # A row without an id is new.
                 among = np.isin(hashes(definition.identity, stream, keys.columns), doubtful)
                 named.add(list(keys.filter(pa.array(among)).columns))
     try:

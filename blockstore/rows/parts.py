@@ -1,10 +1,11 @@
-"""The rows of one of the processes that write an upsert together; their block is committed by
-another (``distributed.py``).
+"""The rows of one of the processes that write an upsert or a merge together; their block is
+committed by another (``distributed.py``).
 
 Rules:
 - A column ``_deleted`` of the source says which rows are deletions: of these only the key counts.
 - An identity occurs once in a process's rows. With ``sequence_by`` the row with the highest value
   counts, null being the lowest; of two highest ones neither does, and that is an error.
+- The rows of a merge name the row ids of rows that exist, and ``_inserted`` says which are new.
 - ``alone`` is a caller's promise that no other process has a row with one of these identities.
   Without it, a process reports the hashes of all of them, so that the commit can compare.
 """
@@ -17,15 +18,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
-from blockstore.format.identity import DELETED, Identity
+from blockstore.format.identity import DELETED, ROW_ID, Identity
 from blockstore.format.new_block import WrittenChunks
 from blockstore.index.touches import MOST
 from blockstore.rows.images import Images
+from blockstore.rows.reading import column_like
 from blockstore.scan.identities import identities
+
+INSERTED = "_inserted"
 
 MOST_COMPARED = 1_000_000
 """The limit of the rows of one process whose hashes travel to the commit: 8 bytes each."""
@@ -39,7 +44,24 @@ class Part:
 
     chunks: WrittenChunks
     hashes: bytes | None
-    """Those of its identities, 8 bytes each; None: they are more than an entry names."""
+    """Those of its identities, 8 bytes each; None: they are more than are reported."""
+    counts: tuple[int, int, int] = (0, 0, 0)
+    """How many rows of a merge are new, changed and deleted."""
+
+
+def numbers_as(rows: pa.Schema, wanted: pa.Schema) -> pa.Schema:
+    """The columns of rows, numbers with the types that the wanted columns have."""
+    fields = []
+    for field in rows:
+        at = wanted.get_field_index(field.name)
+        if at >= 0 and _is_number(field.type) and _is_number(wanted.field(at).type):
+            field = field.with_type(wanted.field(at).type)
+        fields.append(field)
+    return pa.schema(fields, rows.metadata)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 
 
 class PartRows:
@@ -52,14 +74,19 @@ class PartRows:
         *,
         sequence_by: str | None = None,
         alone: bool = False,
+        reads: bool = False,
         hold_bytes: int = _HOLD_BYTES,
     ) -> None:
         assert definition.identity is not None, "rows without an identity never change"
+        self._definition = definition
         self._identity: Identity = definition.identity
         self._images = Images(definition, StreamKey(tuple(sorted(labels.items())), 0))
         self._sequence_by = sequence_by
         self._alone = alone
+        self._reads = reads
         self._hold_bytes = hold_bytes
+        self.counts = (0, 0, 0)
+        """Rows of a merge so far: new, changed and deleted ones."""
 
     @property
     def extra(self) -> tuple[str, ...]:
@@ -72,15 +99,27 @@ class PartRows:
         if self._sequence_by is not None:
             batches = self._last_of_each(batches, self._sequence_by)
         for batch in batches:
-            yield from self._split(batch)
+            yield from self._split(self._with_numbers(batch) if self._reads else batch)
             self._check_many()
         self._images.check_once()
 
     def hashes(self) -> bytes | None:
-        """What to report of the identities, once all rows are taken."""
-        if self._alone and self._images.named.count > MOST:
+        """What to report of the identities, once all rows are taken. The commit of a merge compares
+        them with what others touched meanwhile; of more than are reported any may be touched."""
+        most = MOST_COMPARED if self._reads else MOST
+        if self._alone and self._images.named.count > most:
             return None
         return self._images.named.hashes.astype("<u8").tobytes()
+
+    def _with_numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A merge computes its values, and Spark chooses their types: a sum of two small numbers
+        may have a wide one."""
+        schema = numbers_as(batch.schema, self._definition.schema)
+        columns = [
+            column if column.type == field.type else column_like(column, field.type, field.name)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _check_many(self) -> None:
         if not self._alone and self._images.rows > MOST_COMPARED:
@@ -102,13 +141,21 @@ class PartRows:
                 "false: give every row one",
                 row=row,
             )
-        own = [name for name in batch.schema.names if name != DELETED]
-        kept = batch.filter(pc.invert(deleted)).select(own)
+        kept, gone = batch.filter(pc.invert(deleted)), batch.filter(deleted)
+        if INSERTED in batch.schema.names:
+            new = pc.sum(kept.column(INSERTED)).as_py() or 0
+            before = self.counts
+            self.counts = (
+                before[0] + new,
+                before[1] + kept.num_rows - new,
+                before[2] + gone.num_rows,
+            )
+        own = [name for name in batch.schema.names if name not in (ROW_ID, DELETED, INSERTED)]
+        ids = kept.column(ROW_ID) if ROW_ID in batch.schema.names else None
         if kept.num_rows or not batch.num_rows:
-            yield self._images.complete(kept)
-        gone = batch.filter(deleted).select(list(self._identity.columns))
+            yield self._images.complete(kept.select(own), ids)
         if gone.num_rows:
-            yield self._images.tombstones(gone)
+            yield self._images.tombstones(gone.select(list(self._identity.columns)))
 
     def _last_of_each(self, batches: Iterable[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows that count; holds these, and some more."""

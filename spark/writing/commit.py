@@ -5,7 +5,7 @@
   that the tasks wrote; and an overwrite that found no table conflicts with rows written meanwhile.
 - Without rows there is no block. This is logged as a warning, since ``save`` returns nothing. An
   overwrite without rows is a delete.
-- An upsert becomes a block of changes (``upsert``).
+- An upsert or a merge becomes a block of changes (``upsert``).
 - Success and errors have the meaning that ``Table.append`` gives them: without a job the write
   succeeds once the block is complete; with a job it is published, or the job must be retried. An
   overwrite is published or refused.
@@ -56,7 +56,7 @@ def commit(plan: WritePlan, written: Sequence[TaskWritten], world: World) -> Wri
 
 def _committed(plan: WritePlan, written: Sequence[TaskWritten], world: World) -> Written:
     table = _table(plan, world)
-    if plan.mode is WriteMode.UPSERT:
+    if plan.mode is not WriteMode.APPEND:
         return upserted(plan, table, [part for part in written if isinstance(part, Part)])
     chunks = _together([part for part in written if isinstance(part, WrittenChunks)])
     if plan.begun is not None:

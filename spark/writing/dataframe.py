@@ -18,8 +18,9 @@ import pickle
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from blockstore.errors import Invalid
-from blockstore.format import Job
+from blockstore.errors import Invalid, RowConflict
+from blockstore.format import Definition, Job
+from blockstore.format.identity import ROW_ID, RowIds
 from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.settings import batch_settings, held
 from blockstore.spark.types import quoted
@@ -202,13 +203,25 @@ def overwrite(
     return run(df, options, tune=tune, cluster=cluster)
 
 
-def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> Written:
-    """Write the DataFrame's rows with these options."""
+def run(
+    df: DataFrame,
+    options: WriteOptions,
+    *,
+    tune: bool,
+    cluster: bool,
+    read_under: Definition | None = None,
+) -> Written:
+    """Write the DataFrame's rows with these options. ``read_under`` is the definition of the
+    version that a merge has read. Raises RowConflict if the table has another one by now."""
     world = World.real()
-    exchanged = options.mode is WriteMode.UPSERT
+    exchanged = options.mode is not WriteMode.APPEND
     plan = plan_write(df.schema, options, world, exchanged=exchanged)
     if plan.done is not None:
         return commit(plan, [], world)
+    if read_under is not None and plan.definition != read_under:
+        raise RowConflict(
+            f"the definition of {plan.url} was changed while its rows were read: read them again"
+        )
     rows = _exchanged(df, plan) if exchanged else _clustered(df, plan) if cluster else df
     settings = batch_settings(df.schema) if tune else {}
     with held(df.sparkSession, settings), progress(df.sparkSession, plan.url, world):
@@ -217,9 +230,15 @@ def run(df: DataFrame, options: WriteOptions, *, tune: bool, cluster: bool) -> W
 
 
 def _exchanged(df: DataFrame, plan: WritePlan) -> DataFrame:
-    """The rows of each key in one task."""
-    assert plan.definition.identity is not None, "the plan of an upsert has a key"
-    return df.repartition(*(quoted(name) for name in plan.definition.identity.columns))
+    """The rows of each identity in one task."""
+    identity = plan.definition.identity
+    assert identity is not None, "only rows that have an identity change"
+    if isinstance(identity, RowIds):
+        from pyspark.sql import functions as sf
+
+        # New rows have no id yet. What spreads them is the same in each attempt of a task.
+        return df.repartition(sf.coalesce(ROW_ID, sf.xxhash64(*map(quoted, df.columns))))
+    return df.repartition(*(quoted(name) for name in identity.columns))
 
 
 def _clustered(df: DataFrame, plan: WritePlan) -> DataFrame:

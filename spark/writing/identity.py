@@ -4,6 +4,7 @@
   same one.
 - An upsert finds rows by their key.
 - An overwrite removes complete blocks, which versions of rows hide from one another.
+- A merge changes rows that it has read, by their key or their id.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format import Definition
-from blockstore.format.identity import DELETED, Key
+from blockstore.format.identity import DELETED, ROW_ID, Key
+from blockstore.rows.parts import INSERTED
 from blockstore.spark.writing.options import WriteMode, WriteOptions
 
 
@@ -22,6 +24,9 @@ def without_deleted(rows: pa.Schema, options: WriteOptions) -> pa.Schema:
 
     Raises Invalid if that is not true or false.
     """
+    if options.mode is WriteMode.MERGE:
+        own = [field for field in rows if field.name not in (ROW_ID, DELETED, INSERTED)]
+        return pa.schema(own, rows.metadata)
     at = rows.get_field_index(DELETED)
     if options.mode is not WriteMode.UPSERT or at < 0:
         return rows
@@ -53,6 +58,13 @@ def check_mode(definition: Definition, options: WriteOptions) -> None:
                 f"the table at {options.url} has the key {', '.join(identity.columns)}, and an "
                 "append does not look for rows with the same one: use write_mode='upsert', or "
                 "blockstore.spark.upsert"
+            )
+        return
+    if options.mode is WriteMode.MERGE:
+        if identity is None:
+            raise Invalid(
+                f"a merge changes rows, and the rows of {options.url} have no identity: create the "
+                "table with a key or with row ids, or use overwrite with where"
             )
         return
     if identity is None:

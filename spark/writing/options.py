@@ -1,7 +1,7 @@
 """The options of a write, checked when they are parsed.
 
 ``write_mode`` is ``append``, or ``upsert`` for a table with a key; Spark's own save mode is
-``append`` for both.
+``append`` for both. A merge needs the rows of the table, so it is not one of a source's modes.
 
 ``app`` and ``batch`` are given together or not at all. An unknown option is an error: a misspelt
 ``app`` would otherwise lose the exactly-once promise without notice.
@@ -53,6 +53,8 @@ class WriteMode(StrEnum):
     """More rows."""
     UPSERT = "upsert"
     """The current rows of their keys, or deletions of them."""
+    MERGE = "merge"
+    """The same of rows that were read at ``read_version``, and new ones (``merge_into``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ class WriteOptions:
     """The rows that an overwrite replaces; None: all."""
     isolation: str | None = None
     read_version: int | None = None
-    """The version from which an overwrite's rows were computed."""
+    """The version from which the rows of an overwrite or of a merge were computed."""
     mode: WriteMode = WriteMode.APPEND
     key: tuple[str, ...] = ()
     sequence_by: str | None = None
@@ -97,7 +99,8 @@ class WriteOptions:
                 f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: remove one"
             )
         about = (self.where, self.isolation, self.read_version)
-        if not self.overwrite and any(one is not None for one in about):
+        merges = self.mode is WriteMode.MERGE
+        if not self.overwrite and not merges and any(one is not None for one in about):
             raise Invalid(
                 "where, isolation and read_version are options of an overwrite, and this is an "
                 f"{self.mode}: use mode('overwrite'), or filter the DataFrame"
@@ -161,14 +164,17 @@ def if_exists_of(text: str) -> IfExists:
 
 def write_mode_of(text: str) -> WriteMode:
     """Parse ``write_mode``. Raises Invalid."""
-    try:
-        return WriteMode(text)
-    except ValueError:
+    if text == WriteMode.MERGE:
         raise Invalid(
-            f"write_mode={text!r}: expected one of "
-            f"{', '.join(repr(str(one)) for one in WriteMode)}; to replace rows by a condition use "
-            "mode('overwrite')."
-        ) from None
+            "write_mode='merge': a data source cannot read the rows that it is to change; use "
+            "blockstore.spark.merge_into(df, url, on=…), also in foreachBatch"
+        )
+    if text not in (WriteMode.APPEND, WriteMode.UPSERT):
+        raise Invalid(
+            f"write_mode={text!r}: expected one of 'append', 'upsert'; to replace rows by a "
+            "condition use mode('overwrite')."
+        )
+    return WriteMode(text)
 
 
 def _job(given: Mapping[str, str]) -> Job | None:

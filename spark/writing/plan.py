@@ -38,6 +38,8 @@ class WritePlan:
     """The overwrite; None for an append or an upsert."""
     mode: WriteMode = WriteMode.APPEND
     sequence_by: str | None = None
+    read_version: int | None = None
+    """The version from which the rows of a merge were computed."""
     exchanged: bool = False
     """Whether the rows of each key reach one task."""
     message: str = ""

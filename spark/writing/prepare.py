@@ -28,10 +28,11 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.append import earlier_block
 from blockstore.operations.distributed_overwrite import Begun, begin_anew, begun_on
+from blockstore.rows.parts import numbers_as
 from blockstore.spark.types import arrow_schema
 from blockstore.spark.writing.first_write import already_written, contains_a_write
 from blockstore.spark.writing.identity import check_mode, without_deleted
-from blockstore.spark.writing.options import IfExists, WriteOptions
+from blockstore.spark.writing.options import IfExists, WriteMode, WriteOptions
 from blockstore.spark.writing.plan import PRODUCER, WritePlan
 from blockstore.spark.writing.result import Written
 from blockstore.table import Table, open_any
@@ -60,6 +61,8 @@ def plan_write(
         _check_agreement(definition, options)
         check_new_labels(options.labels, definition.schema.names)
     check_mode(definition, options)
+    if options.mode is WriteMode.MERGE:
+        rows = numbers_as(rows, definition.schema)
     _check_fit(rows, definition)
     done = None if table is None else _done(table, options)
     begun = None
@@ -78,6 +81,7 @@ def plan_write(
         begun=begun,
         mode=options.mode,
         sequence_by=options.sequence_by,
+        read_version=options.read_version,
         exchanged=exchanged,
         message=options.message,
         buffer_bytes=options.buffer_bytes,

@@ -38,6 +38,12 @@ class Written:
     """Writes without an index entry so far whose rows were removed too."""
     rows_removed: int | None = 0
     """None if only reading the blocks would show the number."""
+    inserted: int | None = None
+    """The new rows of a merge."""
+    updated: int | None = None
+    """The rows that a merge changed."""
+    deleted: int | None = None
+    """The rows that a merge deleted."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds by phase: ``plan`` on the driver, ``tasks`` (Spark's action: rows computed, sorted,
     encoded and uploaded) and ``commit``."""
@@ -70,6 +76,11 @@ class Written:
             replaced = (
                 f", replacing {rows} rows ({len(self.removed) + len(self.accounted)} blocks "
                 f"removed, {len(self.rewritten)} rewritten)"
+            )
+        if self.inserted is not None:
+            replaced = (
+                f", {self.inserted:,} new, {self.updated or 0:,} changed and "
+                f"{self.deleted or 0:,} deleted"
             )
         version = "not published yet" if self.version is None else f"version {self.version}"
         block = "no block" if self.ulid is None else f"block {self.ulid}"

@@ -83,8 +83,8 @@ def result_task(
 
 
 def _changes(plan: WritePlan) -> PartRows | None:
-    """What makes changes of an upsert's rows; None for other writes."""
-    if plan.mode is not WriteMode.UPSERT:
+    """What makes changes of the rows of an upsert or a merge; None for other writes."""
+    if plan.mode is WriteMode.APPEND:
         return None
     from blockstore.rows.parts import PartRows
 
@@ -93,6 +93,7 @@ def _changes(plan: WritePlan) -> PartRows | None:
         plan.labels,
         sequence_by=plan.sequence_by,
         alone=plan.exchanged,
+        reads=plan.read_version is not None,
         hold_bytes=plan.buffer_bytes,
     )
 
@@ -100,7 +101,7 @@ def _changes(plan: WritePlan) -> PartRows | None:
 def _part(written: WrittenChunks, changes: PartRows) -> Part:
     from blockstore.rows.parts import Part
 
-    return Part(chunks=written, hashes=changes.hashes())
+    return Part(chunks=written, hashes=changes.hashes(), counts=changes.counts)
 
 
 def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

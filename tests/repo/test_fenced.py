@@ -23,6 +23,7 @@ DRAWING = "a drawing"
 README = "run by tests/repo/test_readme.py"
 DRILL = "run by tests/repo/test_operations_page.py"
 GUIDE = "run by tests/spark/test_guide.py"
+STATEMENTS = "run by tests/spark/test_statements.py"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
 TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
 
@@ -60,6 +61,8 @@ ELSEWHERE = {
     ("docs/guides/spark.md", "bs_spark.upsert"): GUIDE,
     ("docs/guides/spark.md", "customers.repartition"): GUIDE,
     ("docs/guides/spark.md", "closed = customers"): GUIDE,
+    ("docs/guides/spark.md", "news = spark.createDataFrame"): STATEMENTS,
+    ("docs/guides/spark.md", "news.createOrReplaceTempView"): STATEMENTS,
     ("docs/guides/spark.md", "stream.writeStream.foreachBatch"): GUIDE,
     ("docs/guides/spark.md", "mkdir -p env"): GUIDE,
     (

@@ -112,8 +112,12 @@ def block(begins: str) -> Block:
 
 
 def job() -> str:
-    """``job.py`` of the page."""
-    python = [one.text for one in blocks(PAGE) if one.language == "python"]
+    """``job.py`` of the page; what needs no cluster is run by ``test_statements.py``."""
+    python = [
+        one.text
+        for one in blocks(PAGE)
+        if one.language == "python" and not one.text.startswith("news")
+    ]
     return BEFORE + BETWEEN.join(python) + BETWEEN + AFTER
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from blockstore.spark.options import checked_url, names, names_text
+from blockstore.spark.idioms import INSTEAD
+from blockstore.spark.options import checked_url, known, names, names_text
 from blockstore.spark.reading.options import read_options
+from blockstore.spark.streaming.options import source_options
 from blockstore.spark.writing.options import DEFAULT_BUFFER_BYTES, write_options
+from tests.repo.fenced import ROOT
 
 URL = {"path": "lake/flights"}
 
@@ -175,4 +180,23 @@ def test_an_option_that_means_something_elsewhere_is_never_said_to_be_dropped() 
     with pytest.raises(Invalid, match=r"no read option 'timestampasof'.*use 'as_of'"):
         read_options({**URL, "timestampAsOf": "2024-01-01"})
     with pytest.raises(Invalid, match="before you remove it"):
-        write_options({**URL, "overwriteSchema": "true"}, overwrite=True)
+        write_options({**URL, "somethingElse": "true"}, overwrite=True)
+
+
+@pytest.mark.parametrize("name", sorted(INSTEAD))
+def test_an_option_of_another_format_is_answered_with_what_to_use(name: str) -> None:
+    for parse in (write_options, read_options, source_options):
+        with pytest.raises(Invalid, match=re.escape(INSTEAD[name])):
+            parse({**URL, name: "1"})
+
+
+def test_the_guide_lists_no_option_that_would_be_unknown() -> None:
+    page = (ROOT / "docs/guides/spark.md").read_text()
+    table = page.split("## Coming from Delta")[1].split("\n## ")[0]
+    listed = re.findall(r'option\("(\w+)"', table)
+    assert len(listed) > 8
+    for name in listed:
+        if name.lower() not in INSTEAD:
+            assert "where" in known({name: "1"}, ("where", "version"), "write") or (
+                "version" in known({name: "1"}, ("where", "version"), "read")
+            )

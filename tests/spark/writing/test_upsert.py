@@ -214,7 +214,7 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"write_mode": "append"}, "has the key id.*use write_mode='upsert'"),
-            ({"write_mode": "merge"}, "write_mode='merge': expected one of 'append', 'upsert'"),
+            ({"write_mode": "merge"}, "write_mode='merge': a data source cannot read"),
             ({"if_exists": "error"}, "write_mode='upsert' and if_exists='error' exclude"),
             ({"sequence_by": "x"}, "sequence_by names 'x', which the table does not have"),
             ({"key": "name"}, "option key='name', but .* was created with key='id'"),

@@ -1,0 +1,237 @@
+"""``sql``: MERGE, UPDATE, DELETE and INSERT as texts, in Spark's SQL.
+
+Spark's own ``session.sql`` cannot change rows of a Python data source. Here sqlglot parses the
+statement; Spark computes the rows, and the functions of ``writing`` write them. A table is named as
+``blockstore.`URL` ``, or by a name of ``tables``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from blockstore.errors import Invalid
+from blockstore.format import Job
+from blockstore.format.defaults import defaults_of
+from blockstore.format.identity import Key
+from blockstore.spark.options import checked_url
+from blockstore.spark.reading.dataframe import read
+from blockstore.spark.types import spark_schema
+from blockstore.spark.writing.dataframe import append
+from blockstore.spark.writing.merge_into import MergeInto
+from blockstore.spark.writing.options import WriteMode, WriteOptions
+from blockstore.spark.writing.result import Written
+from blockstore.table import open_any
+from blockstore.world import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FORMAT = "blockstore"
+_TARGET = "target"
+_SAID = "MERGE, UPDATE, DELETE or INSERT INTO"
+
+
+def sql(
+    session: Any,
+    text: str,
+    *,
+    tables: Mapping[str, str] | None = None,
+    job: Job | None = None,
+    labels: Mapping[str, str] | None = None,
+    message: str = "",
+) -> Written:
+    """Carry out one statement that changes a table, as one version.
+
+    Args:
+        session: the Spark session. Names of sources are its views and tables.
+        text: ``MERGE INTO blockstore.`s3://lake/t` AS t USING updates AS s ON t.id = s.id WHEN …``,
+            or an ``UPDATE``, a ``DELETE FROM`` or an ``INSERT INTO … SELECT``.
+        tables: names of tables by which the statement may call them, with their URLs.
+        job: counts once.
+        labels: those of new rows; of a table with labels the rows with these are changed.
+        message: a text for the table's history.
+
+    Raises:
+        Invalid: the statement is not one of these, or does not fit the table.
+        RowConflict: others change the same rows all the while. Nothing was applied.
+    """
+    statement = _parsed(text)
+    named = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
+    url = _url(named, tables or {})
+    if isinstance(statement, exp.Insert):
+        return _insert(session, statement, url, job, labels, message)
+    options = WriteOptions(
+        url=url, job=job, labels=dict(labels or {}), mode=WriteMode.MERGE, message=message
+    )
+    if isinstance(statement, exp.Merge):
+        return _merge(session, statement, options, tables or {})
+    return _change(session, statement, options)
+
+
+def _parsed(text: str) -> exp.Insert | exp.Merge | exp.Update | exp.Delete:
+    try:
+        statements = sqlglot.parse(text, dialect="spark")
+    except sqlglot.errors.ParseError as error:
+        first = error.errors[0]
+        raise Invalid(
+            f"line {first['line']}, column {first['col']} of the statement: "
+            f"{first['description']} near {first['highlight']!r}"
+        ) from None
+    found = [one for one in statements if one is not None]
+    if len(found) != 1:
+        raise Invalid(f"the text has {len(found)} statements, expected one")
+    if not isinstance(found[0], (exp.Insert, exp.Merge, exp.Update, exp.Delete)):
+        raise Invalid(
+            f"the statement is {found[0].key.upper()}, expected {_SAID}; what only reads is for "
+            "session.sql, with views of blockstore.spark.read"
+        )
+    return found[0]
+
+
+def _url(table: Any, tables: Mapping[str, str]) -> str:
+    if isinstance(table, exp.Table):
+        if table.text("db").lower() == _FORMAT:
+            return checked_url(table.name)
+        if not table.text("db") and table.name in tables:
+            return checked_url(tables[table.name])
+    raise Invalid(
+        f"the statement changes {table.sql('spark')}, which is not the name of a table here: write "
+        f"{_FORMAT}.`URL`, or pass tables={{{table.name!r}: URL}}"
+    )
+
+
+def _insert(
+    session: Any,
+    statement: exp.Insert,
+    url: str,
+    job: Job | None,
+    labels: Mapping[str, str] | None,
+    message: str,
+) -> Written:
+    if statement.args.get("overwrite"):
+        raise Invalid("INSERT OVERWRITE is blockstore.spark.overwrite(df, url, where=…)")
+    table = open_any(url, world=World.real())
+    if isinstance(table.definition.identity, Key):
+        raise Invalid(
+            f"the table at {url} has a key, and an INSERT does not look for rows with the same "
+            "one: use MERGE … WHEN NOT MATCHED THEN INSERT *, or blockstore.spark.upsert"
+        )
+    names = table.definition.schema.names
+    if isinstance(statement.this, exp.Schema):
+        names = [one.name for one in statement.this.expressions]
+    rows = session.sql(statement.expression.sql("spark"))
+    if len(rows.columns) != len(names):
+        raise Invalid(
+            f"the INSERT has {len(rows.columns)} columns, and names {len(names)}: "
+            f"{', '.join(names)}"
+        )
+    return append(
+        _completed(rows.toDF(*names), table.definition.schema),
+        url,
+        job=job,
+        labels=labels,
+        message=message,
+    )
+
+
+def _completed(rows: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The rows with nulls in the columns that the statement does not name; a default fills its own
+    column when the rows are written."""
+    from pyspark.sql import functions as sf
+
+    defaults = defaults_of(schema)
+    for field in spark_schema(schema):
+        if field.name not in rows.columns and field.name not in defaults:
+            rows = rows.withColumn(field.name, sf.lit(None).cast(field.dataType))
+    return rows
+
+
+def _change(session: Any, statement: exp.Update | exp.Delete, options: WriteOptions) -> Written:
+    """An UPDATE or a DELETE: a merge with no source, which no row matches."""
+    for part in ("using", "from", "from_"):
+        if statement.args.get(part):
+            raise Invalid("rows of other tables are named by MERGE … USING, not here")
+    where = statement.args.get("where")
+    condition = None if where is None else _expression(where.this)
+    merge = MergeInto(
+        None, options, None, tune=True, names=("", statement.this.alias or _TARGET), session=session
+    )
+    if isinstance(statement, exp.Delete):
+        return merge.when_not_matched_by_source_delete(condition=condition).execute()
+    values = _assigned(statement.expressions) or {}
+    return merge.when_not_matched_by_source_update(values, condition=condition).execute()
+
+
+def _merge(
+    session: Any, statement: exp.Merge, options: WriteOptions, tables: Mapping[str, str]
+) -> Written:
+    using = statement.args["using"]
+    source = _source(session, using, tables)
+    names = (using.alias_or_name or "source", statement.this.alias or _TARGET)
+    on = _expression(statement.args["on"])
+    merge = MergeInto(source, options, on, tune=True, names=names, session=session)
+    for when in statement.args["whens"].expressions:
+        _add(merge, when)
+    return merge.execute()
+
+
+def _source(session: Any, using: exp.Expression, tables: Mapping[str, str]) -> DataFrame:
+    if isinstance(using, exp.Subquery):
+        return session.sql(using.this.sql("spark"))
+    if using.text("db").lower() == _FORMAT or (not using.text("db") and using.name in tables):
+        return read(session, _url(using, tables))
+    bare = using.copy()
+    bare.set("alias", None)
+    return session.table(bare.sql("spark"))
+
+
+def _add(merge: MergeInto, when: exp.When) -> None:
+    """Add a clause of the statement."""
+    then = when.args["then"]
+    found = when.args.get("condition")
+    condition = None if found is None else _expression(found)
+    by_source = bool(when.args.get("source"))
+    if isinstance(then, exp.Insert):
+        merge.when_not_matched_insert(_inserted(then), condition=condition)
+    elif isinstance(then, exp.Update):
+        values = _assigned(then.expressions)
+        if when.args["matched"]:
+            merge.when_matched_update(values, condition=condition)
+        elif values is not None and by_source:
+            merge.when_not_matched_by_source_update(values, condition=condition)
+        else:
+            raise Invalid("WHEN NOT MATCHED BY SOURCE has no source row for UPDATE SET *")
+    elif then.name.upper() == "DELETE" and when.args["matched"]:
+        merge.when_matched_delete(condition=condition)
+    elif then.name.upper() == "DELETE" and by_source:
+        merge.when_not_matched_by_source_delete(condition=condition)
+    else:
+        raise Invalid(f"{when.sql('spark')} is not a clause that a merge can carry out")
+
+
+def _assigned(pairs: list[exp.Expression]) -> dict[str, Column] | None:
+    """The columns and values of ``SET``; None for ``*``."""
+    if any(isinstance(pair, exp.Star) for pair in pairs):
+        return None
+    return {pair.this.name: _expression(pair.expression) for pair in pairs}
+
+
+def _inserted(then: exp.Insert) -> dict[str, Column] | None:
+    """The columns and values of ``INSERT``; None for ``*``."""
+    if isinstance(then.this, exp.Star):
+        return None
+    if then.expression is None or len(then.this.expressions) != len(then.expression.expressions):
+        raise Invalid(f"{then.sql('spark')} names other columns than it has values")
+    pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
+    return {column.name: _expression(value) for column, value in pairs}
+
+
+def _expression(found: exp.Expression) -> Column:
+    from pyspark.sql import functions as sf
+
+    return sf.expr(found.sql("spark"))

@@ -1,0 +1,129 @@
+"""Statements that change a table, as texts of Spark's SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import blockstore as bs
+from blockstore import spark as bs_spark
+from blockstore.errors import Invalid
+from tests.repo.fenced import blocks
+
+MERGE = "MERGE INTO {t} AS t USING {t} AS s ON t.id = s.id "
+BY_KEY = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> bs.Table:
+    table = bs.create(f"{tmp_path}/t", schema=BY_KEY, key="id")
+    table.upsert(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"], "n": [10, 20, 30]}, BY_KEY))
+    return table
+
+
+def seen(table: bs.Table) -> list[tuple[Any, ...]]:
+    rows = bs.open(table.url).snapshot().scan().to_table().to_pylist()
+    return sorted((tuple(one.values()) for one in rows), key=repr)
+
+
+def test_a_merge_with_every_clause(spark_session: SparkSession, table: bs.Table) -> None:
+    rows = "VALUES (1, 'x', 1), (2, 'y', -1), (4, 'z', 4), (5, 'w', -5) AS v(id, name, n)"
+    spark_session.sql(f"SELECT * FROM {rows}").createOrReplaceTempView("updates")
+    done = bs_spark.sql(
+        spark_session,
+        f"""
+        MERGE INTO blockstore.`{table.url}` AS t
+        USING (SELECT * FROM updates WHERE id < 100) AS s
+        ON t.id = s.id
+        WHEN MATCHED AND s.n < 0 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET n = t.n + s.n, t.name = upper(s.name)
+        WHEN NOT MATCHED BY TARGET AND s.n > 0 THEN INSERT *
+        WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, abs(s.n))
+        WHEN NOT MATCHED BY SOURCE AND t.n > 1000 THEN DELETE
+        WHEN NOT MATCHED BY SOURCE THEN UPDATE SET n = 0
+        """,
+        message="nightly",
+    )
+    assert (done.inserted, done.updated, done.deleted) == (2, 2, 1)
+    assert seen(table) == [(1, "X", 11), (3, "c", 0), (4, "z", 4), (5, None, 5)]
+    entry = list(bs.open(table.url).history())[-1]
+    assert (entry.operation, entry.message) == ("merge", "nightly")
+
+
+def test_a_merge_of_one_table_into_another_by_names(
+    spark_session: SparkSession, table: bs.Table, tmp_path: Path
+) -> None:
+    other = bs.create(f"{tmp_path}/other", schema=BY_KEY, key="id")
+    other.upsert(pa.table({"id": [3, 4], "name": ["n", "m"], "n": [1, 2]}, BY_KEY))
+    bs_spark.sql(
+        spark_session,
+        "MERGE INTO t USING o ON target.id = o.id AND target.n > 5 "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        tables={"t": table.url, "o": other.url},
+    )
+    assert seen(table) == [(1, "a", 10), (2, "b", 20), (3, "n", 1), (4, "m", 2)]
+
+
+def test_an_update_and_a_delete(spark_session: SparkSession, table: bs.Table) -> None:
+    named = f"blockstore.`{table.url}`"
+    done = bs_spark.sql(spark_session, f"UPDATE {named} AS t SET n = t.n * 2 WHERE id >= 2")
+    assert (done.inserted, done.updated, done.deleted) == (0, 2, 0)
+    done = bs_spark.sql(
+        spark_session, f"DELETE FROM {named} WHERE n = 40", job=bs.Job(app="a", batch=1)
+    )
+    assert (done.inserted, done.updated, done.deleted) == (0, 0, 1)
+    again = bs_spark.sql(
+        spark_session, f"DELETE FROM {named} WHERE n = 10", job=bs.Job(app="a", batch=1)
+    )
+    assert again.already
+    assert seen(table) == [(1, "a", 10), (3, "c", 60)]
+
+
+def test_an_insert_takes_a_select_of_spark(spark_session: SparkSession, tmp_path: Path) -> None:
+    table = bs.create(f"{tmp_path}/ids", schema=BY_KEY, row_ids=True)
+    for text in ("SELECT 1L, 'a', 5L", "VALUES (2L, 'b', 6L)"):
+        bs_spark.sql(spark_session, f"INSERT INTO blockstore.`{table.url}` {text}")
+    bs_spark.sql(spark_session, f"INSERT INTO blockstore.`{table.url}` (n, id) VALUES (7L, 3L)")
+    assert seen(table) == [(1, "a", 5), (2, "b", 6), (3, None, 7)]
+
+
+def test_the_merges_of_the_guide(spark_session: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.int64())])
+    table = bs.create(f"{tmp_path}/customers", schema=schema, key="id")
+    rows = {"id": [1, 2, 3], "name": ["Ada", "Gone", "Bo"], "seen": [1, 1, 9]}
+    table.upsert(pa.table(rows, schema))
+    given = {"spark": spark_session, "bs": bs, "bs_spark": bs_spark}
+    for block in blocks("docs/guides/spark.md"):
+        if block.text.startswith("news"):
+            exec(block.text.replace("s3://lake/customers", table.url), given)
+    assert seen(table) == [(1, "Ada", 6), (3, "Bo", 9), (7, "New", 6)]
+    jobs = [entry.job and entry.job.app for entry in bs.open(table.url).history()]
+    assert jobs == [None, None, "news", None]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT * FROM {t}", "SELECT, expected MERGE"),
+        ("DELETE FROM {t}; DELETE FROM {t}", "2 statements"),
+        ("", "0 statements"),
+        ("UPDATE {t} SET n = = 3", "line 1, column"),
+        ("DELETE FROM elsewhere.t", "changes elsewhere.t, which is not the name of a table here"),
+        ("INSERT INTO {t} SELECT 1L, 'a', 2L", "has a key"),
+        ("INSERT OVERWRITE {t} SELECT 1L, 'a', 2L", "spark.overwrite"),
+        ("UPDATE {t} SET id = 3", "part of the key"),
+        ("UPDATE {t} SET n = 3 FROM u", "MERGE"),
+        (MERGE + "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", "no source row"),
+        (MERGE + "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (1)", "other columns than it has"),
+    ],
+)  # fmt: skip
+def test_what_it_does_not_carry_out_is_refused_in_a_sentence(
+    spark_session: SparkSession, table: bs.Table, text: str, said: str
+) -> None:
+    with pytest.raises(Invalid, match=said):
+        bs_spark.sql(spark_session, text.format(t=f"blockstore.`{table.url}`"))
+    assert bs.open(table.url).snapshot().version == 2
