@@ -143,8 +143,9 @@ def svg(days: Sequence[Day]) -> str:
     height = len(_PANELS) * (_HEIGHT + _GAP) + 10
     lines = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" fill="#6b7680" '
-            f'role="img" width="{_WIDTH}" height="{height}" font-family="sans-serif" font-size="13">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+            f'width="{_WIDTH}" height="{height}" fill="#6b7680" role="img" '
+            'font-family="sans-serif" font-size="13">'
         ),
         "<title>A year of daily updates</title>",
     ]

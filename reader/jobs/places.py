@@ -1,4 +1,4 @@
-"""Places for running jobs that all gateways of a bucket share, so that a cap holds over all of them.
+"""Places for jobs that all gateways of a bucket share, so that a cap holds over all of them.
 
 Rules:
 - A place is held like an attempt of a job (``store.py``): by the gateway that created its newest
