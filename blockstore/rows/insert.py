@@ -22,9 +22,9 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
 from blockstore.rows.reading import rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.scan.identities import identities
 
 FAIL, IGNORE = "fail", "ignore"
@@ -53,10 +53,10 @@ def upsert(
     if duplicates == "last" or sequence_by is not None:
         rows = Again(_last_of_each(pa.Table.from_batches(rows.all()), identity, sequence_by))
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
         for batch in rows:
-            writer.put(batch)
-        nothing = not writer.rows
+            changes.put(changes.own, batch)
+        nothing = not changes.rows
         return RowsChanged(
             operation=str(Operation.UPSERT),
             inserted=0 if nothing else None,
@@ -88,11 +88,11 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
         )
     rows = Again(data)
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
         unchanged = 0
         for batch in rows:
             values = identities([batch.column(name) for name in identity.columns])
-            there = rows_with(access, state, identity.columns, values, writer.stream)
+            there = rows_with(access, state, identity.columns, values, changes.own).rows
             if len(there) and on_conflict == FAIL:
                 raise _exists(there, identity.columns)
             if len(there):
@@ -100,9 +100,9 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
                 fresh = pc.invert(pc.is_in(values, value_set=known))
                 unchanged += len(batch) - pc.sum(fresh).as_py()
                 batch = batch.filter(fresh)
-            writer.put(batch)
+            changes.put(changes.own, batch)
         return RowsChanged(
-            operation=str(Operation.APPEND), inserted=writer.rows, unchanged=unchanged
+            operation=str(Operation.APPEND), inserted=changes.rows, unchanged=unchanged
         )
 
     return change_rows(access, Operation.APPEND, write, said, reads=True)

@@ -28,9 +28,9 @@ from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
 from blockstore.rows.reading import current_rows, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.rows.update import Value, evaluated
 from blockstore.scan.identities import identities
 
@@ -47,6 +47,20 @@ class _Clause:
     """New values by column; None deletes, or takes all columns of the source."""
     deletes: bool
     condition: pc.Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """Takes the changes of rows of one stream."""
+
+    changes: StreamChanges
+    stream: StreamKey
+
+    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        self.changes.put(self.stream, rows, ids)
+
+    def delete(self, keys: pa.RecordBatch) -> None:
+        self.changes.delete(self.stream, keys)
 
 
 class Merge:
@@ -112,25 +126,26 @@ class Merge:
     def _of(self, kind: str) -> list[_Clause]:
         return [clause for clause in self._clauses if clause.of == kind]
 
-    def _write(self, state: State, writer: ChangesWriter) -> RowsChanged:
+    def _write(self, state: State, changes: StreamChanges) -> RowsChanged:
         keys = identities([self._source[name] for name in self._on])
         counts = Counter[str]()
         hit = np.zeros(len(keys), dtype=bool)
-        for target in self._targets(state, keys, writer.stream):
+        for stream, target in self._targets(state, keys):
             own = identities([target.column(name) for name in self._on])
             places = pc.index_in(own, value_set=keys, skip_nulls=True)
             matched = places.is_valid()
             at = places.drop_null()
             hit[at.to_numpy()] = True
             joined = _joined(target.filter(matched), self._source.take(at))
-            self._apply(state, writer, self._of(_MATCHED), joined, counts)
+            sink = _Sink(changes, stream)
+            self._apply(state, sink, self._of(_MATCHED), joined, counts)
             rest = _joined(target.filter(pc.invert(matched)), None)
-            self._apply(state, writer, self._of(_BY_SOURCE), rest, counts)
+            self._apply(state, sink, self._of(_BY_SOURCE), rest, counts)
         self._refuse_doubles(keys, hit)
         found = keys.filter(pa.array(hit))
         fresh = pc.invert(pc.is_in(keys, value_set=found, skip_nulls=True))
         joined = _joined(None, self._source.filter(fresh))
-        self._apply(state, writer, self._of(_UNMATCHED), joined, counts)
+        self._apply(state, _Sink(changes, changes.own), self._of(_UNMATCHED), joined, counts)
         return RowsChanged(
             operation=str(Operation.MERGE),
             inserted=counts["inserted"],
@@ -139,12 +154,14 @@ class Merge:
             unchanged=counts["unchanged"],
         )
 
-    def _targets(self, state: State, keys: pa.Array, stream: StreamKey) -> Iterator[pa.RecordBatch]:
+    def _targets(self, state: State, keys: pa.Array) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
         if self._of(_BY_SOURCE):
-            yield from current_rows(self._access, state, stream=stream)
-        else:
-            found = rows_with(self._access, state, self._on, keys, stream)
-            yield from found.to_batches()
+            yield from current_rows(self._access, state)
+            return
+        found = rows_with(self._access, state, self._on, keys, None)
+        for stream, own in found.each():
+            for batch in found.rows.filter(own).to_batches():
+                yield stream, batch
 
     def _refuse_doubles(self, keys: pa.Array, hit: np.ndarray[Any, Any]) -> None:
         """A key that occurs twice in the source matters only where it matches."""
@@ -161,14 +178,14 @@ class Merge:
     def _apply(
         self,
         state: State,
-        writer: ChangesWriter,
+        sink: _Sink,
         clauses: list[_Clause],
         rows: pa.RecordBatch,
         counts: Counter[str],
     ) -> None:
         for clause in clauses:
             meets = _meets(clause.condition, rows)
-            self._carry_out(state, writer, clause, rows.filter(meets), counts)
+            self._carry_out(state, sink, clause, rows.filter(meets), counts)
             rows = rows.filter(pc.invert(meets))
         if rows.num_rows and "target." + state.definition.schema.names[0] in rows.schema.names:
             counts["unchanged"] += rows.num_rows
@@ -176,7 +193,7 @@ class Merge:
     def _carry_out(
         self,
         state: State,
-        writer: ChangesWriter,
+        sink: _Sink,
         clause: _Clause,
         rows: pa.RecordBatch,
         counts: Counter[str],
@@ -185,17 +202,17 @@ class Merge:
             return
         own = _prefixed(rows, "target.")
         if clause.deletes:
-            writer.delete(own.select(list(self._identity.columns)))
+            sink.delete(own.select(list(self._identity.columns)))
             counts["deleted"] += rows.num_rows
             return
         schema = state.definition.schema
         columns = [self._value(clause, rows, field) for field in schema]
         fresh = pa.RecordBatch.from_arrays(columns, schema=schema)
         if clause.of == _UNMATCHED:
-            writer.put(fresh)
+            sink.put(fresh)
             counts["inserted"] += rows.num_rows
         else:
-            writer.put(fresh, ids_of(own, self._identity))
+            sink.put(fresh, ids_of(own, self._identity))
             counts["updated"] += rows.num_rows
 
     def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -6,6 +6,8 @@ Rules:
   until there are a hundred thousand of them, or many bytes; then they are compared with those of
   the version at which the set was planned. So memory does not grow with the set, apart from the
   identities of changed rows.
+- A row id names its row whatever labels that has, and the row stays in its stream. A key names the
+  row with the labels that the caller names, or else with the table's own; new rows have these too.
 - A row that names the version that was read, and is as it was, is left as it is.
 - All rows are compared before the set is refused, so that the caller hears of all of them.
 - A row that is not as its caller expects refuses the set: nothing of it is applied.
@@ -21,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.entry import Operation
@@ -28,9 +31,9 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
 from blockstore.rows.reading import column_like, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.scan.identities import identities
 
 FAIL, REPLACE = "fail", "replace"
@@ -63,8 +66,8 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
         raise Invalid(f'on_conflict is {on_conflict!r}, expected "replace" or "fail"')
     rows = Again(data)
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        look = _Look(access, state, identity, writer, fails=on_conflict == FAIL)
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
+        look = _Look(access, state, identity, changes, fails=on_conflict == FAIL)
         for batch in rows:
             _check_named(batch, identity)
             look.take(batch)
@@ -108,17 +111,21 @@ class _Look:
         access: Access,
         state: State,
         identity: Identity,
-        writer: ChangesWriter,
+        changes: StreamChanges,
         *,
         fails: bool,
     ) -> None:
         self._access = access
         self._state = state
         self._identity = identity
-        self._writer = writer
+        self._changes = changes
+        self._stream = None if isinstance(identity, RowIds) else changes.own
+        """That of the rows that keys name; row ids name rows of all streams."""
         self._fails = fails
         self._taken = 0
         self._held: list[_Held] = []
+        self._held_rows = 0
+        self._held_bytes = 0
         self._refused: list[tuple[object, object, object]] = []
         self._places: list[int] = []
         self._count = 0
@@ -143,15 +150,14 @@ class _Look:
         named = held.expected.is_valid() if held.ids is None else held.ids.is_valid()
         if held.ids is not None or not self._fails:
             new = pc.invert(named)
-            self._write(held, new)
+            self._write(self._changes.own, held, new)
             self.inserted += pc.sum(new).as_py() or 0
             held = _of(held, named)
         if len(held.rows):
             self._held.append(held)
-        if (
-            sum(len(one.rows) for one in self._held) >= _AT_ONCE
-            or sum(one.rows.nbytes for one in self._held) >= _HELD_BYTES
-        ):
+            self._held_rows += len(held.rows)
+            self._held_bytes += held.rows.nbytes
+        if self._held_rows >= _AT_ONCE or self._held_bytes >= _HELD_BYTES:
             self._compare()
 
     def end(self) -> None:
@@ -168,29 +174,32 @@ class _Look:
         if not self._held:
             return
         held, self._held = _together(self._held), []
+        self._held_rows = self._held_bytes = 0
         columns = [held.ids] if held.ids is not None else _key(held.rows, self._identity)
         values = identities(columns)
-        there = rows_with(
-            self._access, self._state, self._identity.columns, values, self._writer.stream
-        )
-        own = identities([there[name] for name in self._identity.columns])
-        there = there.take(pc.index_in(values, value_set=own))
+        names = self._identity.columns
+        current = rows_with(self._access, self._state, names, values, self._stream)
+        own = identities([current.rows[name] for name in names])
+        current = current.take(pc.index_in(values, value_set=own))
+        there = current.rows
         found = there[VERSION].combine_chunks()
         bad = _bad(held.expected, found, by_id=held.ids is not None)
         for place in pc.indices_nonzero(bad).to_pylist():
             self._refuse(held, [column[place].as_py() for column in columns], place, found)
         named = found.is_valid()
         same = pc.and_(held.expected.is_valid(), _same(held.rows, there))
-        self._write(held, pc.invert(same))
+        for stream, which in current.each():
+            self._write(stream, held, pc.and_not(which, same))
         self.unchanged += pc.sum(same).as_py() or 0
         self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
         self.inserted += pc.sum(pc.invert(named)).as_py() or 0
 
-    def _write(self, held: _Held, which: pa.Array) -> None:
+    def _write(self, stream: StreamKey, held: _Held, which: pa.Array) -> None:
         """Write some rows; none once the set is refused."""
         if not self._count:
             some = _of(held, which)
-            self._writer.put(some.rows, some.ids)
+            if len(some.rows):
+                self._changes.put(stream, some.rows, some.ids)
 
     def _refuse(self, held: _Held, key: list[object], place: int, found: pa.Array) -> None:
         self._count += 1

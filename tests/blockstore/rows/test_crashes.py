@@ -59,6 +59,20 @@ def numbered() -> Table:
     return table
 
 
+def keyed_at_sites() -> Table:
+    """Rows of three sets of labels."""
+    table = keyed()
+    table.upsert(rows_of(row(1, 100), row(4, 400)), labels={"site": "x"})
+    table.upsert(rows_of(row(1, 200)), labels={"site": "y"})
+    return table
+
+
+def numbered_at_sites() -> Table:
+    table = numbered()
+    table.append(pa.table({"name": ["a"], "n": [100]}), labels={"site": "x"})
+    return table
+
+
 def merged() -> Table:
     """The same table, merged until there is nothing more to do: former versions are in blocks that
     the newest version no longer names."""
@@ -122,7 +136,13 @@ MERGED: dict[str, Act] = {
     "restore": lambda table: table.restore(version=2),
     "update": lambda table: table.update({"n": pc.field("n") + 1}, where="n > 3", job=JOB),
 }
+AT_SITES: dict[str, Act] = {
+    "update": lambda table: table.update({"n": pc.field("n") + 1}, where="id = 1", job=JOB),
+    "revert": lambda table: table.revert(5, 6),
+}
 ACTS = {
+    **{f"sites: {name}": (keyed_at_sites, act) for name, act in AT_SITES.items()},
+    "sites: delete ids": (numbered_at_sites, lambda table: table.delete_rows([0, 12], job=JOB)),
     **{f"merged: {name}": (merged, act) for name, act in MERGED.items()},
     **{f"key: {name}": (keyed, act) for name, act in BY_KEY.items()},
     **{f"ids: {name}": (numbered, act) for name, act in BY_ID.items()},
@@ -158,7 +178,7 @@ class Copy:
     def seen(self) -> Seen:
         """The current rows, by their identity."""
         table = self.open(seed=2)
-        names = [*table.definition.schema.names]
+        names = [*table.snapshot().snapshot.columns.visible.names]
         names += ["_row_id"] if "_row_id" in table.definition.identity.columns else []
         rows = table.snapshot().scan(columns=names).to_table().to_pylist()
         return sorted((tuple(one.values()) for one in rows), key=repr)
