@@ -26,6 +26,7 @@ from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said, change_rows, identity_of, refuse_labels
+from blockstore.rows.labelled import labels_of, with_labels
 from blockstore.rows.reading import Found, column_like, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -51,8 +52,9 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
     refuse_labels(identity, said, "a change of cells")
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
-        stream = None if isinstance(identity, RowIds) else changes.own
-        for cells, some in _alike(listed, identity, state.definition).items():
+        labels = labels_of(state)
+        alike = _alike(listed, identity, state.definition, labels, changes.own)
+        for (cells, stream), some in alike.items():
             given = _given(some, (*identity.columns, *cells), state.definition)
             found = _current(access, state, identity, given, some, stream)
             columns = [
@@ -71,10 +73,15 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
 
 
 def _alike(
-    rows: Sequence[Row], identity: Identity, definition: Definition
-) -> dict[tuple[str, ...], list[Row]]:
-    """The rows by the cells that they name."""
-    alike: dict[tuple[str, ...], list[Row]] = {}
+    rows: Sequence[Row],
+    identity: Identity,
+    definition: Definition,
+    labels: Sequence[str],
+    own: StreamKey,
+) -> dict[tuple[tuple[str, ...], StreamKey | None], list[Row]]:
+    """The rows by the cells that they name, and by their stream; None where an id says it."""
+    alike: dict[tuple[tuple[str, ...], StreamKey | None], list[Row]] = {}
+    by_key = [] if isinstance(identity, RowIds) else labels
     for place, row in enumerate(rows):
         for name in identity.columns:
             if row.get(name) is None:
@@ -82,7 +89,7 @@ def _alike(
                     f"row {place} of the set has no {name!r}, which identifies a row: name it",
                     row=place,
                 )
-        cells = tuple(sorted(row.keys() - {*identity.columns, VERSION}))
+        cells = tuple(sorted(row.keys() - {*identity.columns, VERSION, *by_key}))
         strange = [name for name in cells if name not in definition.schema.names]
         if strange:
             raise Invalid(
@@ -90,7 +97,9 @@ def _alike(
                 f"columns are {', '.join(definition.schema.names)}",
                 row=place,
             )
-        alike.setdefault(cells, []).append(row)
+        said = {name: row[name] for name in by_key if name in row}
+        stream = None if isinstance(identity, RowIds) else with_labels(own, said)
+        alike.setdefault((cells, stream), []).append(row)
     return alike
 
 

@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.labelled import labels_of, streams_of
 from blockstore.rows.reading import rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -51,11 +53,14 @@ def upsert(
     if duplicates not in ("fail", "last"):
         raise Invalid(f'duplicates is {duplicates!r}, expected "fail" or "last"')
     if duplicates == "last" or sequence_by is not None:
-        rows = Again(_last_of_each(pa.Table.from_batches(rows.all()), identity, sequence_by))
+        every = pa.Table.from_batches(rows.all())
+        said_labels = [name for name in labels_of(access.log.state) if name in every.schema.names]
+        names = [*identity.columns, *said_labels]
+        rows = Again(_last_of_each(every, names, sequence_by))
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
-        for batch in rows:
-            changes.put(changes.own, batch)
+        for stream, batch in streams_of(rows, state, changes.own):
+            changes.put(stream, batch)
         nothing = not changes.rows
         return RowsChanged(
             operation=str(Operation.UPSERT),
@@ -90,17 +95,15 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
         unchanged = 0
-        for batch in rows:
+        for stream, batch in streams_of(rows, state, changes.own):
             values = identities([batch.column(name) for name in identity.columns])
-            there = rows_with(access, state, identity.columns, values, changes.own).rows
+            there = rows_with(access, state, identity.columns, values, stream).rows
             if len(there) and on_conflict == FAIL:
                 raise _exists(there, identity.columns)
-            if len(there):
-                known = identities([there[name] for name in identity.columns])
-                fresh = pc.invert(pc.is_in(values, value_set=known))
-                unchanged += len(batch) - pc.sum(fresh).as_py()
-                batch = batch.filter(fresh)
-            changes.put(changes.own, batch)
+            known = identities([there[name] for name in identity.columns])
+            fresh = pc.invert(pc.is_in(values, value_set=known))
+            unchanged += len(batch) - (pc.sum(fresh).as_py() or 0)
+            changes.put(stream, batch.filter(fresh))
         return RowsChanged(
             operation=str(Operation.APPEND), inserted=changes.rows, unchanged=unchanged
         )
@@ -108,7 +111,10 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
     return change_rows(access, Operation.APPEND, write, said, reads=True)
 
 
-def _last_of_each(rows: pa.Table, identity: Key, sequence_by: str | None) -> list[pa.RecordBatch]:
+def _last_of_each(
+    rows: pa.Table, names: Sequence[str], sequence_by: str | None
+) -> list[pa.RecordBatch]:
+    """The rows that count, of those with equal values in the named columns."""
     if sequence_by is not None:
         if sequence_by not in rows.schema.names:
             raise Invalid(
@@ -117,7 +123,7 @@ def _last_of_each(rows: pa.Table, identity: Key, sequence_by: str | None) -> lis
             )
         order = pc.sort_indices(rows, [(sequence_by, "ascending")], null_placement="at_start")
         rows = rows.take(order)
-    codes = identities([rows[name] for name in identity.columns]).dictionary_encode().indices
+    codes = identities([rows[name] for name in names]).dictionary_encode("encode").indices
     places = codes.to_numpy()
     last = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.int64)
     np.maximum.at(last, places, np.arange(len(places)))

@@ -4,6 +4,8 @@ rows without a match inserted; one version.
 Rules:
 - Clauses are tried in the order in which they were named, and the first whose condition is true for
   a row decides. A matched row of which no clause speaks stays as it is.
+- Rows of all streams are matched, and keep their labels; ``on`` may name labels. Inserted rows have
+  the labels that they say, or those of the call, or the table's own.
 - A null matches nothing, as in SQL.
 - A row of the target that several source rows match is an error: which of them counts would be a
   matter of chance.
@@ -24,10 +26,12 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
+from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import current_rows, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -120,6 +124,15 @@ class Merge:
         return change_rows(self._access, Operation.MERGE, self._write, self._said, reads=True)
 
     def _with(self, clause: _Clause) -> Merge:
+        state = self._access.log.state
+        labels = labels_of(state) if clause.of == _UNMATCHED else ()
+        known = [*state.definition.schema.names, *labels]
+        strange = [name for name in clause.values or () if name not in known]
+        if strange:
+            raise Invalid(
+                f"the merge sets {strange[0]!r}, which the table does not have; its columns are "
+                f"{', '.join(known)}"
+            )
         self._clauses.append(clause)
         return self
 
@@ -209,11 +222,31 @@ class Merge:
         columns = [self._value(clause, rows, field) for field in schema]
         fresh = pa.RecordBatch.from_arrays(columns, schema=schema)
         if clause.of == _UNMATCHED:
-            sink.put(fresh)
+            for name in labels_of(state):
+                if _says(clause, rows, name):
+                    value = self._value(clause, rows, pa.field(name, pa.string()))
+                    fresh = fresh.append_column(name, value)
+            for stream, some, _ in by_labels(fresh, labels_of(state), sink.stream):
+                sink.changes.put(stream, some)
             counts["inserted"] += rows.num_rows
         else:
+            self._refuse_moved(fresh, own)
+            for name in labels_of(state) if clause.values is None else ():
+                _refuse_other_label(rows, name)
             sink.put(fresh, ids_of(own, self._identity))
             counts["updated"] += rows.num_rows
+
+    def _refuse_moved(self, fresh: pa.RecordBatch, own: pa.RecordBatch) -> None:
+        """Raise Invalid for a row that would get another key, which is another row's."""
+        for name in self._identity.columns if isinstance(self._identity, Key) else ():
+            same = pc.equal(fresh.column(name), own.column(name))
+            if not pc.all(same).as_py():
+                at = pc.index(same, False).as_py()
+                raise Invalid(
+                    f"the merge gives the row with {name} = {own.column(name)[at].as_py()!r} the "
+                    f"{name} {fresh.column(name)[at].as_py()!r}, and {name!r} is part of the key: "
+                    "delete the row, and insert one with the new key"
+                )
 
     def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
         values, name = clause.values, field.name
@@ -228,6 +261,27 @@ class Merge:
         else:
             value = None
         return evaluated(value, rows, field)
+
+
+def _says(clause: _Clause, rows: pa.RecordBatch, name: str) -> bool:
+    """Whether new rows say a label themselves."""
+    if clause.values is None:
+        return "source." + name in rows.schema.names
+    return name in clause.values
+
+
+def _refuse_other_label(rows: pa.RecordBatch, name: str) -> None:
+    """Raise Invalid for a matched row whose source row says another label."""
+    if "source." + name not in rows.schema.names:
+        return
+    said = evaluated(pc.field("source." + name), rows, pa.field(name, pa.string()))
+    here = rows.column("target." + name)
+    same = pc.equal(pc.fill_null(said, ""), pc.fill_null(here, ""))
+    if not pc.all(pc.and_(same, pc.equal(said.is_null(), here.is_null()))).as_py():
+        raise Invalid(
+            f"a source row says another {name} than the row that it matches, and labels of a row "
+            f"never change: match on {name!r} too, or name the columns to update"
+        )
 
 
 def _joined(target: pa.RecordBatch | None, source: pa.Table | None) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from blockstore.operations.conditions import quoted
 from blockstore.operations.results import Changed
 from blockstore.predicate import Condition
 from blockstore.rows.attempts import Said, change_rows, identity_of, refuse_labels
+from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import column_like, current_rows, ids_of, range_of
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -107,7 +108,8 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
     the while: only ids of a table whose rows have several sets of labels are looked up."""
     definition = access.log.state.definition
     identity = identity_of(definition, "a delete")
-    keys = _keys(rows, identity.columns, definition.schema)
+    labels = () if isinstance(identity, RowIds) else labels_of(access.log.state)
+    keys = _keys(rows, identity.columns, definition.schema, labels)
 
     refuse_labels(identity, said, "a delete")
 
@@ -123,7 +125,8 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
                 return RowsChanged(operation=str(Operation.DELETE), deleted=changes.rows)
             changes.delete(next(iter(streams), changes.own), keys)
         else:
-            changes.delete(changes.own, keys)
+            for stream, own, _ in by_labels(keys, labels, changes.own):
+                changes.delete(stream, own)
         return RowsChanged(operation=str(Operation.DELETE), deleted=None)
 
     def reads(state: State) -> bool:
@@ -186,7 +189,11 @@ def _computed(expression: pc.Expression, rows: pa.RecordBatch) -> pa.Array:
     return project.to_table(use_threads=False)["value"].combine_chunks()
 
 
-def _keys(rows: Any, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+def _keys(
+    rows: Any, columns: tuple[str, ...], schema: pa.Schema, labels: Sequence[str]
+) -> pa.RecordBatch:
+    """The identities of rows, and the labels that they say."""
+    said: list[str] = []
     kinds = [pa.int64() if name == ROW_ID else schema.field(name).type for name in columns]
     if hasattr(rows, "schema") or hasattr(rows, "__arrow_c_stream__"):
         table = pa.table(rows)
@@ -196,6 +203,7 @@ def _keys(rows: Any, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBa
         if missing:
             raise Invalid(f"the rows to delete lack {missing[0]!r}, which identifies a row: add it")
         given = [table[name] for name in columns]
+        said = [name for name in labels if name in table.schema.names]
     elif len(columns) == 1:
         given = [list(rows)]
     else:
@@ -207,7 +215,8 @@ def _keys(rows: Any, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBa
         column_like(values, kind, name)
         for values, kind, name in zip(given, kinds, columns, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+    arrays += [column_like(table[name], pa.string(), name) for name in said]
+    return pa.RecordBatch.from_arrays(arrays, names=[*columns, *said])
 
 
 def _with(said: Said, where: Condition) -> Said:

@@ -60,15 +60,16 @@ def numbered() -> Table:
 
 
 def keyed_at_sites() -> Table:
-    """Rows of three sets of labels."""
-    table = keyed()
-    table.upsert(rows_of(row(1, 100), row(4, 400)), labels={"site": "x"})
-    table.upsert(rows_of(row(1, 200)), labels={"site": "y"})
+    """Rows of two sets of labels."""
+    table = by_key(sort_by=["n"])
+    table.upsert(rows_of(row(0, 0), row(1, 1)))
+    table.upsert(rows_of(row(1, 100)), labels={"site": "x"})
     return table
 
 
 def numbered_at_sites() -> Table:
-    table = numbered()
+    table = by_id(sort_by=["n"])
+    table.append(pa.table({"name": ["a", "b"], "n": [0, 1]}))
     table.append(pa.table({"name": ["a"], "n": [100]}), labels={"site": "x"})
     return table
 
@@ -136,13 +137,15 @@ MERGED: dict[str, Act] = {
     "restore": lambda table: table.restore(version=2),
     "update": lambda table: table.update({"n": pc.field("n") + 1}, where="n > 3", job=JOB),
 }
-AT_SITES: dict[str, Act] = {
-    "update": lambda table: table.update({"n": pc.field("n") + 1}, where="id = 1", job=JOB),
-    "revert": lambda table: table.revert(5, 6),
-}
 ACTS = {
-    **{f"sites: {name}": (keyed_at_sites, act) for name, act in AT_SITES.items()},
-    "sites: delete ids": (numbered_at_sites, lambda table: table.delete_rows([0, 12], job=JOB)),
+    "sites: update": (
+        keyed_at_sites,
+        lambda table: table.update({"n": pc.field("n") + 1}, where="id = 1", job=JOB),
+    ),
+    "sites: delete ids": (
+        numbered_at_sites,
+        lambda table: table.delete_rows([0, 2], job=JOB),
+    ),
     **{f"merged: {name}": (merged, act) for name, act in MERGED.items()},
     **{f"key: {name}": (keyed, act) for name, act in BY_KEY.items()},
     **{f"ids: {name}": (numbered, act) for name, act in BY_ID.items()},

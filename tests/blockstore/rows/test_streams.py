@@ -377,3 +377,99 @@ def test_all_streams_together_hold_no_more_than_the_buffer(
     assert (did.updated, len(did.blocks)) == (3_000, 6)
     assert max(held) <= 40_000
     assert sum(n for n in sites(table).values()) == 6 * sum(range(1, 501))
+
+
+SITED = pa.schema(
+    [("site", pa.string()), ("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())]
+)
+
+
+def at(*rows: tuple[str | None, int, int]) -> pa.Table:
+    """Rows that say their site."""
+    return pa.Table.from_pylist(
+        [{"site": site, **row(key, n)} for site, key, n in rows], schema=SITED
+    )
+
+
+def test_rows_may_say_their_labels_in_columns() -> None:
+    table = keyed()
+    did = table.upsert(at(("x", 2, 1), ("y", 2, 2), (None, 2, 3), ("new", 2, 4)))
+    assert added(table, did.version) == [{"site": "new"}, X, Y, {}]
+    found = sites(again(table))
+    assert {one: n for one, n in found.items() if one[1] == 2} == {
+        ("x", 2): 1,
+        ("y", 2): 2,
+        ("", 2): 3,
+        ("new", 2): 4,
+    }
+    last = table.upsert(at(("x", 7, 1), ("y", 7, 2), ("x", 7, 3)), duplicates="last")
+    assert last.version is not None
+    assert (sites(table)["x", 7], sites(table)["y", 7]) == (3, 2)
+    with pytest.raises(bs.RowConflict, match="exist already"):
+        table.insert(at(("new", 3, 1), ("y", 3, 1)))
+    assert table.insert(at(("new", 3, 1), ("y", 3, 1)), on_conflict="ignore").inserted == 1
+    table.delete_rows(at(("x", 7, 0), ("new", 2, 0)).select(["id", "site"]))
+    assert not {("x", 7), ("new", 2)} & sites(table).keys()
+    table.set_cells([{"id": 3, "site": "y", "n": 9}, {"id": 3, "n": 8}], labels={"site": "new"})
+    assert (sites(table)["y", 3], sites(table)["new", 3]) == (9, 8)
+    table.put_rows(at(("y", 3, 90), ("new", 3, 80), ("new", 9, 70)))
+    assert [sites(table)[one] for one in (("y", 3), ("new", 3), ("new", 9))] == [90, 80, 70]
+    check(table)
+
+
+def test_what_rows_say_wrongly_of_their_labels_is_refused() -> None:
+    table, ids = keyed(), numbered()
+    before = (sites(table), table.poll(), sites(ids, "_row_id"), ids.poll())
+    bad = at(("x", 1, 1), ("y", 1, 2)).drop_columns("n").append_column("n", pa.array(["1", "?"]))
+    with pytest.raises(bs.Invalid, match="'n'"):
+        table.upsert(bad)
+    with pytest.raises(bs.Invalid, match="occurs 2 times"):
+        table.upsert(at(("x", 1, 1), ("x", 1, 2)))
+    rows = pa.table({"_row_id": [0, 3], "name": ["a", "a"], "n": [7, 7], "site": ["x", "x"]})
+    with pytest.raises(bs.Invalid, match=r"row 3 has the labels .* never change"):
+        ids.put_rows(rows)
+    with pytest.raises(bs.Invalid, match="'z', which the table does not have"):
+        table.merge(rows_of(row(1, 1)), on="id").when_matched_update({"z": 1})
+    with pytest.raises(bs.Invalid, match="'site', which the table does not have"):
+        table.merge(rows_of(row(1, 1)), on="id").when_matched_update({"site": "y"})
+    with pytest.raises(bs.Invalid, match="says another site"):
+        table.merge(at(("y", 1, 1)), on="id").when_matched_update().execute()
+    with pytest.raises(bs.Invalid, match="'id' is part of the key"):
+        table.merge(rows_of(row(5, 11)), on="n").when_matched_update().execute()
+    assert (sites(table), table.poll(), sites(ids, "_row_id"), ids.poll()) == before
+
+
+def test_rows_with_ids_that_say_their_labels_are_a_row_set() -> None:
+    table = numbered()
+    rows = pa.table(
+        {
+            "_row_id": pa.array([0, 3, None, None], pa.int64()),
+            "name": ["a"] * 4,
+            "n": [9, 30, 50, 60],
+            "site": ["x", "y", "y", "new"],
+        }
+    )
+    did = table.put_rows(rows)
+    assert (did.updated, did.inserted) == (2, 2)
+    found = sites(again(table), "_row_id")
+    assert (found["x", 0], found["y", 3]) == (9, 30)
+    assert {(site, n) for (site, _), n in found.items() if n >= 50} == {("y", 50), ("new", 60)}
+
+
+def test_a_merge_on_labels_matches_and_inserts_by_them() -> None:
+    table = keyed()
+    did = (
+        table.merge(at(("x", 2, 1), ("y", 1, 2), (None, 4, 3)), on=["site", "id"])
+        .when_matched_update()
+        .when_not_matched_insert()
+        .execute()
+    )
+    assert (did.updated, did.inserted) == (1, 2)
+    found = sites(again(table))
+    assert (found["x", 2], found["y", 1], found["", 4], found["y", 2]) == (1, 2, 3, 22)
+    named = (
+        table.merge(rows_of(row(50, 5)), on="id")
+        .when_not_matched_insert({"id": "source.id", "n": 1, "site": "new"})
+        .execute()
+    )
+    assert (named.inserted, sites(table)["new", 50]) == (1, 1)
