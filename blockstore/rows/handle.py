@@ -181,20 +181,24 @@ class ChangingRows(ABC):
 
         return Merge(self._access, source, on, _said(job, message, labels))
 
-    def fetch(self, rows: Iterable[tuple[Any, int]]) -> pa.Table:
+    def fetch(
+        self, rows: Iterable[tuple[Any, int]], *, labels: Mapping[str, str] | None = None
+    ) -> pa.Table:
         """Given versions of given rows: pairs of a row id (or key) and a version, also of rows that
-        were deleted. Raises NotFound for one that is not kept."""
+        were deleted. Raises NotFound for one that is not kept, and Invalid where rows with
+        different labels have this key and version, and no labels are named."""
         from blockstore.rows.versions import fetch
 
         view = self.snapshot()
-        return fetch(view.bucket, view.world, view.snapshot, rows)
+        return fetch(view.bucket, view.world, view.snapshot, rows, labels=labels)
 
-    def row_history(self, row: Any) -> pa.Table:
-        """All versions of a row that are kept, the newest first; ``_deleted`` marks a deletion."""
+    def row_history(self, row: Any, *, labels: Mapping[str, str] | None = None) -> pa.Table:
+        """All versions of a row that are kept, the newest first; ``_deleted`` marks a deletion.
+        A key names the rows with these labels, or with any."""
         from blockstore.rows.versions import row_history
 
         view = self.snapshot()
-        return row_history(view.bucket, view.world, view.snapshot, row)
+        return row_history(view.bucket, view.world, view.snapshot, row, labels=labels)
 
 
 def _said(job: Job | None, message: str, labels: Mapping[str, str] | None = None) -> Said:

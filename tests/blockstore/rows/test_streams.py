@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import blockstore as bs
 from blockstore.care.finding import Severity
@@ -21,6 +23,7 @@ from blockstore.index.change import Draft
 from blockstore.index.entry import Operation
 from blockstore.rows import streams
 from blockstore.rows.change import ChangeRows
+from blockstore.rows.versions import row_at
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
 from tests.support.index_data import Planned
@@ -473,3 +476,115 @@ def test_a_merge_on_labels_matches_and_inserts_by_them() -> None:
         .execute()
     )
     assert (named.inserted, sites(table)["new", 50]) == (1, 1)
+
+
+def test_a_row_of_a_key_that_several_have_is_found_by_its_labels() -> None:
+    table = keyed()
+    did = table.update({"n": 0}, where="id = 2")
+    assert did.version is not None
+    history = table.row_history(2).select(["site", "_version", "n"]).to_pylist()
+    assert {tuple(one.values()) for one in history} == {
+        ("x", 5, 0),
+        ("y", 5, 0),
+        ("y", 3, 22),
+        ("x", 2, 12),
+    }
+    assert table.row_history(2, labels=Y)["n"].to_pylist() == [0, 22]
+    with pytest.raises(bs.Invalid, match="name the labels"):
+        table.fetch([(2, 5)])
+    assert table.fetch([(2, 5), (2, 3)], labels=Y)["site"].to_pylist() == ["y", "y"]
+    assert table.fetch([(2, 3), (1, 2)])["n"].to_pylist() == [22, 11]
+    with pytest.raises(bs.NotFound):
+        table.fetch([(2, 3)], labels=X)
+    view = table.snapshot()
+    given = (view.bucket, view.world, view.snapshot)
+    with pytest.raises(bs.Invalid, match=r"2 rows have the key 2, with the labels .*'x'.*'y'"):
+        row_at(*given, 2)
+    assert row_at(*given, 2, labels=X)["site"].to_pylist() == ["x"]
+    assert row_at(*given, 1)["n"].to_pylist() == [11]
+    table.delete_rows([2], labels=X)
+    view = table.snapshot()
+    assert row_at(view.bucket, view.world, view.snapshot, 2)["site"].to_pylist() == ["y"]
+    with pytest.raises(bs.NotFound, match="was deleted in version 6"):
+        row_at(view.bucket, view.world, view.snapshot, 2, labels=X)
+    with pytest.raises(bs.Invalid, match="leave labels out"):
+        numbered().row_history(1, labels=X)
+
+
+SITES = st.sampled_from(["x", "y", None])
+CELLS = st.dictionaries(st.tuples(SITES, st.integers(0, 4)), st.integers(-3, 3), min_size=1)
+STEPS = st.one_of(
+    st.tuples(st.just("upsert"), CELLS),
+    st.tuples(st.just("put"), CELLS),
+    st.tuples(st.just("update"), st.integers(-3, 3)),
+    st.tuples(st.just("delete"), st.integers(-3, 3)),
+    st.tuples(st.just("delete rows"), CELLS),
+    st.tuples(st.just("merge"), st.dictionaries(st.integers(0, 4), st.integers(-3, 3), min_size=1)),
+    st.tuples(st.just("overwrite"), CELLS),
+    st.tuples(st.just("restore"), st.integers(0, 20)),
+    st.tuples(st.just("revert"), st.just(None)),
+    st.tuples(st.just("compact"), st.just(None)),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(STEPS, min_size=2, max_size=8))
+def test_any_sequence_equals_an_oracle(steps: list[tuple[str, Any]]) -> None:
+    """The oracle is a map of (site, key) to the number, and the maps of all versions."""
+    table = by_key(labels=X)
+    table.upsert(rows_of(row(0, 0)))
+    now: dict[tuple[str | None, int], int] = {("x", 0): 0}
+    past = {1: {}, 2: dict(now)}
+    for what, given_ in steps:
+        before = dict(now)
+        if what in ("upsert", "put"):
+            rows = at(*((site, key, n) for (site, key), n in given_.items()))
+            version = (table.upsert if what == "upsert" else table.put_rows)(rows).version
+            now |= given_
+        elif what == "update":
+            version = table.update({"n": pc.field("n") + 1}, where=f"n < {given_}").version
+            now = {one: n + 1 if n < given_ else n for one, n in now.items()}
+        elif what == "delete":
+            version = table.delete(f"n = {given_}").version
+            now = {one: n for one, n in now.items() if n != given_}
+        elif what == "delete rows":
+            rows = at(*((site, key, 0) for site, key in given_)).select(["id", "site"])
+            version = table.delete_rows(rows).version
+            now = {one: n for one, n in now.items() if one not in given_}
+        elif what == "merge":
+            version = (
+                table.merge(rows_of(*(row(key, n) for key, n in given_.items())), on="id", labels=Y)
+                .when_matched_delete(condition=pc.field("source.n") < 0)
+                .when_matched_update()
+                .when_not_matched_insert()
+                .execute()
+                .version
+            )
+            keys = {key for _, key in now}
+            now = {one: given_.get(one[1], n) for one, n in now.items()}
+            now = {one: n for one, n in now.items() if one[1] not in given_ or n >= 0}
+            now |= {("y", key): n for key, n in given_.items() if key not in keys}
+        elif what == "overwrite":
+            rows = {key: n for (_, key), n in given_.items()}
+            version = table.overwrite(
+                rows_of(*(row(key, n) for key, n in rows.items())), labels=X
+            ).version
+            now = {("x", key): n for key, n in rows.items()}
+        elif what == "restore":
+            target = max(one for one in past if one <= 1 + given_ % max(past))
+            version = table.restore(version=target).version
+            now = dict(past[target])
+        elif what == "revert":
+            version = table.revert(max(past)).version
+            now = dict(past[max(one for one in past if one < max(past))])
+        else:
+            compact_once(table, Settings(tier_blocks=2, work_dir=Path("/tmp")))
+            version = None
+        if version is None:
+            assert now == before, what
+        else:
+            past[version] = dict(now)
+        found = seen(again(table), "site", "id", "n")
+        assert {(one["site"], one["id"]): one["n"] for one in found} == now, what
+        assert len(found) == len(now)
+    check(table)
