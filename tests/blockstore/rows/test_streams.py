@@ -21,6 +21,7 @@ from blockstore.format.block import BlockKind
 from blockstore.ids import ulid_at
 from blockstore.index.change import Draft
 from blockstore.index.entry import Operation
+from blockstore.operations.append import earlier_block
 from blockstore.rows import streams
 from blockstore.rows.change import ChangeRows
 from blockstore.rows.versions import row_at
@@ -262,6 +263,16 @@ def test_versions_of_a_row_are_found_in_their_streams() -> None:
     table.update({"n": pc.field("n") + 10})
     assert table.fetch([(0, 2), (0, 5), (3, 3), (3, 5)])["n"].to_pylist() == [0, 10, 3, 13]
     assert table.row_history(4)["_version"].to_pylist() == [5, 4]
+
+
+def test_a_job_counts_once_with_the_rows_of_all_streams() -> None:
+    table, job = keyed(), bs.Job("nightly", 1)
+    first = table.update({"n": 0}, job=job)
+    again_ = table.update({"n": 1}, job=job)
+    assert (again_.already, again_.version) == (True, first.version)
+    earlier = earlier_block(table.log.poll(), job)
+    assert earlier is not None
+    assert (earlier.ulid, earlier.rows, earlier.version) == (first.blocks[0], 5, 5)
 
 
 def test_merges_after_it_keep_every_row(tmp_path: Path) -> None:

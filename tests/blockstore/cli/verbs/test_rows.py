@@ -235,9 +235,9 @@ def test_rows_of_several_labels_go_through_a_spreadsheet(
     sheet = tmp_path / "sheet.csv"
     query = ("query", items, "from items order by n", "--row-ids", "-o", "csv", "--to", str(sheet))
     blockstore(*query)
-    assert sheet.read_text().splitlines()[0] == "_version,sku,n,site"
-    assert "left as they were" in blockstore("write", items, str(sheet)).out
-    sheet.write_text(sheet.read_text().replace("a,10,x", "a,11,x") + ",d,4,x\n,d,5,\n")
+    assert sheet.read_text().splitlines()[0] == '"_version","sku","n","site"'
+    assert "left 4 rows as they were" in blockstore("write", items, str(sheet)).out
+    sheet.write_text(sheet.read_text().replace('"a",10', '"a",11') + ",d,4,x\n,d,5,\n")
     did = blockstore("write", items, str(sheet), "--json").json
     assert (did["updated"], did["inserted"], len(did["blocks"])) == (1, 2, 2)
     blockstore("upsert", items, _file(tmp_path, "site,sku,n\nx,d,40\n,b,20\n"))
