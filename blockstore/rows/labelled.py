@@ -93,3 +93,28 @@ def _codes(columns: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, Sequence
         encoded = column.dictionary_encode(null_encoding="encode")
         codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
     return codes, columns
+
+
+def gathered(
+    rows: Iterable[tuple[StreamKey, pa.RecordBatch]], *, most_rows: int, most_bytes: int
+) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
+    """Yield the rows of each stream together, as soon as those of all streams are so many or so
+    large. They have one schema."""
+    held: dict[StreamKey, list[pa.RecordBatch]] = {}
+    count = size = 0
+    for stream, batch in rows:
+        held.setdefault(stream, []).append(batch)
+        count, size = count + len(batch), size + batch.nbytes
+        if count >= most_rows or size >= most_bytes:
+            yield from _each(held)
+            held, count, size = {}, 0, 0
+    yield from _each(held)
+
+
+def _each(
+    held: dict[StreamKey, list[pa.RecordBatch]],
+) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
+    for stream, batches in held.items():
+        yield from (
+            (stream, one) for one in pa.Table.from_batches(batches).combine_chunks().to_batches()
+        )

@@ -87,12 +87,16 @@ def rows_with(
     on: Sequence[str],
     values: pa.Array,
     stream: StreamKey | None,
+    columns: Sequence[str] | None = None,
 ) -> Found:
     """Return the current rows whose ``on`` columns are among ``values``, as ``identities`` makes
-    one value of them; those of one stream, or of all."""
+    one value of them; those of one stream, or of all. ``columns`` as ``current_rows``; they have
+    those of ``on``."""
     found, streams = [], []
     where = range_of(Snapshot.of(state), on, values)
-    for one, rows in groupby(current_rows(access, state, where, stream), lambda pair: pair[0]):
+    for one, rows in groupby(
+        current_rows(access, state, where, stream, columns), lambda pair: pair[0]
+    ):
         for some in _gathered(batch for _, batch in rows):
             among = pc.is_in(identities([some[name] for name in on]), value_set=values)
             if pc.any(among).as_py():
@@ -103,7 +107,7 @@ def rows_with(
         np.full(len(rows), known.index(one)) for one, rows in zip(streams, found, strict=True)
     ]
     return Found(
-        pa.concat_tables([_schema(state).empty_table(), *found]),
+        pa.concat_tables([_schema(state, columns).empty_table(), *found]),
         np.concatenate([np.zeros(0, dtype=np.int64), *places]),
         known,
     )
@@ -124,8 +128,10 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _schema(state: State) -> pa.Schema:
+def _schema(state: State, names: Sequence[str] | None = None) -> pa.Schema:
     """The columns of ``current_rows``."""
+    if names is not None:
+        return Snapshot.of(state).columns.select(names)
     hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
     columns = Snapshot.of(state).columns
     return columns.select([*columns.visible.names, *hidden])
