@@ -124,22 +124,26 @@ class Merge:
         return change_rows(self._access, Operation.MERGE, self._write, self._said, reads=True)
 
     def _with(self, clause: _Clause) -> Merge:
-        state = self._access.log.state
-        labels = labels_of(state) if clause.of == _UNMATCHED else ()
-        known = [*state.definition.schema.names, *labels]
-        strange = [name for name in clause.values or () if name not in known]
-        if strange:
-            raise Invalid(
-                f"the merge sets {strange[0]!r}, which the table does not have; its columns are "
-                f"{', '.join(known)}"
-            )
         self._clauses.append(clause)
         return self
+
+    def _check_names(self, state: State) -> None:
+        """Raise Invalid for a clause that sets what the table does not have."""
+        for clause in self._clauses:
+            labels = labels_of(state) if clause.of == _UNMATCHED else ()
+            known = [*state.definition.schema.names, *labels]
+            strange = [name for name in clause.values or () if name not in known]
+            if strange:
+                raise Invalid(
+                    f"the merge sets {strange[0]!r}, which the table does not have; its columns "
+                    f"are {', '.join(known)}"
+                )
 
     def _of(self, kind: str) -> list[_Clause]:
         return [clause for clause in self._clauses if clause.of == kind]
 
     def _write(self, state: State, changes: StreamChanges) -> RowsChanged:
+        self._check_names(state)
         keys = identities([self._source[name] for name in self._on])
         counts = Counter[str]()
         hit = np.zeros(len(keys), dtype=bool)

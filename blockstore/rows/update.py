@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
+from blockstore.format.fields import RESERVED
 from blockstore.format.identity import ROW_ID, RowIds
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -108,9 +109,7 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
     the while: only ids of a table whose rows have several sets of labels are looked up."""
     definition = access.log.state.definition
     identity = identity_of(definition, "a delete")
-    labels = () if isinstance(identity, RowIds) else labels_of(access.log.state)
-    keys = _keys(rows, identity.columns, definition.schema, labels)
-
+    keys = _keys(rows, identity.columns, definition.schema)
     refuse_labels(identity, said, "a delete")
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
@@ -125,6 +124,10 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
                 return RowsChanged(operation=str(Operation.DELETE), deleted=changes.rows)
             changes.delete(next(iter(streams), changes.own), keys)
         else:
+            labels = labels_of(state)
+            _check_labels(
+                [name for name in keys.schema.names if name not in identity.columns], labels
+            )
             for stream, own, _ in by_labels(keys, labels, changes.own):
                 changes.delete(stream, own)
         return RowsChanged(operation=str(Operation.DELETE), deleted=None)
@@ -133,6 +136,16 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
         return isinstance(identity, RowIds) and len(state.blocks.streams()) > 1
 
     return change_rows(access, Operation.DELETE, write, said, reads=reads)
+
+
+def _check_labels(said: Sequence[str], labels: Sequence[str]) -> None:
+    """Raise Invalid for a column that is no label: other rows than those meant would go."""
+    strange = [name for name in said if name not in labels]
+    if strange:
+        raise Invalid(
+            f"the rows to delete have the column {strange[0]!r}, which is neither a column nor a "
+            "label of the table: drop it"
+        )
 
 
 def _check_given(ids: pa.Array, state: State) -> None:
@@ -189,10 +202,8 @@ def _computed(expression: pc.Expression, rows: pa.RecordBatch) -> pa.Array:
     return project.to_table(use_threads=False)["value"].combine_chunks()
 
 
-def _keys(
-    rows: Any, columns: tuple[str, ...], schema: pa.Schema, labels: Sequence[str]
-) -> pa.RecordBatch:
-    """The identities of rows, and the labels that they say."""
+def _keys(rows: Any, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+    """The identities of rows, and where a key identifies them the columns that may be labels."""
     said: list[str] = []
     kinds = [pa.int64() if name == ROW_ID else schema.field(name).type for name in columns]
     if hasattr(rows, "schema") or hasattr(rows, "__arrow_c_stream__"):
@@ -203,7 +214,9 @@ def _keys(
         if missing:
             raise Invalid(f"the rows to delete lack {missing[0]!r}, which identifies a row: add it")
         given = [table[name] for name in columns]
-        said = [name for name in labels if name in table.schema.names]
+        if ROW_ID not in columns:
+            known = {*schema.names, *RESERVED}
+            said = [name for name in table.schema.names if name not in known]
     elif len(columns) == 1:
         given = [list(rows)]
     else:

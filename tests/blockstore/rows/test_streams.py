@@ -431,6 +431,19 @@ def test_rows_may_say_their_labels_in_columns() -> None:
     check(table)
 
 
+def test_a_label_that_came_since_the_handle_looked_is_known() -> None:
+    table = by_key()
+    table.upsert(rows_of(row(1, 1)))
+    again(table).upsert(rows_of(row(1, 2), row(2, 2)), labels=X)
+    table.delete_rows(pa.table({"id": [1], "site": ["x"]}))
+    assert sites(table) == {("", 1): 1, ("x", 2): 2}
+    late = again(table)
+    again(table).upsert(rows_of(row(3, 3)), labels={"place": "p"})
+    source = at(("x", 2, 20)).append_column("place", pa.array([None], pa.string()))
+    late.merge(source, on="id").when_matched_update().execute()
+    assert sites(late)["x", 2] == 20
+
+
 def test_what_rows_say_wrongly_of_their_labels_is_refused() -> None:
     table, ids = keyed(), numbered()
     before = (sites(table), table.poll(), sites(ids, "_row_id"), ids.poll())
@@ -443,9 +456,11 @@ def test_what_rows_say_wrongly_of_their_labels_is_refused() -> None:
     with pytest.raises(bs.Invalid, match=r"row 3 has the labels .* never change"):
         ids.put_rows(rows)
     with pytest.raises(bs.Invalid, match="'z', which the table does not have"):
-        table.merge(rows_of(row(1, 1)), on="id").when_matched_update({"z": 1})
+        table.merge(rows_of(row(1, 1)), on="id").when_matched_update({"z": 1}).execute()
     with pytest.raises(bs.Invalid, match="'site', which the table does not have"):
-        table.merge(rows_of(row(1, 1)), on="id").when_matched_update({"site": "y"})
+        table.merge(rows_of(row(1, 1)), on="id").when_matched_update({"site": "y"}).execute()
+    with pytest.raises(bs.Invalid, match="column 'place', which is neither"):
+        table.delete_rows(pa.table({"id": [3], "place": ["x"]}))
     with pytest.raises(bs.Invalid, match="says another site"):
         table.merge(at(("y", 1, 1)), on="id").when_matched_update().execute()
     with pytest.raises(bs.Invalid, match="'id' is part of the key"):
