@@ -13,6 +13,7 @@ from blockstore.cli.files.source import FileRows, sources
 from blockstore.cli.output import Cell, Column, counted, say, show_json, show_table
 from blockstore.cli.progress import progress
 from blockstore.errors import Invalid
+from blockstore.rows.labelled import labels_of
 from blockstore.rows.results import RowsChanged
 from blockstore.table import Table, open_any
 
@@ -32,7 +33,7 @@ def rows_json(did: RowsChanged) -> Mapping[str, Cell]:
     return {
         "operation": did.operation,
         "version": did.version,
-        "block": did.block,
+        "blocks": list(did.blocks),
         "already": did.already,
         "inserted": did.inserted,
         "updated": did.updated,
@@ -97,7 +98,8 @@ def from_files(
     with sources(files, form) as named, listing_bad_lines(json=json):
         total = sum(source.bytes for source in named)
         with progress(f"writing {table.name}", total, quiet=json) as advance:
-            rows = FileRows(named, table.definition.schema, nulls, advance)
+            schema, labels = table.definition.schema, labels_of(table.log.state)
+            rows = FileRows(named, schema, nulls, advance, labels)
             try:
                 did = change(table, lambda: iter(rows))
             except Invalid as error:

@@ -96,16 +96,23 @@ class Changes(ABC):
         rows: Iterable[Row],
         *,
         on_conflict: str = "fail",
+        labels: Mapping[str, str] | None = None,
         message: str = "",
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Put complete rows: one with a ``_row_id`` replaces that row, with ``_version`` only if it
         still has that version; one without is new. With a key, ``on_conflict`` says what a row
-        without a version does where its key exists: ``"fail"`` or ``"replace"``.
+        without a version does where its key exists: ``"fail"`` or ``"replace"``. ``labels`` are
+        those of new rows, and here as below of the rows that keys name.
 
         Raises RowConflict with the rows that are not as expected; nothing is applied then.
         """
-        body = {"rows": _sendable(rows), "on_conflict": on_conflict, "message": message}
+        body = {
+            "rows": _sendable(rows),
+            "on_conflict": on_conflict,
+            "message": message,
+            **_labels(labels),
+        }
         return self._change("POST", _rows_of(table), body, idempotency_key)
 
     def set_cells(
@@ -113,12 +120,13 @@ class Changes(ABC):
         table: str,
         rows: Iterable[Row],
         *,
+        labels: Mapping[str, str] | None = None,
         message: str = "",
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Change some cells of rows; each names its ``_row_id`` or key, the cells to change, and
         perhaps the ``_version`` that was read. Raises RowConflict and NotFound."""
-        body = {"rows": _sendable(rows), "message": message}
+        body = {"rows": _sendable(rows), "message": message, **_labels(labels)}
         return self._change("PATCH", _rows_of(table), body, idempotency_key)
 
     def delete_rows(
@@ -126,24 +134,32 @@ class Changes(ABC):
         table: str,
         rows: Iterable[int | Row],
         *,
+        labels: Mapping[str, str] | None = None,
         message: str = "",
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Delete rows: row ids, or mappings with the columns of the key. Those that do not exist
         are passed over."""
         named = [row if isinstance(row, Mapping) else {"_row_id": row} for row in rows]
-        body = {"rows": _sendable(named), "message": message}
+        body = {"rows": _sendable(named), "message": message, **_labels(labels)}
         return self._change("DELETE", _rows_of(table), body, idempotency_key)
 
     def row(
-        self, table: str, row: Any, *, version: int | None = None, min_version: int | None = None
+        self,
+        table: str,
+        row: Any,
+        *,
+        version: int | None = None,
+        min_version: int | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """A row as it is, or as it was in a version. ``row`` is its id or key; a tuple for a key of
-        several columns. Raises NotFound."""
+        several columns. Raises NotFound, and Invalid where rows with different labels have this
+        key, and no labels are named."""
         found: dict[str, Any] = self._wire.json(
             "GET",
             f"{_rows_of(table)}/{_named(row)}",
-            params=_given(version=version, min_version=min_version),
+            params=_given(version=version, min_version=min_version) | _named_labels(labels),
         )["row"]
         return found
 
@@ -152,13 +168,19 @@ class Changes(ABC):
         return [self.row(table, row, version=version) for row, version in rows]
 
     def row_history(
-        self, table: str, row: Any, *, min_version: int | None = None
+        self,
+        table: str,
+        row: Any,
+        *,
+        min_version: int | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
-        """All versions of a row that are kept, the newest first."""
+        """All versions of a row that are kept, the newest first; of rows with any labels, unless
+        these are named."""
         found: list[dict[str, Any]] = self._wire.json(
             "GET",
             f"{_rows_of(table)}/{_named(row)}/history",
-            params=_given(min_version=min_version),
+            params=_given(min_version=min_version) | _named_labels(labels),
         )["rows"]
         return found
 
@@ -185,8 +207,18 @@ def _named(row: Any) -> str:
     return quote(text, safe="")
 
 
-def _given(**values: int | None) -> dict[str, int]:
+def _named_labels(labels: Mapping[str, str] | None) -> dict[str, Any]:
+    """The parameters that name labels."""
+    return {"label": [f"{name}={value}" for name, value in labels.items()]} if labels else {}
+
+
+def _given(**values: int | None) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _labels(labels: Mapping[str, str] | None) -> dict[str, object]:
+    """What a request says of labels: nothing where none are given."""
+    return {} if labels is None else {"labels": dict(labels)}
 
 
 def _sendable(rows: Iterable[Row]) -> list[dict[str, object]]:

@@ -126,6 +126,18 @@ class BlockWriter:
             for piece in self._pieces(batch):
                 self._take(piece)
 
+    @property
+    def held_bytes(self) -> int:
+        """The size of the rows that are in no chunk yet; never less."""
+        return self._held.bytes
+
+    def flush(self) -> None:
+        """Write the rows that are held as a chunk of their own; not where rows are presorted."""
+        assert not self._presorted, "presorted rows go out row group by row group"
+        if self._held.rows:
+            self._flush(last=False)
+        self._outbox.send()
+
     def finish(self) -> WrittenChunks:
         """Write the rows that are held; return the chunks, none if there were no rows.
 

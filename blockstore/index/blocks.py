@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from blockstore.format.block import StreamKey
 from blockstore.index.derived import Arrays, Derived, Make, Mask
-from blockstore.index.rows import LiveBlock, Rows
+from blockstore.index.rows import LiveBlock, Rows, stream_named
 from blockstore.index.ulids import UlidArray, unique
 
 _OVERLAY = 1_024
@@ -208,6 +209,10 @@ class Blocks:
     def sources(self) -> UlidArray:
         """The sources of all blocks, sorted; live blocks never share one."""
         return unique(self.rows().sources)
+
+    def streams(self) -> list[StreamKey]:
+        """The streams of all blocks, each once."""
+        return [stream_named(text) for text in self.table()["stream"].unique().to_pylist()]
 
     def rows(self) -> Rows:
         """The set as rows alone, without an overlay; held so from now on."""

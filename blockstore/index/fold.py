@@ -14,14 +14,15 @@ Rules (protocol 3.3):
 - ``restore`` brings sources back: they need only be absent from the blocks that it leaves live.
 - An added block without ``version`` and ``first_row_id`` of its own has the entry's id, and the
   next rows.
-- Where rows have an identity an entry adds the changes of one write at most: a row has one version
-  for each entry.
+- Where rows have an identity an entry adds one level-1 block of changes of each stream at most: a
+  row has one version for each entry.
 - At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live
   block names, and, once the table requires it, every upload of a gateway at or below it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
@@ -136,11 +137,12 @@ def _check_kinds(entry: Entry, table: Definition, added: list[LiveBlock]) -> Non
             f"adds block {odd[0].ulid} of {odd[0].meta.kind}",
             "none in a table whose rows have no identity",
         )
-    fresh = [block for block in odd if block.meta.level == 1]
-    if len(fresh) > 1:
+    streams = Counter(block.meta.stream for block in odd if block.meta.level == 1)
+    stream, most = max(streams.items(), key=lambda one: one[1], default=(None, 0))
+    if stream is not None and most > 1:
         _refuse(
             entry,
-            f"adds the changes of {len(fresh)} writes",
+            f"adds the changes of {most} writes of rows with the labels {dict(stream.labels)}",
             "those of one, so that each version of a row is one row",
         )
 

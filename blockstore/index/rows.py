@@ -285,6 +285,12 @@ def _bulk(blocks: Sequence[LiveBlock]) -> pa.Table:
 
 
 @lru_cache(maxsize=1024)
+def stream_named(text: str) -> StreamKey:
+    """Return the stream of a value of the column ``stream``."""
+    found = orjson.loads(text)
+    return StreamKey(tuple(sorted(found["labels"].items())), found["resolution"])
+
+
 def _stream(stream: StreamKey) -> str:
     return orjson.dumps({"labels": dict(stream.labels), "resolution": stream.resolution}).decode()
 

@@ -18,7 +18,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from blockstore.bucket import Bucket
@@ -32,7 +32,7 @@ from blockstore.errors import (
     Invalid,
     Unavailable,
 )
-from blockstore.format.block import BlockMeta, Job, VisibleBy
+from blockstore.format.block import BlockKind, BlockMeta, Job, VisibleBy
 from blockstore.ids import ulid_time_ms
 from blockstore.index.change import Append, Committed, Left
 from blockstore.index.log import Log
@@ -339,14 +339,27 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
 
 
 def earlier_block(state: State, job: Job) -> AppendedBlock | None:
-    """The block by which the job's batch was committed, or None if it was not."""
+    """The block by which the job's batch was committed, or None if it was not. Of changes of rows
+    in several streams it is the first, with the rows of all."""
     app = state.batches.get(job.app)
     if app is None or job.batch not in app:
         return None
     written = app.written(job.batch)
     if written is None or not written.blocks:
         return AppendedBlock(ulid=None, version=None, published=True, already=True)
-    return known_block(state, written.blocks[0], written.version)
+    first = known_block(state, written.blocks[0], written.version)
+    if len(written.blocks) == 1:
+        return first
+    live = [block.meta for block in state.blocks.get_all(written.blocks).values()]
+    changes = [meta for meta in live if meta.kind is BlockKind.CHANGES]
+    if len(changes) < len(written.blocks):
+        return first
+    return replace(
+        first,
+        rows=sum(meta.rows for meta in changes),
+        bytes=sum(meta.bytes for meta in changes),
+        chunks=sum(len(meta.chunks) for meta in changes),
+    )
 
 
 def known_block(state: State, ulid: str, version: int | None) -> AppendedBlock:

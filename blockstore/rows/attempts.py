@@ -15,17 +15,16 @@ from dataclasses import dataclass, field, replace
 from blockstore.errors import BlockCondemned, Invalid, RowConflict
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
-from blockstore.format.identity import Identity
+from blockstore.format.identity import Identity, RowIds
 from blockstore.index.change import Done
 from blockstore.index.entry import Operation
 from blockstore.index.rules import batch_done
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.staging import RENEWALS, renewed, uploading
-from blockstore.rows.block import ChangesWriter
 from blockstore.rows.change import ChangeRows, NamedRows
 from blockstore.rows.results import RowsChanged
-from blockstore.scan.snapshot import labels_of
+from blockstore.rows.streams import StreamChanges
 
 _PLANS = 50
 """So often an operation is planned before its rows are said to change too fast."""
@@ -44,9 +43,12 @@ class Said:
     """Rows of about so many bytes in memory become one chunk."""
 
 
-Write = Callable[[State, ChangesWriter], RowsChanged]
+Write = Callable[[State, StreamChanges], RowsChanged]
 """Writes the changes of an operation, planned on a state; returns what they do. ``version`` and
-``block`` are filled in."""
+``blocks`` are filled in."""
+
+Reads = bool | Callable[[State], bool]
+"""Whether an operation reads rows on which its changes depend; perhaps it depends on the state."""
 
 
 def identity_of(definition: Definition, what: str) -> Identity:
@@ -59,8 +61,17 @@ def identity_of(definition: Definition, what: str) -> Identity:
     return definition.identity
 
 
+def refuse_labels(identity: Identity, said: Said, what: str) -> None:
+    """Raise Invalid for labels where rows are named by their ids."""
+    if said.labels is not None and isinstance(identity, RowIds):
+        raise Invalid(
+            f"{what} names rows by their ids, which say which rows are meant whatever their labels "
+            "are: leave labels out"
+        )
+
+
 def change_rows(
-    access: Access, operation: Operation, write: Write, said: Said, *, reads: bool
+    access: Access, operation: Operation, write: Write, said: Said, *, reads: Reads
 ) -> RowsChanged:
     """Carry an operation out.
 
@@ -85,7 +96,8 @@ def change_rows(
             return already
         with access.log.own_looks():
             try:
-                return _attempt(access, operation, write, said, state, reads=reads)
+                read = reads if isinstance(reads, bool) else reads(state)
+                return _attempt(access, operation, write, said, state, reads=read)
             except RowConflict as error:
                 if error.rows:
                     raise
@@ -99,54 +111,51 @@ def change_rows(
 def _attempt(
     access: Access, operation: Operation, write: Write, said: Said, state: State, *, reads: bool
 ) -> RowsChanged:
-    labels = said.labels
-    if labels is None and (reads or operation is Operation.DELETE):
-        labels = _labels_of_all(state, operation)
-    with ChangesWriter(
+    with StreamChanges(
         access,
         state.definition,
         producer=str(operation),
-        labels=labels,
+        labels=said.labels,
         job=said.job,
         buffer_bytes=said.buffer_bytes,
-    ) as writer:
-        did = write(state, writer)
-        finished = writer.finish()
+    ) as changes:
+        did = write(state, changes)
+        finished = changes.finish()
     if finished is None:
         return did
-    block, named = finished
-    return commit_block(
+    blocks, named = finished
+    return commit_blocks(
         access,
         operation,
         said,
         state.definition,
-        block,
+        blocks,
         named,
         did,
         read_version=state.version if reads else None,
     )
 
 
-def commit_block(
+def commit_blocks(
     access: Access,
     operation: Operation,
     said: Said,
     definition: Definition,
-    block: BlockMeta,
+    blocks: tuple[BlockMeta, ...],
     named: NamedRows,
     did: RowsChanged,
     *,
     read_version: int | None = None,
 ) -> RowsChanged:
-    """Publish a complete block of changes, made under ``definition``, and return ``did`` with its
-    version. Raises as a commit, and RowConflict where rows that were read at ``read_version``
-    were changed since."""
+    """Publish complete blocks of changes, made under ``definition``, by one entry, and return
+    ``did`` with its version. Raises as a commit, and RowConflict where rows that were read at
+    ``read_version`` were changed since."""
     commit = access.world.ids.ulid()
     for renewal in range(RENEWALS + 1):
         change = ChangeRows(
             operation=operation,
             commit=commit,
-            block=block,
+            blocks=blocks,
             named=named,
             definition=definition,
             read_version=read_version,
@@ -161,13 +170,13 @@ def commit_block(
             if renewal == RENEWALS:
                 raise
             with uploading(str(operation)):
-                block = renewed(access, access.log.state, block)
+                blocks = tuple(renewed(access, access.log.state, one) for one in blocks)
         else:
             if committed.already and access.log.state.commits.find(commit) is None:
                 return RowsChanged(
                     operation=str(operation), version=committed.version, already=True
                 )
-            return replace(did, version=committed.version, block=block.ulid)
+            return replace(did, version=committed.version, blocks=tuple(one.ulid for one in blocks))
     raise AssertionError("the last renewal returns or raises")
 
 
@@ -177,16 +186,3 @@ def already_done(state: State, operation: Operation, said: Said) -> RowsChanged 
     if done is None:
         return None
     return RowsChanged(operation=str(operation), version=done.version, already=True)
-
-
-def _labels_of_all(state: State, operation: Operation) -> Mapping[str, str] | None:
-    """The labels of the rows of a table, None where it has none: a block of changes is of one
-    stream, and changes no rows of another."""
-    streams = sorted(set(state.blocks.table()["stream"].to_pylist()))
-    if len(streams) > 1:
-        raise Invalid(
-            f"this {operation} changes rows of one set of labels, and the table has rows with "
-            f"{dict(labels_of(streams[0]))} and with {dict(labels_of(streams[-1]))}: upsert rows "
-            "with their labels"
-        )
-    return labels_of(streams[0]) if streams else None

@@ -1,11 +1,12 @@
-"""A block of changes while it is written by one process: new images of rows, and tombstones.
+"""A block of changes while it is written by one process: new images of rows of one stream, and
+tombstones.
 
-What its rows must be is in ``images.py``.
+What its rows must be is in ``images.py``. An operation has a block for each stream
+(``streams.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import TracebackType
 
 import pyarrow as pa
@@ -26,22 +27,21 @@ class ChangesWriter:
         self,
         access: Access,
         definition: Definition,
+        stream: StreamKey,
         *,
         producer: str,
-        labels: Mapping[str, str] | None = None,
         job: Job | None = None,
         buffer_bytes: int = 256 << 20,
     ) -> None:
         self._access = access
         self._producer = producer
-        own = definition.labels if labels is None else labels
-        self._images = Images(definition, StreamKey(tuple(sorted(own.items())), 0))
+        self._images = Images(definition, stream)
         self._chunks = BlockWriter(
             access.bucket,
             access.world,
             access.world.ids.ulid(),
             definition,
-            labels=own,
+            labels=dict(stream.labels),
             producer=producer,
             job=job,
             extra_columns=self._images.extra,
@@ -54,9 +54,14 @@ class ChangesWriter:
         return self._images.rows
 
     @property
-    def stream(self) -> StreamKey:
-        """The stream of the block."""
-        return self._images.named.stream
+    def held_bytes(self) -> int:
+        """The size of the rows that are not in a chunk yet."""
+        return self._chunks.held_bytes
+
+    def flush(self) -> None:
+        """Write the rows that are held as a chunk."""
+        with uploading(self._producer):
+            self._chunks.flush()
 
     def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
         """Take complete new images, as ``Images.complete``."""

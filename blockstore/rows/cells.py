@@ -3,6 +3,8 @@
 Rules:
 - A row that is not current is NotFound, and nothing of the set is applied. Where the caller names
   the version that it has read, another one is a conflict that names the row.
+- A row id names its row whatever labels that has, and the row stays in its stream. A key names the
+  row with the labels that the caller names, or else with the table's own.
 - A cell that is left out keeps its value; one that is null becomes null.
 - Where others changed other cells meanwhile, the cells are applied to the new image: both changes
   survive, and rules of columns are checked again.
@@ -23,10 +25,11 @@ from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
-from blockstore.rows.reading import column_like, rows_with
+from blockstore.rows.attempts import Said, change_rows, identity_of, refuse_labels
+from blockstore.rows.labelled import labels_of, with_labels
+from blockstore.rows.reading import Found, column_like, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.scan.identities import identities
 
 _SHOWN = 1_000
@@ -46,26 +49,39 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
     listed = [dict(row) for row in rows]
     identity = identity_of(access.log.state.definition, "a change of cells")
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        for cells, some in _alike(listed, identity, state.definition).items():
+    refuse_labels(identity, said, "a change of cells")
+
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
+        labels = labels_of(state)
+        alike = _alike(listed, identity, state.definition, labels, changes.own)
+        for (cells, stream), some in alike.items():
             given = _given(some, (*identity.columns, *cells), state.definition)
-            found = _current(access, state, identity, given, some, writer.stream)
+            found = _current(access, state, identity, given, some, stream)
             columns = [
-                given[field.name] if field.name in cells else found[field.name].combine_chunks()
+                given[field.name]
+                if field.name in cells
+                else found.rows[field.name].combine_chunks()
                 for field in state.definition.schema
             ]
             batch = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
-            writer.put(batch, given[ROW_ID] if isinstance(identity, RowIds) else None)
-        return RowsChanged(operation=str(Operation.UPDATE), updated=writer.rows)
+            for one, own in found.each():
+                ids = given[ROW_ID].filter(own) if isinstance(identity, RowIds) else None
+                changes.put(one, batch.filter(own), ids)
+        return RowsChanged(operation=str(Operation.UPDATE), updated=changes.rows)
 
     return change_rows(access, Operation.UPDATE, write, said, reads=True)
 
 
 def _alike(
-    rows: Sequence[Row], identity: Identity, definition: Definition
-) -> dict[tuple[str, ...], list[Row]]:
-    """The rows by the cells that they name."""
-    alike: dict[tuple[str, ...], list[Row]] = {}
+    rows: Sequence[Row],
+    identity: Identity,
+    definition: Definition,
+    labels: Sequence[str],
+    own: StreamKey,
+) -> dict[tuple[tuple[str, ...], StreamKey | None], list[Row]]:
+    """The rows by the cells that they name, and by their stream; None where an id says it."""
+    alike: dict[tuple[tuple[str, ...], StreamKey | None], list[Row]] = {}
+    by_key = [] if isinstance(identity, RowIds) else labels
     for place, row in enumerate(rows):
         for name in identity.columns:
             if row.get(name) is None:
@@ -73,7 +89,7 @@ def _alike(
                     f"row {place} of the set has no {name!r}, which identifies a row: name it",
                     row=place,
                 )
-        cells = tuple(sorted(row.keys() - {*identity.columns, VERSION}))
+        cells = tuple(sorted(row.keys() - {*identity.columns, VERSION, *by_key}))
         strange = [name for name in cells if name not in definition.schema.names]
         if strange:
             raise Invalid(
@@ -81,7 +97,9 @@ def _alike(
                 f"columns are {', '.join(definition.schema.names)}",
                 row=place,
             )
-        alike.setdefault(cells, []).append(row)
+        said = {name: row[name] for name in by_key if name in row}
+        stream = None if isinstance(identity, RowIds) else with_labels(own, said)
+        alike.setdefault((cells, stream), []).append(row)
     return alike
 
 
@@ -108,12 +126,13 @@ def _current(
     identity: Identity,
     given: Mapping[str, pa.Array],
     rows: Sequence[Row],
-    stream: StreamKey,
-) -> pa.Table:
-    """The current rows of these identities, in their order. Raises NotFound and RowConflict."""
+    stream: StreamKey | None,
+) -> Found:
+    """The current rows of these identities, in their order; of one stream, or of all. Raises
+    NotFound and RowConflict."""
     values = identities([given[name] for name in identity.columns])
     found = rows_with(access, state, identity.columns, values, stream)
-    own = identities([found[name] for name in identity.columns])
+    own = identities([found.rows[name] for name in identity.columns])
     places = pc.index_in(values, value_set=own)
     shown = _keys([given[name] for name in identity.columns])
     if places.null_count:
@@ -125,7 +144,7 @@ def _current(
     found = found.take(places)
     stale = [
         (one, row[VERSION], version)
-        for one, row, version in zip(shown, rows, found[VERSION].to_pylist(), strict=True)
+        for one, row, version in zip(shown, rows, found.rows[VERSION].to_pylist(), strict=True)
         if row.get(VERSION) not in (None, version)
     ]
     if stale:

@@ -4,7 +4,7 @@ Rules (design 8.4):
 - Changes that read no rows never conflict: the later entry wins.
 - Changes that have read rows at a version conflict if an entry since then has touched one of their
   rows, or may have. Which rows an entry touched says ``index/touches.py``.
-- An entry holds the changes of one operation.
+- An entry holds the changes of one operation: a block of each stream of which it changes rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from blockstore.index.touches import Hashes
 
 
 class NamedRows(Protocol):
-    """The existing rows that a block of changes names."""
+    """The existing rows that blocks of changes name."""
 
     @property
     def hashes(self) -> Hashes | None:
@@ -40,13 +40,13 @@ class NamedRows(Protocol):
 
 @dataclass(kw_only=True)
 class ChangeRows(Change):
-    """Add a block of changes, made under ``definition``."""
+    """Add blocks of changes, one of each stream, made under ``definition``."""
 
     operation: Operation
     commit: str
-    block: BlockMeta
+    blocks: tuple[BlockMeta, ...]
     named: NamedRows
-    """The existing rows that it names."""
+    """The existing rows that they name."""
     definition: Definition
     read_version: int | None = None
     """The version at which the rows were read; None if none was."""
@@ -65,7 +65,7 @@ class ChangeRows(Change):
         if self.read_version is not None and state.version > self.read_version:
             self._check_untouched(state, self.read_version)
         return Draft(
-            add=(AddedBlock(meta=self.block),),
+            add=tuple(AddedBlock(meta=block) for block in self.blocks),
             touched=self.named.touched,
             read_version=self.read_version,
             parameters=self.parameters,

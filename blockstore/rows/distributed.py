@@ -30,7 +30,7 @@ from blockstore.lifecycle.upload import in_time
 from blockstore.names import object_key
 from blockstore.operations.access import Access
 from blockstore.operations.staging import complete, uploading
-from blockstore.rows.attempts import Said, already_done, commit_block
+from blockstore.rows.attempts import Said, already_done, commit_blocks
 from blockstore.rows.images import refuse_twice
 from blockstore.rows.named import Named
 from blockstore.rows.parts import Part
@@ -124,12 +124,12 @@ def commit_parts(
                 segments=write_segments(access.bucket, ulid, chunks),
             )
             block = _completed(access, meta)
-        did = commit_block(
+        did = commit_blocks(
             access,
             operation,
             said,
             definition,
-            block,
+            (block,),
             Reported(known),
             _counted(operation, parts),
             read_version=read_version,

@@ -6,7 +6,7 @@ Rules (design 8.5):
 - Blocks of changes leave only if no older version of their rows is left in another block. Rows that
   hide one there get a tombstone in the same entry: a row that was moved back in time would return
   when its newer version expires. Both are judged again at the commit.
-- An entry takes the changes of one write, so the changes of each stream expire by their own entry.
+- The changes of each stream expire by their own entry.
 - Of a stream of which a block cannot be read no changes leave.
 """
 
@@ -202,9 +202,7 @@ def _tombstones(
     """Upload tombstones for these rows; None if there are none."""
     if not rows:
         return None
-    with ChangesWriter(
-        access, state.definition, producer=PRODUCER, labels=dict(stream.labels)
-    ) as writer:
+    with ChangesWriter(access, state.definition, stream, producer=PRODUCER) as writer:
         for keys in _keys(access, state, rows):
             writer.delete(keys)
         return writer.finish()

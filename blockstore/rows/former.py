@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from blockstore.errors import Invalid, VersionExpired
+from blockstore.errors import VersionExpired
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, VERSION, Identity, RowIds
@@ -31,7 +30,7 @@ from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.restore import check_kept, clear_pins
 from blockstore.rows.attempts import identity_of
-from blockstore.rows.reading import range_of
+from blockstore.rows.reading import by_stream, range_of
 from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.execute import read_plan, resolve
 from blockstore.scan.identities import identities
@@ -74,9 +73,10 @@ def shown_elsewhere(plan: ScanPlan, other: ScanPlan) -> ScanPlan:
 def without(access: Access, plan: ScanPlan, other: ScanPlan, on: Sequence[str]) -> ScanPlan:
     """Return the rows of a plan of which another one has none with the same ``on`` columns."""
     kept: list[ScanChunk] = []
-    for stream in dict.fromkeys(chunk.stream for chunk in plan.chunks):
-        theirs = [chunk for chunk in other.chunks if chunk.stream == stream]
-        for run in _runs([chunk for chunk in plan.chunks if chunk.stream == stream]):
+    others = {stream: part.chunks for stream, part in by_stream(other)}
+    for stream, part in by_stream(plan):
+        theirs = others.get(stream, ())
+        for run in _runs(part.chunks):
             values = _values(access, plan, run, on)
             found = np.zeros(len(values), dtype=bool)
             for some in _runs(theirs):
@@ -139,28 +139,6 @@ def newest_versions(
     return NewestVersions(versions=versions, deleted=deleted)
 
 
-class Changes(Protocol):
-    """What takes changes of rows: a block (``ChangesWriter``), or nothing in a dry run."""
-
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        """Take complete new images."""
-        ...
-
-    def delete(self, keys: pa.RecordBatch) -> None:
-        """Take tombstones for the rows of these identities."""
-        ...
-
-
-class NoChanges:
-    """Takes changes and leaves them."""
-
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        """Leave them."""
-
-    def delete(self, keys: pa.RecordBatch) -> None:
-        """Leave them."""
-
-
 @contextmanager
 def pinned(access: Access, now: State, versions: Iterable[State]) -> Iterator[None]:
     """Keep former versions readable. One whose blocks are all live is read as any snapshot is.
@@ -183,19 +161,6 @@ def pinned(access: Access, now: State, versions: Iterable[State]) -> Iterator[No
     finally:
         for version in held:
             clear_pins(access, version)
-
-
-def one_stream(streams: Iterable[StreamKey], what: str) -> StreamKey | None:
-    """Return the stream of all rows that an operation is about. Raises Invalid if they are of
-    several: the changes of one version are those of one stream."""
-    found = sorted(set(streams), key=lambda stream: stream.labels)
-    if len(found) > 1:
-        shown = ", ".join(str(dict(stream.labels)) for stream in found[:3])
-        raise Invalid(
-            f"{what} would change rows with {len(found)} different sets of labels ({shown}), and "
-            "one version changes rows of one: change the rows of each by upsert or delete"
-        )
-    return found[0] if found else None
 
 
 def identity_values(rows: pa.RecordBatch | pa.Table, identity: Identity) -> pa.Array:

@@ -25,7 +25,9 @@ class ChangingRows(ABC):
     """Operations on rows that have an identity: row ids, or a key.
 
     Each is one version, or nothing. Readers are never kept waiting, and operations on different
-    rows never conflict.
+    rows never conflict. A condition or a row id finds rows whatever labels they have, and a changed
+    row keeps its own. A key names the row with the labels ``labels``, or else with the table's own;
+    new rows get these too.
     """
 
     @property
@@ -93,11 +95,19 @@ class ChangingRows(ABC):
 
         return update(self._access, set, where, _said(job, message))
 
-    def delete_rows(self, rows: Any, *, job: Job | None = None, message: str = "") -> RowsChanged:
-        """Delete rows by row id or key; those that do not exist are passed over. Reads nothing."""
+    def delete_rows(
+        self,
+        rows: Any,
+        *,
+        job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
+        message: str = "",
+    ) -> RowsChanged:
+        """Delete rows by row id or key; those that do not exist are passed over. Reads nothing,
+        except for row ids of a table whose rows have several sets of labels."""
         from blockstore.rows.update import delete_rows
 
-        return delete_rows(self._access, rows, _said(job, message))
+        return delete_rows(self._access, rows, _said(job, message, labels))
 
     def _overwrite_rows(
         self,
@@ -126,13 +136,14 @@ class ChangingRows(ABC):
         rows: Iterable[Mapping[str, Any]],
         *,
         job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
         message: str = "",
     ) -> RowsChanged:
         """Change some cells of rows: each names its identity and the cells to change, and perhaps
         the ``_version`` that was read, which must still be the row's."""
         from blockstore.rows.cells import set_cells
 
-        return set_cells(self._access, rows, _said(job, message))
+        return set_cells(self._access, rows, _said(job, message, labels))
 
     def put_rows(
         self,
@@ -140,6 +151,7 @@ class ChangingRows(ABC):
         *,
         on_conflict: str = "replace",
         job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
         message: str = "",
     ) -> RowsChanged:
         """Write complete rows: a row with a row id replaces that row, one without is new. With a
@@ -151,7 +163,8 @@ class ChangingRows(ABC):
         """
         from blockstore.rows.row_set import put_rows
 
-        return put_rows(self._access, data, _said(job, message), on_conflict=on_conflict)
+        said = _said(job, message, labels)
+        return put_rows(self._access, data, said, on_conflict=on_conflict)
 
     def merge(
         self,
@@ -159,28 +172,33 @@ class ChangingRows(ABC):
         on: str | Iterable[str],
         *,
         job: Job | None = None,
+        labels: Mapping[str, str] | None = None,
         message: str = "",
     ) -> Merge:
-        """Begin a merge of source rows, matched by the columns ``on``; say what to do with matched
-        and unmatched rows, then ``execute`` it."""
+        """Begin a merge of source rows, matched by the columns ``on`` with rows of all labels; say
+        what to do with matched and unmatched rows, then ``execute`` it."""
         from blockstore.rows.merge import Merge
 
-        return Merge(self._access, source, on, _said(job, message))
+        return Merge(self._access, source, on, _said(job, message, labels))
 
-    def fetch(self, rows: Iterable[tuple[Any, int]]) -> pa.Table:
+    def fetch(
+        self, rows: Iterable[tuple[Any, int]], *, labels: Mapping[str, str] | None = None
+    ) -> pa.Table:
         """Given versions of given rows: pairs of a row id (or key) and a version, also of rows that
-        were deleted. Raises NotFound for one that is not kept."""
+        were deleted. Raises NotFound for one that is not kept, and Invalid where rows with
+        different labels have this key and version, and no labels are named."""
         from blockstore.rows.versions import fetch
 
         view = self.snapshot()
-        return fetch(view.bucket, view.world, view.snapshot, rows)
+        return fetch(view.bucket, view.world, view.snapshot, rows, labels=labels)
 
-    def row_history(self, row: Any) -> pa.Table:
-        """All versions of a row that are kept, the newest first; ``_deleted`` marks a deletion."""
+    def row_history(self, row: Any, *, labels: Mapping[str, str] | None = None) -> pa.Table:
+        """All versions of a row that are kept, the newest first; ``_deleted`` marks a deletion.
+        A key names the rows with these labels, or with any."""
         from blockstore.rows.versions import row_history
 
         view = self.snapshot()
-        return row_history(view.bucket, view.world, view.snapshot, row)
+        return row_history(view.bucket, view.world, view.snapshot, row, labels=labels)
 
 
 def _said(job: Job | None, message: str, labels: Mapping[str, str] | None = None) -> Said:

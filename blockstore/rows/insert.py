@@ -3,31 +3,40 @@
 Rules:
 - An upsert reads nothing and never conflicts: each row replaces the one of its key, if there is
   one.
-- An insert with a key looks whether the keys exist, and is planned again if one of them was touched
-  meanwhile; so of two inserts of a key one comes first, and the other finds it.
+- An insert with a key looks whether the keys exist, for some hundred thousand rows at once. It is
+  planned again if one of them was touched meanwhile; so of two inserts of a key one comes first,
+  and the other finds it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid, RowConflict
+from blockstore.format.block import StreamKey
+from blockstore.format.casting import cast_batch
+from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
+from blockstore.rows.labelled import gathered, streams_of
+from blockstore.rows.last import last_of_each
 from blockstore.rows.reading import rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.scan.identities import identities
 
 FAIL, IGNORE = "fail", "ignore"
+_AT_ONCE = 500_000
+_HELD_BYTES = 64 << 20
+"""So many rows, or rows of so many bytes, are looked up in the table at once."""
 
 
 def upsert(
@@ -50,13 +59,13 @@ def upsert(
     rows = Again(data)
     if duplicates not in ("fail", "last"):
         raise Invalid(f'duplicates is {duplicates!r}, expected "fail" or "last"')
-    if duplicates == "last" or sequence_by is not None:
-        rows = Again(_last_of_each(pa.Table.from_batches(rows.all()), identity, sequence_by))
+    alone = duplicates == "fail" and sequence_by is None
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        for batch in rows:
-            writer.put(batch)
-        nothing = not writer.rows
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
+        counting = rows if alone else last_of_each(rows, identity, state, changes.own, sequence_by)
+        for stream, batch in streams_of(counting, state, changes.own):
+            changes.put(stream, batch)
+        nothing = not changes.rows
         return RowsChanged(
             operation=str(Operation.UPSERT),
             inserted=0 if nothing else None,
@@ -88,41 +97,34 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
         )
     rows = Again(data)
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
         unchanged = 0
-        for batch in rows:
-            values = identities([batch.column(name) for name in identity.columns])
-            there = rows_with(access, state, identity.columns, values, writer.stream)
+        names = identity.columns
+        given = _cast(streams_of(rows, state, changes.own), state.definition)
+        for stream, batch in gathered(given, most_rows=_AT_ONCE, most_bytes=_HELD_BYTES):
+            values = identities([batch.column(name) for name in names])
+            there = rows_with(access, state, names, values, stream, columns=names).rows
             if len(there) and on_conflict == FAIL:
-                raise _exists(there, identity.columns)
-            if len(there):
-                known = identities([there[name] for name in identity.columns])
-                fresh = pc.invert(pc.is_in(values, value_set=known))
-                unchanged += len(batch) - pc.sum(fresh).as_py()
-                batch = batch.filter(fresh)
-            writer.put(batch)
+                raise _exists(there, names)
+            known = identities([there[name] for name in names])
+            fresh = pc.invert(pc.is_in(values, value_set=known))
+            unchanged += len(batch) - (pc.sum(fresh).as_py() or 0)
+            changes.put(stream, batch.filter(fresh))
         return RowsChanged(
-            operation=str(Operation.APPEND), inserted=writer.rows, unchanged=unchanged
+            operation=str(Operation.APPEND), inserted=changes.rows, unchanged=unchanged
         )
 
     return change_rows(access, Operation.APPEND, write, said, reads=True)
 
 
-def _last_of_each(rows: pa.Table, identity: Key, sequence_by: str | None) -> list[pa.RecordBatch]:
-    if sequence_by is not None:
-        if sequence_by not in rows.schema.names:
-            raise Invalid(
-                f"sequence_by names {sequence_by!r}, which the rows do not have: "
-                f"{', '.join(rows.schema.names)}"
-            )
-        order = pc.sort_indices(rows, [(sequence_by, "ascending")], null_placement="at_start")
-        rows = rows.take(order)
-    codes = identities([rows[name] for name in identity.columns]).dictionary_encode().indices
-    places = codes.to_numpy()
-    last = np.full(int(places.max(initial=-1)) + 1, -1, dtype=np.int64)
-    np.maximum.at(last, places, np.arange(len(places)))
-    batches: list[pa.RecordBatch] = rows.take(pa.array(np.sort(last))).to_batches()
-    return batches
+def _cast(
+    rows: Iterable[tuple[StreamKey, pa.RecordBatch]], definition: Definition
+) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
+    """The rows under the table's schema, so that their keys are compared as they will be stored."""
+    taken = 0
+    for stream, batch in rows:
+        yield stream, cast_batch(batch, definition, first_row=taken)
+        taken += len(batch)
 
 
 def _exists(there: pa.Table, columns: tuple[str, ...]) -> RowConflict:

@@ -4,6 +4,8 @@ rows without a match inserted; one version.
 Rules:
 - Clauses are tried in the order in which they were named, and the first whose condition is true for
   a row decides. A matched row of which no clause speaks stays as it is.
+- Rows of all streams are matched, and keep their labels; ``on`` may name labels. Inserted rows have
+  the labels that they say, or those of the call, or the table's own.
 - A null matches nothing, as in SQL.
 - A row of the target that several source rows match is an error: which of them counts would be a
   matter of chance.
@@ -24,13 +26,15 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
+from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
+from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import current_rows, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.rows.update import Value, evaluated
 from blockstore.scan.identities import identities
 
@@ -47,6 +51,20 @@ class _Clause:
     """New values by column; None deletes, or takes all columns of the source."""
     deletes: bool
     condition: pc.Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """Takes the changes of rows of one stream."""
+
+    changes: StreamChanges
+    stream: StreamKey
+
+    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        self.changes.put(self.stream, rows, ids)
+
+    def delete(self, keys: pa.RecordBatch) -> None:
+        self.changes.delete(self.stream, keys)
 
 
 class Merge:
@@ -109,28 +127,42 @@ class Merge:
         self._clauses.append(clause)
         return self
 
+    def _check_names(self, state: State) -> None:
+        """Raise Invalid for a clause that sets what the table does not have."""
+        for clause in self._clauses:
+            labels = labels_of(state) if clause.of == _UNMATCHED else ()
+            known = [*state.definition.schema.names, *labels]
+            strange = [name for name in clause.values or () if name not in known]
+            if strange:
+                raise Invalid(
+                    f"the merge sets {strange[0]!r}, which the table does not have; its columns "
+                    f"are {', '.join(known)}"
+                )
+
     def _of(self, kind: str) -> list[_Clause]:
         return [clause for clause in self._clauses if clause.of == kind]
 
-    def _write(self, state: State, writer: ChangesWriter) -> RowsChanged:
+    def _write(self, state: State, changes: StreamChanges) -> RowsChanged:
+        self._check_names(state)
         keys = identities([self._source[name] for name in self._on])
         counts = Counter[str]()
         hit = np.zeros(len(keys), dtype=bool)
-        for target in self._targets(state, keys, writer.stream):
+        for stream, target in self._targets(state, keys):
             own = identities([target.column(name) for name in self._on])
             places = pc.index_in(own, value_set=keys, skip_nulls=True)
             matched = places.is_valid()
             at = places.drop_null()
             hit[at.to_numpy()] = True
             joined = _joined(target.filter(matched), self._source.take(at))
-            self._apply(state, writer, self._of(_MATCHED), joined, counts)
+            sink = _Sink(changes, stream)
+            self._apply(state, sink, self._of(_MATCHED), joined, counts)
             rest = _joined(target.filter(pc.invert(matched)), None)
-            self._apply(state, writer, self._of(_BY_SOURCE), rest, counts)
+            self._apply(state, sink, self._of(_BY_SOURCE), rest, counts)
         self._refuse_doubles(keys, hit)
         found = keys.filter(pa.array(hit))
         fresh = pc.invert(pc.is_in(keys, value_set=found, skip_nulls=True))
         joined = _joined(None, self._source.filter(fresh))
-        self._apply(state, writer, self._of(_UNMATCHED), joined, counts)
+        self._apply(state, _Sink(changes, changes.own), self._of(_UNMATCHED), joined, counts)
         return RowsChanged(
             operation=str(Operation.MERGE),
             inserted=counts["inserted"],
@@ -139,12 +171,14 @@ class Merge:
             unchanged=counts["unchanged"],
         )
 
-    def _targets(self, state: State, keys: pa.Array, stream: StreamKey) -> Iterator[pa.RecordBatch]:
+    def _targets(self, state: State, keys: pa.Array) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
         if self._of(_BY_SOURCE):
-            yield from current_rows(self._access, state, stream=stream)
-        else:
-            found = rows_with(self._access, state, self._on, keys, stream)
-            yield from found.to_batches()
+            yield from current_rows(self._access, state)
+            return
+        found = rows_with(self._access, state, self._on, keys, None)
+        for stream, own in found.each():
+            for batch in found.rows.filter(own).to_batches():
+                yield stream, batch
 
     def _refuse_doubles(self, keys: pa.Array, hit: np.ndarray[Any, Any]) -> None:
         """A key that occurs twice in the source matters only where it matches."""
@@ -161,14 +195,14 @@ class Merge:
     def _apply(
         self,
         state: State,
-        writer: ChangesWriter,
+        sink: _Sink,
         clauses: list[_Clause],
         rows: pa.RecordBatch,
         counts: Counter[str],
     ) -> None:
         for clause in clauses:
             meets = _meets(clause.condition, rows)
-            self._carry_out(state, writer, clause, rows.filter(meets), counts)
+            self._carry_out(state, sink, clause, rows.filter(meets), counts)
             rows = rows.filter(pc.invert(meets))
         if rows.num_rows and "target." + state.definition.schema.names[0] in rows.schema.names:
             counts["unchanged"] += rows.num_rows
@@ -176,7 +210,7 @@ class Merge:
     def _carry_out(
         self,
         state: State,
-        writer: ChangesWriter,
+        sink: _Sink,
         clause: _Clause,
         rows: pa.RecordBatch,
         counts: Counter[str],
@@ -185,18 +219,38 @@ class Merge:
             return
         own = _prefixed(rows, "target.")
         if clause.deletes:
-            writer.delete(own.select(list(self._identity.columns)))
+            sink.delete(own.select(list(self._identity.columns)))
             counts["deleted"] += rows.num_rows
             return
         schema = state.definition.schema
         columns = [self._value(clause, rows, field) for field in schema]
         fresh = pa.RecordBatch.from_arrays(columns, schema=schema)
         if clause.of == _UNMATCHED:
-            writer.put(fresh)
+            for name in labels_of(state):
+                if _says(clause, rows, name):
+                    value = self._value(clause, rows, pa.field(name, pa.string()))
+                    fresh = fresh.append_column(name, value)
+            for stream, some, _ in by_labels(fresh, labels_of(state), sink.stream):
+                sink.changes.put(stream, some)
             counts["inserted"] += rows.num_rows
         else:
-            writer.put(fresh, ids_of(own, self._identity))
+            self._refuse_moved(fresh, own)
+            for name in labels_of(state) if clause.values is None else ():
+                _refuse_other_label(rows, name)
+            sink.put(fresh, ids_of(own, self._identity))
             counts["updated"] += rows.num_rows
+
+    def _refuse_moved(self, fresh: pa.RecordBatch, own: pa.RecordBatch) -> None:
+        """Raise Invalid for a row that would get another key, which is another row's."""
+        for name in self._identity.columns if isinstance(self._identity, Key) else ():
+            same = pc.equal(fresh.column(name), own.column(name))
+            if not pc.all(same).as_py():
+                at = pc.index(same, False).as_py()
+                raise Invalid(
+                    f"the merge gives the row with {name} = {own.column(name)[at].as_py()!r} the "
+                    f"{name} {fresh.column(name)[at].as_py()!r}, and {name!r} is part of the key: "
+                    "delete the row, and insert one with the new key"
+                )
 
     def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
         values, name = clause.values, field.name
@@ -211,6 +265,27 @@ class Merge:
         else:
             value = None
         return evaluated(value, rows, field)
+
+
+def _says(clause: _Clause, rows: pa.RecordBatch, name: str) -> bool:
+    """Whether new rows say a label themselves."""
+    if clause.values is None:
+        return "source." + name in rows.schema.names
+    return name in clause.values
+
+
+def _refuse_other_label(rows: pa.RecordBatch, name: str) -> None:
+    """Raise Invalid for a matched row whose source row says another label."""
+    if "source." + name not in rows.schema.names:
+        return
+    said = evaluated(pc.field("source." + name), rows, pa.field(name, pa.string()))
+    here = rows.column("target." + name)
+    same = pc.equal(pc.fill_null(said, ""), pc.fill_null(here, ""))
+    if not pc.all(pc.and_(same, pc.equal(said.is_null(), here.is_null()))).as_py():
+        raise Invalid(
+            f"a source row says another {name} than the row that it matches, and labels of a row "
+            f"never change: match on {name!r} too, or name the columns to update"
+        )
 
 
 def _joined(target: pa.RecordBatch | None, source: pa.Table | None) -> pa.RecordBatch:

@@ -2,11 +2,12 @@
 meet a condition, as one version.
 
 Rules:
-- No block is removed: the rows that go get tombstones, in the same block as the new rows. So former
+- No block is removed: the rows that go get tombstones, by the same entry as the new rows. So former
   versions stay, the overwrite can be reverted, and merges go on. An overwrite of a large table
   writes a tombstone for each of its rows, which merges drop.
-- On a table with a key, a new row replaces the row of its key. With a condition, a key that a row
-  has which does not meet it is a conflict: that row was not to be replaced.
+- Rows of all streams go. The new rows have the labels that the caller names, or the table's own.
+- On a table with a key, a new row replaces the row of its key and its labels. With a condition, a
+  key that a row has which does not meet it is a conflict: that row was not to be replaced.
 - On a table with row ids all new rows get new ids; ``put_rows`` replaces rows by their ids.
 - It is an update: rows are read at one version, and all is planned again where one of them was
   touched before the commit. Rows that others insert meanwhile stay.
@@ -15,7 +16,6 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid, RowConflict
+from blockstore.format.block import StreamKey
 from blockstore.format.identity import Identity, Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -33,12 +34,10 @@ from blockstore.operations.results import Changed
 from blockstore.predicate import Condition, parse
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
-from blockstore.rows.former import Changes, NoChanges, identity_values, one_stream
-from blockstore.rows.reading import range_of
+from blockstore.rows.former import identity_values
+from blockstore.rows.reading import current_rows, range_of
 from blockstore.rows.results import RowsChanged
-from blockstore.scan.execute import read_plan
-from blockstore.scan.plan import plan_scan
+from blockstore.rows.streams import Changes, NoChanges, StreamChanges, stream_of
 from blockstore.scan.snapshot import Snapshot
 
 _WHAT = "an overwrite"
@@ -61,16 +60,15 @@ def overwrite_rows(
     """Replace the current rows for which ``where`` is true, or all, by ``data``.
 
     Raises:
-        Invalid: Rows do not fit or do not meet the condition, or are of several streams.
+        Invalid: Rows do not fit or do not meet the condition.
         RowConflict: A new row has the key of a row that does not meet the condition; or others
             change the same rows all the while. Nothing is applied.
     """
     rows = Again(data)
     last: list[_Did] = []
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        one_stream([writer.stream, *(block.meta.stream for block in state.blocks)], _WHAT)
-        did = _replace(access, state, rows, where, dict(writer.stream.labels), writer)
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
+        did = _replace(access, state, rows, where, changes.own, changes)
         last[:] = [did]
         return RowsChanged(
             operation=str(Operation.OVERWRITE),
@@ -81,8 +79,8 @@ def overwrite_rows(
 
     if dry_run:
         state = access.log.poll()
-        labels = dict(state.definition.labels if said.labels is None else said.labels)
-        did = _replace(access, state, rows, where, labels, NoChanges())
+        own = stream_of(state.definition, said.labels)
+        did = _replace(access, state, rows, where, own, NoChanges())
         return _changed(did, dry_run=True)
     parameters = {} if where is None else {"where": quoted(where)}
     named = Said(job=said.job, labels=said.labels, message=said.message, parameters=parameters)
@@ -97,51 +95,47 @@ def _replace(
     state: State,
     rows: Again,
     where: Condition,
-    labels: dict[str, str],
+    own: StreamKey,
     sink: Changes,
 ) -> _Did:
     definition = state.definition
     identity = identity_of(definition, _WHAT)
     predicate = parse(where, Snapshot.of(state).columns.all)
-    judge = Judge(definition, labels, predicate, quoted(where) or "true")
+    judge = Judge(definition, dict(own.labels), predicate, quoted(where) or "true")
     fresh: list[pa.Array] = []
     for batch in judge.take(iter(rows)):
-        sink.put(batch)
+        sink.put(own, batch)
         if isinstance(identity, Key):
             fresh.append(identity_values(batch, identity))
     new = pa.concat_arrays(fresh) if fresh else None
     replaced: list[pa.Array] = []
     deleted = 0
-    for batch in _named(access, state, identity, where):
-        if new is not None:
+    for stream, batch in current_rows(access, state, where, columns=identity.columns):
+        if new is not None and stream == own:
             values = identity_values(batch, identity)
             again = pc.is_in(values, value_set=new)
             replaced.append(values.filter(again))
             batch = batch.filter(pc.invert(again))
-        sink.delete(batch)
+        sink.delete(stream, batch)
         deleted += batch.num_rows
     if new is not None and where is not None:
-        _refuse_others(access, state, identity, new, pa.concat_arrays([new[:0], *replaced]))
+        there = pa.concat_arrays([new[:0], *replaced])
+        _refuse_others(access, state, identity, own, new, there)
     return _Did(added=judge.rows, replaced=sum(map(len, replaced)), deleted=deleted)
 
 
-def _named(
-    access: Access, state: State, identity: Identity, where: Condition
-) -> Iterator[pa.RecordBatch]:
-    """The identities of the current rows that meet a condition."""
-    plan = plan_scan(Snapshot.of(state), columns=identity.columns, where=where)
-    for batch in read_plan(access.bucket, plan, access.world, reads=access.reads):
-        if batch.num_rows:
-            yield batch
-
-
 def _refuse_others(
-    access: Access, state: State, identity: Identity, new: pa.Array, replaced: pa.Array
+    access: Access,
+    state: State,
+    identity: Identity,
+    own: StreamKey,
+    new: pa.Array,
+    replaced: pa.Array,
 ) -> None:
     """Raise RowConflict if new rows have keys of rows that are not to be replaced."""
     among = range_of(Snapshot.of(state), identity.columns, new)
     others: list[tuple[object, object, object]] = []
-    for batch in _named(access, state, identity, among):
+    for _, batch in current_rows(access, state, among, own, identity.columns):
         values = identity_values(batch, identity)
         other = pc.and_not(pc.is_in(values, value_set=new), pc.is_in(values, value_set=replaced))
         for row in batch.filter(other).slice(0, _SHOWN - len(others)).to_pylist():
@@ -161,7 +155,7 @@ def _changed(did: _Did, done: RowsChanged | None = None, *, dry_run: bool = Fals
         operation=str(Operation.OVERWRITE),
         version=None if done is None else done.version,
         dry_run=dry_run,
-        added=() if done is None or done.block is None else (done.block,),
+        added=() if done is None else done.blocks,
         rows_added=did.added,
         rows_removed=did.deleted + did.replaced,
     )

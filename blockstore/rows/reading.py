@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -15,6 +18,7 @@ from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.predicate import Condition, parse_filters
+from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import identities
 from blockstore.scan.plan import ScanPlan, plan_scan
@@ -24,47 +28,92 @@ _GATHERED = 500_000
 
 
 def current_rows(
-    access: Access, state: State, where: Condition = None, stream: StreamKey | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the current rows that meet a condition, of one stream or of all: the table's columns,
-    then ``_row_id`` where rows have ids, then ``_version``. Raises Invalid for a condition that the
-    table cannot evaluate."""
-    plan = _plan(state, where)
-    if stream is not None:
-        plan = _of(plan, stream)
-    yield from read_plan(access.bucket, plan, access.world, reads=access.reads)
+    access: Access,
+    state: State,
+    where: Condition = None,
+    stream: StreamKey | None = None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
+    """Yield the current rows that meet a condition, those of one stream after those of another, or
+    of one alone: ``columns``, or else the table's, then the labels, then ``_row_id`` where rows
+    have ids, then ``_version``. Raises Invalid for a condition that the table cannot evaluate."""
+    names = _schema(state).names if columns is None else columns
+    plan = plan_scan(Snapshot.of(state), columns=names, where=where)
+    for one, own in by_stream(plan):
+        if stream in (None, one):
+            for batch in read_plan(access.bucket, own, access.world, reads=access.reads):
+                yield one, batch
 
 
-def _plan(state: State, where: Condition) -> ScanPlan:
-    snapshot = Snapshot.of(state)
-    hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
-    return plan_scan(snapshot, columns=(*state.definition.schema.names, *hidden), where=where)
+def by_stream(plan: ScanPlan) -> Iterator[tuple[StreamKey, ScanPlan]]:
+    """Yield the part of a plan that is of each stream."""
+    chunks: dict[StreamKey, list[ScanChunk]] = {}
+    for chunk in plan.chunks:
+        chunks.setdefault(chunk.stream, []).append(chunk)
+    changes: dict[StreamKey, list[ScanChunk]] = {}
+    for chunk in plan.changes:
+        changes.setdefault(chunk.stream, []).append(chunk)
+    for stream, own in chunks.items():
+        hiding = changes.get(stream, [])
+        yield stream, replace(plan, chunks=tuple(own), changes=tuple(hiding))
 
 
-def _of(plan: ScanPlan, stream: StreamKey) -> ScanPlan:
-    """The plan of one stream alone."""
-    return replace(
-        plan,
-        chunks=tuple(chunk for chunk in plan.chunks if chunk.stream == stream),
-        changes=tuple(chunk for chunk in plan.changes if chunk.stream == stream),
-    )
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Current rows, and the stream of each."""
+
+    rows: pa.Table
+    """Columns as ``current_rows``."""
+    of: npt.NDArray[np.int64]
+    """Of each row, the place of its stream among ``streams``."""
+    streams: tuple[StreamKey, ...]
+
+    def take(self, places: pa.Array) -> Found:
+        """The rows at these places; one that is null gives a row of nulls of the first stream."""
+        at = pc.fill_null(places, -1).to_numpy()
+        of = np.zeros(len(at), dtype=np.int64)
+        of[at >= 0] = self.of[at[at >= 0]]
+        return Found(self.rows.take(places), of, self.streams)
+
+    def each(self) -> Iterator[tuple[StreamKey, pa.Array]]:
+        """Yield each stream that has rows, and which rows are its."""
+        for place in np.unique(self.of).tolist():
+            yield self.streams[place], pa.array(self.of == place)
 
 
 def rows_with(
-    access: Access, state: State, on: Sequence[str], values: pa.Array, stream: StreamKey
-) -> pa.Table:
-    """Return the current rows of a stream whose ``on`` columns are among ``values``, as
-    ``identities`` makes one value of them; columns as ``current_rows``."""
-    found = []
+    access: Access,
+    state: State,
+    on: Sequence[str],
+    values: pa.Array,
+    stream: StreamKey | None,
+    columns: Sequence[str] | None = None,
+) -> Found:
+    """Return the current rows whose ``on`` columns are among ``values``, as ``identities`` makes
+    one value of them; those of one stream, or of all. ``columns`` as ``current_rows``; they have
+    those of ``on``."""
+    found, streams = [], []
     where = range_of(Snapshot.of(state), on, values)
-    for some in _gathered(current_rows(access, state, where, stream)):
-        among = pc.is_in(identities([some[name] for name in on]), value_set=values)
-        if pc.any(among).as_py():
-            found.append(some.filter(among))
-    return pa.concat_tables([schema_of(state).empty_table(), *found])
+    for one, rows in groupby(
+        current_rows(access, state, where, stream, columns), lambda pair: pair[0]
+    ):
+        for some in _gathered(batch for _, batch in rows):
+            among = pc.is_in(identities([some[name] for name in on]), value_set=values)
+            if pc.any(among).as_py():
+                found.append(some.filter(among))
+                streams.append(one)
+    known = tuple(dict.fromkeys(streams)) or (stream or StreamKey((), 0),)
+    places = [
+        np.full(len(rows), known.index(one)) for one, rows in zip(streams, found, strict=True)
+    ]
+    return Found(
+        pa.concat_tables([_schema(state, columns).empty_table(), *found]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *places]),
+        known,
+    )
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches together, some hundred thousand rows each: what is looked up in them is prepared
     once for each."""
     held: list[pa.RecordBatch] = []
@@ -79,16 +128,13 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def schema_of(state: State) -> pa.Schema:
+def _schema(state: State, names: Sequence[str] | None = None) -> pa.Schema:
     """The columns of ``current_rows``."""
+    if names is not None:
+        return Snapshot.of(state).columns.select(names)
     hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
-    own = state.definition.schema
-    return pa.schema([*own, *(pa.field(name, pa.int64()) for name in hidden)], own.metadata)
-
-
-def without_hidden(rows: pa.RecordBatch | pa.Table, state: State) -> pa.RecordBatch | pa.Table:
-    """Return the table's own columns."""
-    return rows.select(state.definition.schema.names)
+    columns = Snapshot.of(state).columns
+    return columns.select([*columns.visible.names, *hidden])
 
 
 def ids_of(rows: pa.RecordBatch, identity: Identity) -> pa.Array | None:

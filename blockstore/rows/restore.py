@@ -12,9 +12,8 @@ Rules (design 8.5):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from blockstore.format.block import StreamKey
 from blockstore.format.identity import VERSION
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -22,18 +21,17 @@ from blockstore.operations.access import Access
 from blockstore.operations.restore import target_of
 from blockstore.operations.results import Restored
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
 from blockstore.rows.former import (
     as_now,
     current_plan,
-    one_stream,
     pinned,
     rows_of,
     shown_elsewhere,
     without,
 )
-from blockstore.rows.reading import ids_of
+from blockstore.rows.reading import by_stream, ids_of
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.snapshot import Snapshot
 
@@ -66,38 +64,33 @@ def restore_rows(
     Raises:
         NotFound: The version never was.
         VersionExpired: It was collected, with the former versions of its rows.
-        Invalid: The rows to change have different labels, or do not fit the schema of now.
+        Invalid: Rows that come back do not fit the schema of now.
         RowConflict: Others change the same rows all the while.
     """
     target = target_of(access.log, version, tag, as_of)
     state = access.log.poll()
     as_now(target, state.definition)
-    stream = one_stream(_streams(state, target), _WHAT)
-    if stream is None:
-        return Restored(to=target.version, dry_run=dry_run)
     with pinned(access, state, [target] if not dry_run else []):
         if dry_run:
             return _restored(target, _counts(_difference(access, state, target)), dry_run=True)
-        return _restored(target, _commit(access, target, stream, said))
+        return _restored(target, _commit(access, target, said))
 
 
-def _commit(access: Access, target: State, stream: StreamKey, said: Said) -> RowsChanged:
+def _commit(access: Access, target: State, said: Said) -> RowsChanged:
     identity = identity_of(target.definition, _WHAT)
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        one_stream([writer.stream, *_streams(state, target)], _WHAT)
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
         found = _difference(access, state, target)
-        for batch in rows_of(access, found.back):
-            writer.put(batch.select(state.definition.schema.names), ids_of(batch, identity))
-        for batch in rows_of(access, found.gone, identity.columns):
-            writer.delete(batch)
+        for stream, part in by_stream(found.back):
+            for batch in rows_of(access, part):
+                rows = batch.select(state.definition.schema.names)
+                changes.put(stream, rows, ids_of(batch, identity))
+        for stream, part in by_stream(found.gone):
+            for batch in rows_of(access, part, identity.columns):
+                changes.delete(stream, batch)
         return _counts(found)
 
-    named = Said(
-        labels=dict(stream.labels),
-        message=said.message,
-        parameters={**said.parameters, "version": target.version},
-    )
+    named = replace(said, parameters={**said.parameters, "version": target.version})
     return change_rows(access, Operation.RESTORE, write, named, reads=True)
 
 
@@ -110,16 +103,6 @@ def _difference(access: Access, state: State, target: State) -> _Difference:
     back = without(access, there, here, (*identity.columns, VERSION))
     same = there.rows - back.rows
     return _Difference(back=back, gone=gone, changed=here.rows - gone.rows - same)
-
-
-def _streams(state: State, target: State) -> set[StreamKey]:
-    """The streams of which the two states have other blocks."""
-    here, there = set(state.blocks.ulids()), set(target.blocks.ulids())
-    moved = [
-        *state.blocks.get_all(here - there).values(),
-        *target.blocks.get_all(there - here).values(),
-    ]
-    return {block.meta.stream for block in moved}
 
 
 def _counts(found: _Difference) -> RowsChanged:

@@ -15,8 +15,8 @@ class RowsChanged:
     operation: str
     version: int | None = None
     """The version that holds the changes; None where there was nothing to change."""
-    block: str | None = None
-    """The block of the changes."""
+    blocks: tuple[str, ...] = ()
+    """The blocks of the changes, one for each set of labels that the changed rows have."""
     already: bool = False
     """Whether the job had been committed before; then no row was counted."""
     inserted: int | None = 0
@@ -24,3 +24,8 @@ class RowsChanged:
     deleted: int | None = 0
     unchanged: int | None = 0
     """Rows that matched, and that the operation left as they were."""
+
+    @property
+    def block(self) -> str | None:
+        """The block of the changes, where there is one alone."""
+        return self.blocks[0] if len(self.blocks) == 1 else None

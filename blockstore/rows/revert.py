@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid, NotFound, RowConflict, VersionExpired
+from blockstore.format.block import StreamKey
 from blockstore.format.identity import DELETED, Identity
 from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
@@ -32,21 +33,18 @@ from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
 from blockstore.rows.former import (
-    Changes,
     NewestVersions,
-    NoChanges,
     as_now,
     current_plan,
     identity_values,
     newest_versions,
-    one_stream,
     pinned,
     rows_of,
 )
 from blockstore.rows.reading import ids_of
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import Changes, NoChanges, StreamChanges
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import hashes
 from blockstore.scan.plan import plan_scan
@@ -73,6 +71,10 @@ class _Write:
     @property
     def version(self) -> int:
         return self.state.version
+
+    @property
+    def stream(self) -> StreamKey:
+        return self.block.meta.stream
 
     @cached_property
     def values(self) -> pa.Array:
@@ -131,12 +133,10 @@ def revert_rows(
     states = {version: access.log.at(version) for version in set(versions.values())}
     with pinned(access, state, [] if dry_run else states.values()):
         found = [_read(access, state, source, states[versions[source]]) for source in sources]
-        stream = one_stream((write.block.meta.stream for write in found), _WHAT)
-        assert stream is not None, "there is a write"
         last: list[_Found] = []
 
-        def write(now: State, writer: ChangesWriter) -> RowsChanged:
-            did = _undo(access, now, found, writer)
+        def write(now: State, changes: StreamChanges) -> RowsChanged:
+            did = _undo(access, now, found, changes)
             if strict:
                 _refuse_left(did)
             last[:] = [did]
@@ -150,22 +150,28 @@ def revert_rows(
         if dry_run:
             did = _undo(access, state, found, NoChanges())
             return _reverted(sources, did, None, dry_run=True)
-        named = replace(
-            said,
-            labels=dict(stream.labels),
-            parameters={**said.parameters, "sources": list(sources)},
-        )
+        named = replace(said, parameters={**said.parameters, "sources": list(sources)})
         done = change_rows(access, Operation.REVERT, write, named, reads=True)
         return _reverted(sources, last[0], done.version)
 
 
 def _undo(access: Access, now: State, writes: Sequence[_Write], sink: Changes) -> _Found:
-    """Write what undoes the writes on a state, the newest first."""
+    """Write what undoes the writes on a state."""
     did = _Found()
+    for stream in sorted({write.stream for write in writes}):
+        own = [write for write in writes if write.stream == stream]
+        _undo_in(access, now, own, sink, did)
+    return did
+
+
+def _undo_in(
+    access: Access, now: State, writes: Sequence[_Write], sink: Changes, did: _Found
+) -> None:
+    """Write what undoes the writes of one stream, the newest first."""
     chased: dict[str, pa.Array] = {}
     names = now.definition.schema.names
     for write in sorted(writes, key=lambda one: one.version, reverse=True):
-        newest = newest_versions(access, Snapshot.of(now), write.block.meta.stream, write.values)
+        newest = newest_versions(access, Snapshot.of(now), write.stream, write.values)
         mine = newest.versions == write.version
         mine |= _tombstones_gone(write, newest, now)
         mine |= _among(write.values, chased.get(write.source))
@@ -173,7 +179,7 @@ def _undo(access: Access, now: State, writes: Sequence[_Write], sink: Changes) -
         chosen = pa.array(mine)
         values, rows = write.values.filter(chosen), write.rows.filter(chosen)
         before = write.before(now)
-        former = newest_versions(access, before, write.block.meta.stream, values)
+        former = newest_versions(access, before, write.stream, values)
         there = (former.versions > 0) & ~former.deleted
         lives = (newest.versions > 0)[mine] & ~newest.deleted[mine]
         chase = np.zeros(len(values), dtype=bool)
@@ -185,14 +191,13 @@ def _undo(access: Access, now: State, writes: Sequence[_Write], sink: Changes) -
                 chase |= own
         back, gone = there & ~chase, ~there & ~chase & lives
         for batch in _with(access, before, write, values.filter(pa.array(back))):
-            sink.put(batch.select(names), ids_of(batch, write.identity))
+            sink.put(write.stream, batch.select(names), ids_of(batch, write.identity))
         for batch in rows.filter(pa.array(gone)).to_batches():
-            sink.delete(batch.select(list(write.identity.columns)))
+            sink.delete(write.stream, batch.select(list(write.identity.columns)))
         did.undone[write.source] += int(back.sum() + gone.sum())
         did.inserted += int((back & ~lives).sum())
         did.updated += int((back & lives).sum())
         did.deleted += int(gone.sum())
-    return did
 
 
 def _with(
@@ -202,8 +207,7 @@ def _with(
     if not len(values):
         return
     plan = current_plan(access, before)
-    stream = write.block.meta.stream
-    plan = replace(plan, chunks=tuple(chunk for chunk in plan.chunks if chunk.stream == stream))
+    plan = replace(plan, chunks=tuple(one for one in plan.chunks if one.stream == write.stream))
     for batch in rows_of(access, plan):
         among = pc.is_in(identity_values(batch, write.identity), value_set=values)
         if pc.any(among).as_py():
@@ -218,7 +222,7 @@ def _tombstones_gone(write: _Write, newest: NewestVersions, now: State) -> Mask:
         return np.zeros(len(lost), dtype=bool)
     rows = write.rows.filter(pa.array(lost))
     columns = [rows[name].combine_chunks() for name in write.identity.columns]
-    own = hashes(write.identity, write.block.meta.stream, columns)
+    own = hashes(write.identity, write.stream, columns)
     touched = now.touches.among(own, write.version)
     if touched is None:
         return np.zeros(len(lost), dtype=bool)

@@ -6,6 +6,8 @@ Rules:
   until there are a hundred thousand of them, or many bytes; then they are compared with those of
   the version at which the set was planned. So memory does not grow with the set, apart from the
   identities of changed rows.
+- A row id names its row whatever labels that has, and the row stays in its stream. A key names the
+  row with the labels that the caller names, or else with the table's own; new rows have these too.
 - A row that names the version that was read, and is as it was, is left as it is.
 - All rows are compared before the set is refused, so that the caller hears of all of them.
 - A row that is not as its caller expects refuses the set: nothing of it is applied.
@@ -21,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.entry import Operation
@@ -28,9 +31,10 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.block import ChangesWriter
+from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import column_like, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
 from blockstore.scan.identities import identities
 
 FAIL, REPLACE = "fail", "replace"
@@ -63,8 +67,8 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
         raise Invalid(f'on_conflict is {on_conflict!r}, expected "replace" or "fail"')
     rows = Again(data)
 
-    def write(state: State, writer: ChangesWriter) -> RowsChanged:
-        look = _Look(access, state, identity, writer, fails=on_conflict == FAIL)
+    def write(state: State, changes: StreamChanges) -> RowsChanged:
+        look = _Look(access, state, identity, changes, fails=on_conflict == FAIL)
         for batch in rows:
             _check_named(batch, identity)
             look.take(batch)
@@ -108,17 +112,22 @@ class _Look:
         access: Access,
         state: State,
         identity: Identity,
-        writer: ChangesWriter,
+        changes: StreamChanges,
         *,
         fails: bool,
     ) -> None:
         self._access = access
         self._state = state
         self._identity = identity
-        self._writer = writer
+        self._changes = changes
+        self._labels = labels_of(state)
         self._fails = fails
         self._taken = 0
-        self._held: list[_Held] = []
+        self._held: dict[StreamKey | None, list[_Held]] = {}
+        """By the stream that the rows say, or that their keys are of; None where their ids say
+        it."""
+        self._held_rows = 0
+        self._held_bytes = 0
         self._refused: list[tuple[object, object, object]] = []
         self._places: list[int] = []
         self._count = 0
@@ -132,7 +141,7 @@ class _Look:
         """Take rows, which follow those before."""
         first, self._taken = self._taken, self._taken + len(batch)
         names = batch.schema.names
-        own = [name for name in names if name not in (ROW_ID, VERSION)]
+        own = [name for name in names if name not in (ROW_ID, VERSION, *self._labels)]
         given = batch.column(VERSION) if VERSION in names else pa.nulls(len(batch), pa.int64())
         held = _Held(
             rows=cast_batch(batch.select(own), self._state.definition, first_row=first),
@@ -140,23 +149,30 @@ class _Look:
             expected=column_like(given, pa.int64(), VERSION),
             places=pa.array(range(first, self._taken), pa.int64()),
         )
+        for stream, _, which in by_labels(batch, self._labels, self._changes.own):
+            if which is None:
+                self._take(stream, held, said=False)
+            else:
+                self._take(stream, _of(held, which), said=True)
+        if self._held_rows >= _AT_ONCE or self._held_bytes >= _HELD_BYTES:
+            self._compare_all()
+
+    def _take(self, stream: StreamKey, held: _Held, *, said: bool) -> None:
         named = held.expected.is_valid() if held.ids is None else held.ids.is_valid()
         if held.ids is not None or not self._fails:
             new = pc.invert(named)
-            self._write(held, new)
+            self._write(stream, held, new)
             self.inserted += pc.sum(new).as_py() or 0
             held = _of(held, named)
         if len(held.rows):
-            self._held.append(held)
-        if (
-            sum(len(one.rows) for one in self._held) >= _AT_ONCE
-            or sum(one.rows.nbytes for one in self._held) >= _HELD_BYTES
-        ):
-            self._compare()
+            by = None if held.ids is not None and not said else stream
+            self._held.setdefault(by, []).append(held)
+            self._held_rows += len(held.rows)
+            self._held_bytes += held.rows.nbytes
 
     def end(self) -> None:
         """Compare and write what is left. Raises RowConflict and NotFound."""
-        self._compare()
+        self._compare_all()
         if self._count:
             raise self._refusal()
 
@@ -164,33 +180,42 @@ class _Look:
         ids = ids_of(batch, self._identity)
         return None if ids is None else column_like(ids, pa.int64(), ROW_ID)
 
-    def _compare(self) -> None:
-        if not self._held:
-            return
-        held, self._held = _together(self._held), []
+    def _compare_all(self) -> None:
+        held, self._held = self._held, {}
+        self._held_rows = self._held_bytes = 0
+        for stream, some in held.items():
+            self._compare(stream, _together(some))
+
+    def _compare(self, stream: StreamKey | None, held: _Held) -> None:
         columns = [held.ids] if held.ids is not None else _key(held.rows, self._identity)
         values = identities(columns)
-        there = rows_with(
-            self._access, self._state, self._identity.columns, values, self._writer.stream
-        )
-        own = identities([there[name] for name in self._identity.columns])
-        there = there.take(pc.index_in(values, value_set=own))
+        names = self._identity.columns
+        among = None if held.ids is not None else stream
+        current = rows_with(self._access, self._state, names, values, among)
+        own = identities([current.rows[name] for name in names])
+        current = current.take(pc.index_in(values, value_set=own))
+        there = current.rows
         found = there[VERSION].combine_chunks()
         bad = _bad(held.expected, found, by_id=held.ids is not None)
         for place in pc.indices_nonzero(bad).to_pylist():
             self._refuse(held, [column[place].as_py() for column in columns], place, found)
         named = found.is_valid()
         same = pc.and_(held.expected.is_valid(), _same(held.rows, there))
-        self._write(held, pc.invert(same))
+        for one, which in current.each():
+            if stream not in (None, one) and pc.any(pc.and_(which, named)).as_py():
+                assert held.ids is not None, "a key is looked up in its own stream"
+                _refuse_labels(held.ids.filter(which), one)
+            self._write(one, held, pc.and_not(which, same))
         self.unchanged += pc.sum(same).as_py() or 0
         self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
         self.inserted += pc.sum(pc.invert(named)).as_py() or 0
 
-    def _write(self, held: _Held, which: pa.Array) -> None:
+    def _write(self, stream: StreamKey, held: _Held, which: pa.Array) -> None:
         """Write some rows; none once the set is refused."""
         if not self._count:
             some = _of(held, which)
-            self._writer.put(some.rows, some.ids)
+            if len(some.rows):
+                self._changes.put(stream, some.rows, some.ids)
 
     def _refuse(self, held: _Held, key: list[object], place: int, found: pa.Array) -> None:
         self._count += 1
@@ -215,6 +240,13 @@ class _Look:
             rows=self._refused,
             places=self._places,
         )
+
+
+def _refuse_labels(ids: pa.Array, stream: StreamKey) -> None:
+    raise Invalid(
+        f"row {ids[0]} has the labels {dict(stream.labels)}, and these rows say others: labels of "
+        "a row never change; leave the columns of labels as they are, or leave them out"
+    )
 
 
 def _of(held: _Held, which: pa.Array) -> _Held:

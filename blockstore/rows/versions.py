@@ -3,11 +3,14 @@
 Rules:
 - A version of a row is found wherever merges have carried it, as long as it is kept.
 - A version in which a row was deleted is one too: its columns are null, and ``_deleted`` is true.
+- Labels are columns of what is found. A key names rows of all labels, unless the caller names them;
+  where one row is wanted and several are found, that is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +18,11 @@ import pyarrow.compute as pc
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Invalid, NotFound
-from blockstore.format.identity import VERSION, Identity, RowIds
+from blockstore.format.identity import DELETED, VERSION, Identity, RowIds
 from blockstore.predicate import parse_filters
 from blockstore.rows.attempts import identity_of
 from blockstore.rows.reading import column_like
+from blockstore.rows.streams import stream_of
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import identities
 from blockstore.scan.plan import plan_scan
@@ -29,7 +33,12 @@ _SHOWN = 3
 
 
 def fetch(
-    bucket: ReadBucket, world: World, snapshot: Snapshot, rows: Iterable[tuple[Any, int]]
+    bucket: ReadBucket,
+    world: World,
+    snapshot: Snapshot,
+    rows: Iterable[tuple[Any, int]],
+    *,
+    labels: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Return given versions of given rows, in the order in which they are named.
 
@@ -39,9 +48,11 @@ def fetch(
         snapshot: Its version limits what is found.
         rows: Pairs of a row id (or a key of one column, or a tuple of the key's columns) and a
             version.
+        labels: On a table with a key, those of the rows; None for any.
 
     Raises:
         NotFound: A pair never was, or is no longer kept.
+        Invalid: A pair names several rows, which have different labels.
     """
     identity = identity_of(snapshot.definition, "a fetch of versions")
     pairs = [(one if isinstance(one, tuple) else (one,), version) for one, version in rows]
@@ -55,7 +66,7 @@ def fetch(
         for place, name in enumerate(identity.columns)
     ]
     versions = column_like([version for _, version in pairs], pa.int64(), VERSION)
-    found = _versions(bucket, world, snapshot, identity, given)
+    found = _versions(bucket, world, snapshot, identity, given, labels)
     wanted = identities([*given, versions])
     own = identities([*(found[name] for name in identity.columns), found[VERSION]])
     places = pc.index_in(wanted, value_set=own)
@@ -69,12 +80,56 @@ def fetch(
             f"{len(lost):,} of the versions are not in the table: {shown}"
             f"{', …' if len(lost) > _SHOWN else ''}; they never were, or are no longer kept"
         )
+    hits = own.filter(pc.is_in(own, value_set=wanted))
+    if len(hits) > len(pc.unique(hits)):
+        raise Invalid(
+            "some of these versions are those of several rows, which have one key and different "
+            "labels: name the labels"
+        )
     return found.take(places)
 
 
-def row_history(bucket: ReadBucket, world: World, snapshot: Snapshot, row: Any) -> pa.Table:
-    """Return all versions of a row that are kept, the newest first. Raises NotFound if there is
-    none."""
+def row_at(
+    bucket: ReadBucket,
+    world: World,
+    snapshot: Snapshot,
+    row: Any,
+    *,
+    version: int | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Return a row as it is, or as it was in a version. Raises NotFound, and Invalid where several
+    rows with different labels have this key."""
+    if version is not None:
+        return fetch(bucket, world, snapshot, [(row, version)], labels=labels)
+    found = row_history(bucket, world, snapshot, row, labels=labels)
+    named = [*snapshot.columns.labels, VERSION]
+    rows = [tuple(one.values())[:-1] for one in found.select(named).to_pylist()]
+    newest = found.take([rows.index(labels) for labels in dict.fromkeys(rows)])
+    now = newest.filter(pc.invert(newest[DELETED]))
+    if not now.num_rows:
+        raise NotFound(
+            f"row {row!r} was deleted in version {newest[VERSION][0]}: name a version for what it "
+            "was before"
+        )
+    if now.num_rows > 1:
+        shown = ", ".join(map(repr, now.select(snapshot.columns.labels).to_pylist()[:_SHOWN]))
+        raise Invalid(
+            f"{now.num_rows} rows have the key {row!r}, with the labels {shown}: name the labels"
+        )
+    return now
+
+
+def row_history(
+    bucket: ReadBucket,
+    world: World,
+    snapshot: Snapshot,
+    row: Any,
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Return all versions of a row that are kept, the newest first; on a table with a key those of
+    rows with any labels, unless these are named. Raises NotFound if there is none."""
     identity = identity_of(snapshot.definition, "a row's history")
     one = row if isinstance(row, tuple) else (row,)
     if len(one) != len(identity.columns):
@@ -86,7 +141,7 @@ def row_history(bucket: ReadBucket, world: World, snapshot: Snapshot, row: Any) 
         column_like([value], _kind(snapshot, name), name)
         for value, name in zip(one, identity.columns, strict=True)
     ]
-    found = _versions(bucket, world, snapshot, identity, given)
+    found = _versions(bucket, world, snapshot, identity, given, labels)
     if not found.num_rows:
         raise NotFound(f"row {row!r} was never in the table, or none of its versions is kept")
     return found.sort_by([(VERSION, "descending")])
@@ -98,10 +153,11 @@ def _versions(
     snapshot: Snapshot,
     identity: Identity,
     given: list[pa.Array],
+    labels: Mapping[str, str] | None,
 ) -> pa.Table:
     """All versions that are kept of the rows with these identities."""
     hidden = dict.fromkeys((*identity.columns, VERSION))
-    columns = [*snapshot.definition.schema.names]
+    columns = [*snapshot.columns.visible.names]
     columns += [name for name in hidden if name not in columns]
     values = identities(given)
     where = None
@@ -112,6 +168,11 @@ def _versions(
             [(name, ">=", bounds["min"]), (name, "<=", bounds["max"])], snapshot.columns.all
         )
     plan = plan_scan(snapshot, columns=columns, where=where, every_version=True)
+    if labels is not None:
+        if isinstance(identity, RowIds):
+            raise Invalid("a row id says which row is meant, whatever its labels: leave labels out")
+        stream = stream_of(snapshot.definition, labels)
+        plan = replace(plan, chunks=tuple(one for one in plan.chunks if one.stream == stream))
     found = [
         batch.filter(pc.is_in(own, value_set=values))
         for batch in read_plan(bucket, plan, world)

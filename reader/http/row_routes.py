@@ -10,17 +10,16 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-import pyarrow as pa
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from blockstore.cli.row_names import row_named
 from blockstore.cli.row_tables import rows_as_json
-from blockstore.errors import NotFound
-from blockstore.format.identity import DELETED, VERSION
+from blockstore.errors import Invalid
 from blockstore.reader.http.callers import Here, Known, Reading, check_scope
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
@@ -34,8 +33,7 @@ from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.rows import What
 from blockstore.reader.jobs.writing import identity_of
-from blockstore.rows.versions import fetch, row_history
-from blockstore.scan.view import TableSnapshot
+from blockstore.rows.versions import row_at, row_history
 
 router = APIRouter(responses=ERRORS, tags=["rows"])
 
@@ -49,6 +47,13 @@ RowName = Annotated[
         description="The row id, or the value of the key; a JSON array of the values where the key "
         "has several columns",
         max_length=10_000,
+    ),
+]
+Labels = Annotated[
+    Sequence[str],
+    Query(
+        description="With a key: a label of the row, `name=value`; may be repeated",
+        max_length=100,
     ),
 ]
 CHANGED: dict[int | str, dict[str, object]] = {
@@ -83,12 +88,19 @@ async def delete(
 
 @router.get("/v1/tables/{table:path}/rows/{row:path}/history")
 def versions(
-    gateway: Here, caller: Reading, table: Name, row: RowName, min_version: MinVersion = None
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    row: RowName,
+    min_version: MinVersion = None,
+    label: Labels = (),
 ) -> dict[str, object]:
-    """All versions of a row that are kept, the newest first."""
+    """All versions of a row that are kept, the newest first; of rows with any labels, unless these
+    are named."""
     view = gateway.tables.at_least(table, min_version, caller.tables)
     named = row_named(row, view.definition)
-    found = row_history(view.bucket, view.world, view.snapshot, named)
+    labels = _labels(label)
+    found = row_history(view.bucket, view.world, view.snapshot, named, labels=labels)
     return {"table": table, "version": view.version, "rows": rows_as_json(found)}
 
 
@@ -100,24 +112,21 @@ def one(
     row: RowName,
     version: Version = None,
     min_version: MinVersion = None,
+    label: Labels = (),
 ) -> dict[str, object]:
     """A row as it is, or as it was in a version."""
     view = gateway.tables.at_least(table, min_version, caller.tables)
-    found = _version_of(view, row, version)
+    named = row_named(row, view.definition)
+    labels = _labels(label)
+    found = row_at(view.bucket, view.world, view.snapshot, named, version=version, labels=labels)
     return {"table": table, "version": view.version, "row": rows_as_json(found)[0]}
 
 
-def _version_of(view: TableSnapshot, row: str, version: int | None) -> pa.Table:
-    named = row_named(row, view.definition)
-    if version is not None:
-        return fetch(view.bucket, view.world, view.snapshot, [(named, version)])
-    found = row_history(view.bucket, view.world, view.snapshot, named).slice(0, 1)
-    if found[DELETED][0].as_py():
-        raise NotFound(
-            f"row {named!r} was deleted in version {found[VERSION][0]}: name a version for what it "
-            "was before"
-        )
-    return found
+def _labels(words: Sequence[str]) -> dict[str, str] | None:
+    pairs = [word.partition("=") for word in words]
+    if any(not name or not sign for name, sign, _ in pairs):
+        raise Invalid(f"label is {list(words)!r}, expected name=value each")
+    return {name: value for name, _, value in pairs} or None
 
 
 async def _changed(

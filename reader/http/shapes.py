@@ -62,25 +62,30 @@ class JobBody(_Body):
 class RowsBody(_Body):
     """Complete rows. One with a ``_row_id`` replaces that row, with ``_version`` only if it still
     has that version; one without is new. With a key, one with a ``_version`` replaces the row of
-    its key, and ``on_conflict`` says what one without does where the key exists."""
+    its key, and ``on_conflict`` says what one without does where the key exists. ``labels`` are
+    those of new rows, and of rows that keys name; a row may also name them as columns."""
 
     rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
     on_conflict: Literal["fail", "replace"] = "fail"
+    labels: dict[Name, Name] | None = None
     message: Annotated[str, Field(max_length=1_000)] = ""
 
 
 class CellsBody(_Body):
     """Some cells of rows: each names its ``_row_id`` or its key, the cells to change, and perhaps
-    the ``_version`` that was read."""
+    the ``_version`` that was read. ``labels`` are those of rows that keys name."""
 
     rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    labels: dict[Name, Name] | None = None
     message: Annotated[str, Field(max_length=1_000)] = ""
 
 
 class NamedBody(_Body):
-    """Rows by their ``_row_id``, or by the columns of their key."""
+    """Rows by their ``_row_id``, or by the columns of their key. ``labels`` are those of rows that
+    keys name."""
 
     rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    labels: dict[Name, Name] | None = None
     message: Annotated[str, Field(max_length=1_000)] = ""
 
 

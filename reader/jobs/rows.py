@@ -28,6 +28,7 @@ from blockstore.reader.jobs.work import Ended, Failed
 from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, access_of, job_of
 from blockstore.rows.attempts import Said, identity_of
 from blockstore.rows.cells import set_cells
+from blockstore.rows.labelled import labels_of
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.row_set import FAIL, put_rows
 from blockstore.rows.update import delete_rows
@@ -87,25 +88,43 @@ def parsed(body: bytes) -> dict[str, Any]:
 
 def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsChanged:
     identity = identity_of(table.definition, "a change of rows")
-    rows: Sequence[Row] = body["rows"]
-    said = Said(job=job_of(request), message=request.message, buffer_bytes=BUFFER_BYTES)
     access = access_of(table)
+    said = Said(
+        job=job_of(request),
+        labels=body.get("labels"),
+        message=request.message,
+        buffer_bytes=BUFFER_BYTES,
+    )
+    rows, labels = _with_labels(body["rows"], table, said)
     match What(request.what):
         case What.PUT:
             on_conflict = str(body.get("on_conflict") or FAIL)
-            batch = _complete(rows, table.definition, identity, on_conflict)
+            batch = _complete(rows, table.definition, identity, on_conflict, labels)
             return put_rows(access, batch, said, on_conflict=on_conflict)
         case What.CELLS:
-            return set_cells(access, _cells(rows, table.definition, identity), said)
+            return set_cells(access, _cells(rows, table.definition, identity, labels), said)
         case What.DELETE:
-            schema = _schema(identity.columns, table.definition)
+            schema = _schema((*identity.columns, *labels), table.definition)
             for place, row in enumerate(rows):
                 _check_named(row, place, identity)
             return delete_rows(access, pa.table(_batch(rows, schema)), said)
 
 
+def _with_labels(
+    rows: Sequence[Row], table: Table, said: Said
+) -> tuple[Sequence[Row], Sequence[str]]:
+    """Return the rows, and the labels that some of them name: then each names them all."""
+    labels = [name for name in labels_of(table.log.state) if any(name in row for row in rows)]
+    own = table.definition.labels if said.labels is None else said.labels
+    return [{**{name: own.get(name) for name in labels}, **row} for row in rows], labels
+
+
 def _complete(
-    rows: Sequence[Row], definition: Definition, identity: Identity, on_conflict: str
+    rows: Sequence[Row],
+    definition: Definition,
+    identity: Identity,
+    on_conflict: str,
+    labels: Sequence[str],
 ) -> pa.RecordBatch:
     """Complete rows. Raises Invalid for one that may exist and does not name every column."""
     names = definition.schema.names
@@ -123,12 +142,14 @@ def _complete(
                 f"{_place(place)} lacks {lost[0]!r}, and it replaces a row: name every "
                 "column, null where it is empty, or change some cells with PATCH"
             )
-    return _batch(rows, _schema((*stored_columns(identity), *names), definition))
+    return _batch(rows, _schema((*stored_columns(identity), *names, *labels), definition))
 
 
-def _cells(rows: Sequence[Row], definition: Definition, identity: Identity) -> list[dict[str, Any]]:
+def _cells(
+    rows: Sequence[Row], definition: Definition, identity: Identity, labels: Sequence[str]
+) -> list[dict[str, Any]]:
     """The rows with values of Arrow, those that identify them with values of Python."""
-    known = dict.fromkeys((*stored_columns(identity), *definition.schema.names))
+    known = dict.fromkeys((*stored_columns(identity), *definition.schema.names, *labels))
     found: list[dict[str, Any]] = []
     for place, row in enumerate(rows):
         _check_named(row, place, identity)
@@ -140,7 +161,7 @@ def _cells(rows: Sequence[Row], definition: Definition, identity: Identity) -> l
             )
         values = batch_of([(_place(place), row)], _schema(list(row), definition))
         cells: dict[str, Any] = {name: values.column(name)[0] for name in row}
-        for name in (*identity.columns, VERSION):
+        for name in (*identity.columns, VERSION, *labels):
             if name in cells:
                 cells[name] = cells[name].as_py()
         found.append(cells)
@@ -162,7 +183,12 @@ def _place(place: int) -> str:
 
 
 def _schema(names: Sequence[str], definition: Definition) -> pa.Schema:
+    """The fields of these columns; one that the table does not have is a label."""
     hidden = {name: pa.field(name, pa.int64()) for name in (ROW_ID, VERSION)}
+    own = {field.name: field for field in definition.schema}
     return pa.schema(
-        [hidden.get(name) or definition.schema.field(name) for name in dict.fromkeys(names)]
+        [
+            hidden.get(name) or own.get(name) or pa.field(name, pa.string())
+            for name in dict.fromkeys(names)
+        ]
     )

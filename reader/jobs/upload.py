@@ -32,6 +32,7 @@ from blockstore.reader.jobs.work import Ended, Failed
 from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, access_of, job_of
 from blockstore.rows.attempts import Said
 from blockstore.rows.insert import insert, upsert
+from blockstore.rows.labelled import labels_of
 from blockstore.rows.row_set import put_rows
 from blockstore.table import Table
 
@@ -87,6 +88,7 @@ class Uploads(Writing):
     def _change(self, source: Source, request: Request, table: Table, meter: Meter) -> Ended:
         """Write a file that changes rows."""
         access, definition = access_of(table), table.definition
+        labels = labels_of(access.log.state)
         said = Said(job=job_of(request), message=request.message, buffer_bytes=BUFFER_BYTES)
         need = {*required(definition.schema)} | ({definition.time_column} - {None})
 
@@ -105,7 +107,8 @@ class Uploads(Writing):
 
         files: Callable[[], Iterator[pa.RecordBatch]]
         if request.what in (UPSERT, INSERT):
-            plain = FileRows([source], definition.schema, request.nulls, advance)
+            schema = definition.schema
+            plain = FileRows([source], schema, request.nulls, advance, labels)
             files = plain.__iter__
             do = upsert if request.what == UPSERT else insert
             try:
@@ -115,7 +118,7 @@ class Uploads(Writing):
             except Invalid as error:
                 raise _failed(plain.placed(error)) from error
         else:
-            files = named = RowFiles([source], definition, request.nulls, advance)
+            files = named = RowFiles([source], definition, request.nulls, advance, labels)
             try:
                 did = put_rows(access, rows, said, on_conflict="fail")
             except (Invalid, RowConflict) as error:

@@ -200,7 +200,7 @@ def changed(did: RowsChanged) -> dict[str, object]:
     """What a change of rows wrote, as a job reports it."""
     counts = (did.inserted, did.updated, did.deleted)
     return {
-        "ulid": did.block,
+        "ulid": did.blocks[0] if did.blocks else None,
         "version": did.version,
         "rows": None if None in counts else sum(one or 0 for one in counts),
         "inserted": did.inserted,

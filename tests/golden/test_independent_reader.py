@@ -18,6 +18,7 @@ import pytest
 
 from blockstore.care.rebuild import plan_rebuild, rebuild
 from blockstore.names import BOUNDARY
+from tests.blockstore.rows.lake import by_key, rows_of
 from tests.golden.make_vectors import HERE, write
 from tests.golden.our_reader import answer
 from tests.golden.vectors_indexed import rows, simple
@@ -97,15 +98,16 @@ def test_it_agrees_with_ours_on_tables_of_earlier_releases_and_on_a_rebuilt_inde
         "v1": golden / "v1",
         "release": golden / "release_0_1" / "table",
         "rebuilt": rebuilt(tmp_path / "rebuilt"),
+        "sites": several_streams(tmp_path / "sites"),
     }
     questions: list[tuple[str, dict[str, Any]]] = []
     for name, folder in folders.items():
         (tmp_path / "all" / name).mkdir(parents=True)
         (tmp_path / "all" / name / "table").symlink_to(folder)
-        questions += [
-            (name, {}),
-            (name, {"list": True, "now": 1_900_000_000_000, "modified": 1_800_000_000_000}),
-        ]
+        questions.append((name, {}))
+        if name != "sites":
+            listing = {"list": True, "now": 1_900_000_000_000, "modified": 1_800_000_000_000}
+            questions.append((name, listing))
         questions += [(name, {"version": version}) for version in range(1, 13)]
     given = "".join(json.dumps(question) + "\n" for question in questions)
     done = run(place, "-c", DRIVER, str(place), str(tmp_path / "all"), given=given)
@@ -128,6 +130,17 @@ def rebuilt(folder: Path) -> Path:
     assert found.version > 1_000_000
     made.table.append(pa.table({"id": [9], "name": ["after"]}))
     write(made.bucket, folder)
+    return folder
+
+
+def several_streams(folder: Path) -> Path:
+    """A table of which one entry changes rows with different labels."""
+    table = by_key()
+    for labels in ({"site": "x"}, {"site": "y"}, {}):
+        table.upsert(rows_of({"id": 1, "name": "a", "n": 1}), labels=labels)
+    table.update({"n": 2}, where="site = 'x' or site is null")
+    table.delete("n = 2 and site = 'x'")
+    write(table.bucket, folder)
     return folder
 
 

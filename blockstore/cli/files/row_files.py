@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
 from blockstore.cli.files.numbered import lines_of_rows
 from blockstore.cli.files.opening import Advance
-from blockstore.cli.files.source import DELIMITERS, Source, at_line, names_of, read
+from blockstore.cli.files.source import DELIMITERS, Source, at_line, names_of, read, with_labels
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, RowIds, stored_columns
@@ -36,6 +36,8 @@ class RowFiles:
     definition: Definition
     nulls: tuple[str, ...]
     advance: Advance
+    labels: Sequence[str] = ()
+    """The labels of the table, which a file may have as columns."""
     _ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _starts: list[tuple[Source, int]] = field(default_factory=list)
     """The files that were read so far, and the number of the first row of each."""
@@ -56,6 +58,7 @@ class RowFiles:
             ids = self._ids[source.path]
             fields = [pa.field(name, pa.int64()) for name in ids]
             schema = pa.schema([*fields, *self.definition.schema])
+            schema = with_labels(source, schema, self.labels)
             for batch in read(source, schema, nulls=self.nulls, advance=self.advance):
                 for name in wanted if not ids else ():
                     batch = batch.append_column(name, pa.nulls(len(batch), pa.int64()))

@@ -157,6 +157,13 @@ def names_of(source: Source) -> list[str] | None:
         raise _unreadable(source, error) from error
 
 
+def with_labels(source: Source, schema: pa.Schema, labels: Sequence[str]) -> pa.Schema:
+    """Return the schema with the labels that a file names at its beginning: columns of text."""
+    names = (names_of(source) or ()) if labels else ()
+    fields = [pa.field(name, pa.string()) for name in labels if name in names]
+    return pa.schema([*schema, *fields], schema.metadata)
+
+
 def schema_of(source: Source) -> pa.Schema:
     """Return the schema that a file declares, or that its first megabytes suggest."""
     try:
@@ -189,15 +196,22 @@ def _unreadable(source: Source, error: Exception) -> Exception:
 
 
 class FileRows:
-    """The rows of all files under ``schema``; each iteration begins with the first file."""
+    """The rows of all files under ``schema``; each iteration begins with the first file. A file may
+    also have columns that are named as ``labels``."""
 
     def __init__(
-        self, named: Sequence[Source], schema: pa.Schema, nulls: tuple[str, ...], advance: Advance
+        self,
+        named: Sequence[Source],
+        schema: pa.Schema,
+        nulls: tuple[str, ...],
+        advance: Advance,
+        labels: Sequence[str] = (),
     ) -> None:
         self._named = named
         self._schema = schema
         self._nulls = nulls
         self._advance = advance
+        self._labels = labels
         self._reading: Source | None = None
         self._before = 0
 
@@ -205,7 +219,8 @@ class FileRows:
         self._before = 0
         for source in self._named:
             rows = 0
-            for batch in read(source, self._schema, nulls=self._nulls, advance=self._advance):
+            schema = with_labels(source, self._schema, self._labels)
+            for batch in read(source, schema, nulls=self._nulls, advance=self._advance):
                 self._reading = source
                 yield batch
                 self._reading = None

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from blockstore.cli.options import Json
+from blockstore.cli.options import Json, Many
 from blockstore.cli.row_names import row_named
 from blockstore.cli.row_tables import show_rows
-from blockstore.errors import NotFound
-from blockstore.format.identity import DELETED
+from blockstore.cli.values import pairs
+from blockstore.rows.versions import row_at
 from blockstore.table import open_any
 
 
@@ -20,6 +20,7 @@ def row(
     /,
     *,
     version: int | None = None,
+    label: Annotated[Many, Parameter(name="--label", negative="")] = (),
     json: Json = False,
 ) -> None:
     """Show a row, as it is or as it was in a version.
@@ -33,18 +34,13 @@ def row(
         `'["acme", "2026-01-31"]'`.
     version
         The version of the row, as `history --row` lists them.
+    label
+        With a key: a label of the row, `name=value`, where several rows have the key.
     json
         Print the row as JSON.
     """
     table = open_any(url)
     named = row_named(row, table.definition)
-    if version is None:
-        found = table.row_history(named).slice(0, 1)
-        if found[DELETED][0].as_py():
-            raise NotFound(
-                f"row {named!r} was deleted in version {found['_version'][0]}: give --version for "
-                "what it was before"
-            )
-    else:
-        found = table.fetch([(named, version)])
+    view, labels = table.snapshot(), pairs(label, "--label") or None
+    found = row_at(view.bucket, view.world, view.snapshot, named, version=version, labels=labels)
     show_rows(found, json=json)

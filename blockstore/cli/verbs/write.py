@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from blockstore.format.block import Job
 from blockstore.format.durations import format_duration
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import Writer
+from blockstore.rows.labelled import labels_of
 from blockstore.table import Table, open_any
 
 
@@ -58,7 +59,7 @@ def write(
     batch
         The number of the batch of --app.
     label
-        A label of the block, `name=value`.
+        A label of new rows, `name=value`; of a file with versions, also of the rows that keys name.
     message
         A comment for the history.
     json
@@ -75,9 +76,7 @@ def write(
     with sources(files, format_) as named, listing_bad_lines(json=json):
         total = sum(source.bytes for source in named)
         if name_rows(named, table.definition):
-            if labels is not None:
-                raise Usage("--label is for new rows, and a file names rows: leave it out")
-            _put(table, named, null, job, message, json=json)
+            _put(table, named, null, job, labels, message, json=json)
             return
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
@@ -103,6 +102,7 @@ def _put(
     named: Sequence[Source],
     nulls: tuple[str, ...],
     job: Job | None,
+    labels: Mapping[str, str] | None,
     message: str,
     *,
     json: bool,
@@ -110,9 +110,9 @@ def _put(
     """Write files that name rows of the table: one version, or nothing."""
     total = sum(source.bytes for source in named)
     with progress(f"writing {table.name}", total, quiet=json) as advance:
-        rows = RowFiles(named, table.definition, nulls, advance)
+        rows = RowFiles(named, table.definition, nulls, advance, labels_of(table.log.state))
         try:
-            did = table.put_rows(rows, on_conflict="fail", job=job, message=message)
+            did = table.put_rows(rows, on_conflict="fail", job=job, labels=labels, message=message)
         except (Invalid, RowConflict) as error:
             raise rows.placed(error) from error
     show_change(did, table.url, json=json)

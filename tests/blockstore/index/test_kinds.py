@@ -1,4 +1,5 @@
-"""Blocks of changes in entries: each version of a row is one row, so an entry adds one at most."""
+"""Blocks of changes in entries: each version of a row is one row, so an entry adds one of each
+stream at most."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ BY_ID = Definition.create(SCHEMA, row_ids=True)
 NO_IDENTITY = Definition.create(SCHEMA)
 
 
-def changes(number: int) -> BlockMeta:
-    return replace(block(number), kind=BlockKind.CHANGES, visible_by=VisibleBy.INDEX)
+def changes(number: int, **labels: str) -> BlockMeta:
+    made = replace(block(number), kind=BlockKind.CHANGES, visible_by=VisibleBy.INDEX)
+    return replace(made, labels=labels)
 
 
 def added(table: Definition, *blocks: BlockMeta) -> State:
@@ -46,8 +48,22 @@ def added(table: Definition, *blocks: BlockMeta) -> State:
 @pytest.mark.parametrize("table", [BY_KEY, BY_ID], ids=["key", "row ids"])
 def test_the_changes_of_two_writes_never_share_an_entry(table: Definition) -> None:
     assert len(added(table, changes(11)).blocks.ulids()) == 1
-    with pytest.raises(Corrupt, match="adds the changes of 2 writes, expected those of one"):
+    with pytest.raises(Corrupt, match=r"2 writes of rows with the labels \{\}, expected those"):
         added(table, changes(11), changes(12))
+
+
+@pytest.mark.parametrize("table", [BY_KEY, BY_ID], ids=["key", "row ids"])
+def test_an_entry_adds_the_changes_of_several_streams_once_each(table: Definition) -> None:
+    state = added(table, changes(11), changes(12, site="x"), changes(13, site="y"))
+    assert {block.version for block in state.blocks} == {2}
+    assert [block.first_row_id for block in state.blocks] == [0, 10, 20]
+    assert {stream.labels for stream in state.blocks.streams()} == {
+        (),
+        (("site", "x"),),
+        (("site", "y"),),
+    }
+    with pytest.raises(Corrupt, match=r"2 writes of rows with the labels \{'site': 'x'\}"):
+        added(table, changes(11), changes(12, site="x"), changes(13, site="x"))
 
 
 def test_new_rows_may_share_an_entry_with_each_other_and_with_changes() -> None:

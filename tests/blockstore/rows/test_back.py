@@ -181,19 +181,6 @@ def test_writes_that_are_none_are_refused() -> None:
             table.revert(*given_)
 
 
-def test_rows_of_several_streams_are_refused() -> None:
-    table = by_key()
-    table.upsert(rows_of(row(1, 1)), labels={"site": "x"})
-    table.upsert(rows_of(row(1, 2)), labels={"site": "y"})
-    with pytest.raises(bs.Invalid, match="2 different sets of labels"):
-        table.restore(version=1)
-    with pytest.raises(bs.Invalid, match="2 different sets of labels"):
-        table.revert(2, 3)
-    table.upsert(rows_of(row(1, 3)), labels={"site": "y"})
-    table.revert(4)
-    assert seen(table, "site", "n") == [{"site": "x", "n": 1}, {"site": "y", "n": 2}]
-
-
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("upsert"), st.dictionaries(st.integers(0, 5), st.integers(0, 9))),

@@ -59,6 +59,21 @@ def numbered() -> Table:
     return table
 
 
+def keyed_at_sites() -> Table:
+    """Rows of two sets of labels."""
+    table = by_key(sort_by=["n"])
+    table.upsert(rows_of(row(0, 0), row(1, 1)))
+    table.upsert(rows_of(row(1, 100)), labels={"site": "x"})
+    return table
+
+
+def numbered_at_sites() -> Table:
+    table = by_id(sort_by=["n"])
+    table.append(pa.table({"name": ["a", "b"], "n": [0, 1]}))
+    table.append(pa.table({"name": ["a"], "n": [100]}), labels={"site": "x"})
+    return table
+
+
 def merged() -> Table:
     """The same table, merged until there is nothing more to do: former versions are in blocks that
     the newest version no longer names."""
@@ -123,6 +138,14 @@ MERGED: dict[str, Act] = {
     "update": lambda table: table.update({"n": pc.field("n") + 1}, where="n > 3", job=JOB),
 }
 ACTS = {
+    "sites: update": (
+        keyed_at_sites,
+        lambda table: table.update({"n": pc.field("n") + 1}, where="id = 1", job=JOB),
+    ),
+    "sites: delete ids": (
+        numbered_at_sites,
+        lambda table: table.delete_rows([0, 2], job=JOB),
+    ),
     **{f"merged: {name}": (merged, act) for name, act in MERGED.items()},
     **{f"key: {name}": (keyed, act) for name, act in BY_KEY.items()},
     **{f"ids: {name}": (numbered, act) for name, act in BY_ID.items()},
@@ -158,7 +181,7 @@ class Copy:
     def seen(self) -> Seen:
         """The current rows, by their identity."""
         table = self.open(seed=2)
-        names = [*table.definition.schema.names]
+        names = [*table.snapshot().snapshot.columns.visible.names]
         names += ["_row_id"] if "_row_id" in table.definition.identity.columns else []
         rows = table.snapshot().scan(columns=names).to_table().to_pylist()
         return sorted((tuple(one.values()) for one in rows), key=repr)

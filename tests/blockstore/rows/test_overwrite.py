@@ -73,8 +73,6 @@ def test_what_it_refuses() -> None:
         table.overwrite(rows_of(row(5, 1)), read_version=2)
     with pytest.raises(bs.Invalid, match="takes no isolation"):
         table.overwrite(rows_of(row(5, 1)), isolation="serializable")
-    with pytest.raises(bs.Invalid, match="2 different sets of labels"):
-        table.overwrite(rows_of(row(5, 1)), labels={"site": "x"})
     assert (seen(table), table.poll()) == before
 
 

@@ -134,6 +134,24 @@ REFUSED: dict[str, tuple[Callable[[], Table], Callable[[Table], Any], type[Excep
         bs.Invalid,
         "several source rows match the row with id = 1",
     ),
+    "labels of a row that its id names": (
+        numbered,
+        lambda table: table.delete_rows([0], labels={"site": "x"}),
+        bs.Invalid,
+        "a delete names rows by their ids.*leave labels out",
+    ),
+    "labels of cells that an id names": (
+        numbered,
+        lambda table: table.set_cells([{"_row_id": 0, "n": 1}], labels={}),
+        bs.Invalid,
+        "a change of cells names rows by their ids",
+    ),
+    "a label that is a column": (
+        keyed,
+        lambda table: table.upsert(rows_of(ROW), labels={"Name": "x"}),
+        bs.Invalid,
+        "label 'Name' has the same name as column 'name'",
+    ),
     "a listing": (
         keyed,
         lambda table: Table.open_bucket(table.bucket, table.world, discovery="list").snapshot(),
@@ -221,32 +239,6 @@ def test_rows_of_two_streams_are_never_versions_of_one_another() -> None:
 
 def _column(row: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: [value] for name, value in row.items()}
-
-
-@pytest.mark.parametrize("labels", [{}, {"site": "x"}])
-def test_a_change_of_rows_of_several_streams_is_refused(labels: dict[str, str]) -> None:
-    table = by_key()
-    table.upsert(rows_of(ROW), labels={"site": "y"})
-    table.upsert(rows_of(ROW), labels=labels)
-    for do in (
-        lambda: table.update({"n": 9}),
-        lambda: table.delete("n = 1"),
-        lambda: table.delete_rows([1]),
-        lambda: table.set_cells([{"id": 1, "n": 2}]),
-        lambda: table.merge(rows_of(ROW), on="id").when_matched_delete().execute(),
-    ):
-        with pytest.raises(bs.Invalid, match="rows of one set of labels"):
-            do()
-    assert table.snapshot().count() == 2
-
-
-def test_a_change_of_rows_of_one_stream_keeps_their_labels() -> None:
-    table = by_key()
-    table.upsert(rows_of(ROW), labels={"site": "y"})
-    table.update({"n": 9})
-    assert seen(table, "site", "n") == [{"site": "y", "n": 9}]
-    table.delete_rows([1])
-    assert seen(table) == []
 
 
 def test_an_insert_looks_at_rows_with_its_own_labels_only() -> None:

@@ -17,6 +17,7 @@ from tests.reader.http.gateways import (
     FEW,
     OTHER,
     READ,
+    WRITE,
     Served,
     make_lake,
     serving,
@@ -200,6 +201,28 @@ def test_rows_are_deleted_and_their_versions_stay(served: Served, people: str) -
     for path in ("77", "77/history", "0?version=9"):
         assert served.http.get(f"/v1/tables/{people}/rows/{path}").status_code == 404
     assert served.http.get(f"/v1/tables/{people}/rows/x").status_code == 400
+
+
+def test_labels_say_which_row_a_key_means(served: Served, items: str) -> None:
+    x = {"site": "x"}
+    assert send(served, "POST", items, {"sku": "a", "n": 10}, labels=x).status_code == 200
+    path = f"/v1/tables/{items}/rows/a"
+    both = served.http.get(path)
+    assert (both.status_code, "name the labels" in both.json()["message"]) == (400, True)
+    assert served.http.get(f"{path}?label=site=x").json()["row"]["n"] == 10
+    assert served.http.get(f"{path}?label=site").status_code == 400
+    with bs.Client(served.url, WRITE) as client:
+        done = client.set_cells(items, [{"sku": "a", "site": "x", "n": 11}, {"sku": "b", "n": 3}])
+        assert client.row(items, "a", labels=x)["n"] == 11
+        assert [one["n"] for one in client.row_history(items, "a", labels=x)] == [11, 10]
+        assert done["updated"] == 2
+        client.put_rows(items, [{"sku": "a", "n": 12}], labels=x, on_conflict="replace")
+        client.delete_rows(items, [{"sku": "a"}], labels=x)
+        assert client.row(items, "a")["n"] == 1
+    rows = _table(served, items).snapshot().scan().to_table().to_pylist()
+    assert sorted((row["sku"], row["n"]) for row in rows) == [("a", 1), ("b", 3)]
+    strange = send(served, "PATCH", items, {"sku": "a", "place": "x", "n": 1})
+    assert (strange.status_code, "'place'" in strange.json()["message"]) == (400, True)
 
 
 def test_a_keyed_table_is_changed_by_key(served: Served, items: str) -> None:

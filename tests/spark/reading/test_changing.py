@@ -141,7 +141,7 @@ def test_labels_alone_and_counts_leave_hidden_rows_out(
     table.upsert(key_rows(range(10)), labels={"site": "x"})
     table.upsert(key_rows(range(5), 5), labels={"site": "x"})
     table.upsert(key_rows(range(3)), labels={"site": "y"})
-    table.delete_rows([1])
+    table.delete_rows([1], labels={"site": "x"})
     check(spark_session, table, columns=["site"])
     for read in ENGINES.values():
         assert read(spark_session, table.url).count() == table.snapshot().count()

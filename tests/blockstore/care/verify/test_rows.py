@@ -11,7 +11,7 @@ import pytest
 from blockstore.care.finding import Report
 from blockstore.care.verify import rows as verify_rows
 from blockstore.care.verify import verify
-from blockstore.format.block import BlockKind
+from blockstore.format.block import BlockKind, StreamKey
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Draft
 from blockstore.index.entry import Operation
@@ -167,13 +167,15 @@ def test_an_id_that_was_never_given() -> None:
 def test_a_change_of_a_row_that_did_not_exist() -> None:
     table = numbered()
     state = table.log.state
-    with ChangesWriter(table._access, state.definition, producer="test") as writer:
+    with ChangesWriter(
+        table._access, state.definition, StreamKey((), 0), producer="test"
+    ) as writer:
         writer.delete(pa.record_batch({"_row_id": pa.array([state.next_row_id], pa.int64())}))
         finished = writer.finish()
     assert finished is not None
     block, named = finished
     table.log.commit(ChangeRows(
-        operation=Operation.DELETE, commit=table.world.ids.ulid(), block=block, named=named,
+        operation=Operation.DELETE, commit=table.world.ids.ulid(), blocks=(block,), named=named,
         definition=state.definition,
     ))  # fmt: skip
     expect(table, "changes row 5, which did not exist at version 5")

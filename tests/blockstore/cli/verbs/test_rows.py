@@ -228,6 +228,34 @@ def test_rows_are_deleted_by_id_by_key_and_by_file(
     assert "names 'n'" in blockstore("delete-rows", items, "--file", wrong, code=1).err
 
 
+def test_rows_of_several_labels_go_through_a_spreadsheet(
+    blockstore: Command, items: str, tmp_path: Path
+) -> None:
+    blockstore("upsert", items, _file(tmp_path, "sku,n\na,10\nc,30\n"), "--label", "site=x")
+    sheet = tmp_path / "sheet.csv"
+    query = ("query", items, "from items order by n", "--row-ids", "-o", "csv", "--to", str(sheet))
+    blockstore(*query)
+    assert sheet.read_text().splitlines()[0] == '"_version","sku","n","site"'
+    assert "left 4 rows as they were" in blockstore("write", items, str(sheet)).out
+    sheet.write_text(sheet.read_text().replace('"a",10', '"a",11') + ",d,4,x\n,d,5,\n")
+    did = blockstore("write", items, str(sheet), "--json").json
+    assert (did["updated"], did["inserted"], len(did["blocks"])) == (1, 2, 2)
+    blockstore("upsert", items, _file(tmp_path, "site,sku,n\nx,d,40\n,b,20\n"))
+    assert "2 rows have the key 'd'" in blockstore("row", items, "d", code=1).err
+    assert blockstore("row", items, "d", "--label", "site=x", "--json").json[0]["n"] == 40
+    blockstore("delete-rows", items, "d", "--label", "site=x")
+    assert blockstore("row", items, "d", "--json").json[0]["n"] == 5
+    blockstore("delete-rows", items, "--file", _file(tmp_path, "sku,site\na,x\nb,\n"))
+    rows = bs.open(items).snapshot().scan().to_table().to_pylist()
+    assert sorted((row["site"] or "", row["sku"], row["n"]) for row in rows) == [
+        ("", "a", 1),
+        ("", "d", 5),
+        ("x", "c", 30),
+    ]
+    listed = blockstore("history", items, "--row", "a", "--json").json
+    assert {one["site"] for one in listed} == {"x", None}
+
+
 def test_the_versions_of_a_row(blockstore: Command, people: str) -> None:
     blockstore("update", people, "--set", "n=9", "--where", "name = 'bob'")
     listed = blockstore("history", people, "--row", "1", "--json").json

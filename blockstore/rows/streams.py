@@ -1,0 +1,156 @@
+"""The changes of one operation, by stream: a block of changes for each stream of which rows change.
+
+Rules:
+- A row's changes are of its stream, so an operation follows the streams of the rows that it reads;
+  a new row is of the stream that the caller names, or of the table's own labels.
+- A block is begun when its first row comes. All of them become visible by one entry.
+- All blocks together hold ``buffer_bytes`` of rows; beyond that the one with the most writes a
+  chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from blockstore.format.block import BlockMeta, Job, StreamKey
+from blockstore.format.definition import Definition
+from blockstore.format.labels import check_new_labels
+from blockstore.index.touches import MOST, Hashes, packed
+from blockstore.operations.access import Access
+from blockstore.rows.block import ChangesWriter
+from blockstore.rows.named import Named
+
+
+class Changes(Protocol):
+    """What takes changes of rows: blocks (``StreamChanges``), or nothing in a dry run."""
+
+    def put(self, stream: StreamKey, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        """Take complete new images of rows of a stream. ``ids`` are their row ids, null for new
+        rows; none where all are new, or the table has a key."""
+        ...
+
+    def delete(self, stream: StreamKey, keys: pa.RecordBatch) -> None:
+        """Take tombstones for the rows of a stream that have these identities."""
+        ...
+
+
+class NoChanges:
+    """Takes changes and leaves them."""
+
+    def put(self, stream: StreamKey, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        """Leave them."""
+
+    def delete(self, stream: StreamKey, keys: pa.RecordBatch) -> None:
+        """Leave them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllNamed:
+    """The existing rows that the blocks of an operation name."""
+
+    each: Sequence[Named]
+
+    @property
+    def hashes(self) -> Hashes:
+        """The hashes of all of them."""
+        return np.concatenate([one.hashes for one in self.each])
+
+    @property
+    def touched(self) -> bytes | None:
+        """What an entry says of them."""
+        return None if sum(one.count for one in self.each) > MOST else packed(self.hashes)
+
+
+class StreamChanges:
+    """Writes blocks of changes; use it as a context manager, and end it with ``finish``."""
+
+    def __init__(
+        self,
+        access: Access,
+        definition: Definition,
+        *,
+        producer: str,
+        labels: Mapping[str, str] | None = None,
+        job: Job | None = None,
+        buffer_bytes: int = 256 << 20,
+    ) -> None:
+        """Raises Invalid for labels that the table cannot have."""
+        if labels is not None:
+            check_new_labels(labels, definition.schema.names)
+        self.own = stream_of(definition, labels)
+        """The stream of new rows."""
+        self._access = access
+        self._definition = definition
+        self._producer = producer
+        self._job = job
+        self._buffer_bytes = buffer_bytes
+        self._writers: dict[StreamKey, ChangesWriter] = {}
+
+    @property
+    def rows(self) -> int:
+        """New images and tombstones so far."""
+        return sum(writer.rows for writer in self._writers.values())
+
+    def put(self, stream: StreamKey, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
+        """Take complete new images of rows of a stream, as ``Images.complete``."""
+        self._of(stream).put(rows, ids)
+        self._bound()
+
+    def delete(self, stream: StreamKey, keys: pa.RecordBatch) -> None:
+        """Take tombstones, as ``Images.tombstones``."""
+        self._of(stream).delete(keys)
+        self._bound()
+
+    def finish(self) -> tuple[tuple[BlockMeta, ...], AllNamed] | None:
+        """Make the blocks durable; return them with the existing rows that they name.
+
+        None if there is no row. Raises Invalid for an identity that occurs twice in a stream.
+        """
+        found = [done for writer in self._writers.values() if (done := writer.finish()) is not None]
+        if not found:
+            return None
+        return tuple(block for block, _ in found), AllNamed([named for _, named in found])
+
+    def __enter__(self) -> StreamChanges:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for writer in self._writers.values():
+            writer.__exit__(kind, error, trace)
+
+    def _of(self, stream: StreamKey) -> ChangesWriter:
+        writer = self._writers.get(stream)
+        if writer is None:
+            writer = self._writers[stream] = ChangesWriter(
+                self._access,
+                self._definition,
+                stream,
+                producer=self._producer,
+                job=self._job,
+                buffer_bytes=self._buffer_bytes,
+            )
+        return writer
+
+    def _bound(self) -> None:
+        if len(self._writers) == 1:
+            return
+        writers = self._writers.values()
+        if sum(writer.held_bytes for writer in writers) > self._buffer_bytes:
+            max(writers, key=lambda writer: writer.held_bytes).flush()
+
+
+def stream_of(definition: Definition, labels: Mapping[str, str] | None) -> StreamKey:
+    """Return the stream of rows with these labels, or with the table's own."""
+    own = definition.labels if labels is None else labels
+    return StreamKey(tuple(sorted(own.items())), 0)
