@@ -20,6 +20,7 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
+from blockstore.files.named import columns_with_files
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
@@ -33,6 +34,7 @@ from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
 from blockstore.rows.back import GoingBack
+from blockstore.rows.file_cells import FilesOfCells
 from blockstore.rows.handle import ChangingRows
 from blockstore.scan.reads import Reads
 from blockstore.scan.view import TableSnapshot
@@ -82,6 +84,8 @@ def create(
     )
     if definition.identity is not None and not index:
         raise Invalid("rows have an identity only in a table with an index: leave index=False out")
+    if columns_with_files(definition) and not index:
+        raise Invalid("rows name files only in a table with an index: leave index=False out")
     world = world or World.real()
     bucket = open_bucket(url, world)
     check_place(bucket, world, index=index)
@@ -126,7 +130,7 @@ def open_any(url: str, *, world: World | None = None) -> Table:
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
 
-class Table(ChangingRows, GoingBack):
+class Table(ChangingRows, GoingBack, FilesOfCells):
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
     def __init__(

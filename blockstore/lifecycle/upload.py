@@ -51,6 +51,7 @@ from blockstore.errors import (
     Throttled,
     Unavailable,
 )
+from blockstore.files.look import look_again as look_at_files
 from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode, load_meta
@@ -197,7 +198,8 @@ def upload_again(
     """Copy the chunks of a refused block under a new ULID; its meta.json is the caller's to write
     (``finish_upload``).
 
-    Raises BlockCondemned where the chunks are gone. Giving up is Indeterminate under the refused
+    Raises BlockCondemned where the chunks are gone, and Invalid where rows name a file that is gone
+    or about to be. Giving up is Indeterminate under the refused
     ULID: its mark may be withdrawn, so its rows may yet be seen.
     """
     asking = _asking(world, refused.ulid, ask_s, begun=_begun(refused))
@@ -215,6 +217,8 @@ def upload_again(
             f"block {refused.ulid} is being removed ({error}): its upload took longer than "
             "partial_delay; append the rows again"
         ) from None
+    if refused.level == 1:
+        asking.until_known(lambda: look_at_files(bucket, world, again), "the files that it names")
     found = packed([one for one in copied if is_chunk_path(one.path)])
     if found is None:
         return replace(again, segments=None)

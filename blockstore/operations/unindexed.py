@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, Invalid
+from blockstore.files.named import columns_with_files
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
@@ -93,7 +94,13 @@ class Unindexed(Contents):
 
         listed = self._listed(catalog())
         labels = Snapshot.of_listing(listed.definition or self.definition, listed).label_names
-        self._definition = altered(self.definition, labels, alteration)
+        wanted = altered(self.definition, labels, alteration)
+        if columns_with_files(wanted):
+            raise Invalid(
+                f"the table at {catalog().bucket.url} has no index, and rows name files only in a "
+                "table with one: write the rows to a table with an index"
+            )
+        self._definition = wanted
         self._given = True
         return self.definition
 

@@ -10,6 +10,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from blockstore.files.look import FileLook
 from blockstore.format.block import BlockKind, BlockMeta, Job, StreamKey, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
@@ -36,10 +37,12 @@ class ChangesWriter:
         self._producer = producer
         own = definition.labels if labels is None else labels
         self._images = Images(definition, StreamKey(tuple(sorted(own.items())), 0))
+        ulid = access.world.ids.ulid()
+        self._files = FileLook.of(access.bucket, access.world, ulid, definition)
         self._chunks = BlockWriter(
             access.bucket,
             access.world,
-            access.world.ids.ulid(),
+            ulid,
             definition,
             labels=own,
             producer=producer,
@@ -58,9 +61,20 @@ class ChangesWriter:
         """The stream of the block."""
         return self._images.named.stream
 
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        """Take complete new images, as ``Images.complete``."""
-        self._chunks.write(self._images.complete(rows, ids))
+    def put(
+        self,
+        rows: pa.RecordBatch,
+        ids: pa.Array | None = None,
+        *,
+        was: pa.RecordBatch | pa.Table | None = None,
+    ) -> None:
+        """Take complete new images, as ``Images.complete``. ``was`` are the rows that they replace,
+        as they are at the version that was read: files that those name are not looked up."""
+        first = self.rows
+        images = self._images.complete(rows, ids)
+        if self._files is not None:
+            self._files.take(images, first, was)
+        self._chunks.write(images)
 
     def delete(self, keys: pa.RecordBatch) -> None:
         """Take tombstones, as ``Images.tombstones``."""

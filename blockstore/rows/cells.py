@@ -55,7 +55,8 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
                 for field in state.definition.schema
             ]
             batch = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
-            writer.put(batch, given[ROW_ID] if isinstance(identity, RowIds) else None)
+            ids = given[ROW_ID] if isinstance(identity, RowIds) else None
+            writer.put(batch, ids, was=found)
         return RowsChanged(operation=str(Operation.UPDATE), updated=writer.rows)
 
     return change_rows(access, Operation.UPDATE, write, said, reads=True)

@@ -195,7 +195,7 @@ class Merge:
             writer.put(fresh)
             counts["inserted"] += rows.num_rows
         else:
-            writer.put(fresh, ids_of(own, self._identity))
+            writer.put(fresh, ids_of(own, self._identity), was=own)
             counts["updated"] += rows.num_rows
 
     def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:

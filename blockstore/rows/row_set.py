@@ -181,16 +181,17 @@ class _Look:
             self._refuse(held, [column[place].as_py() for column in columns], place, found)
         named = found.is_valid()
         same = pc.and_(held.expected.is_valid(), _same(held.rows, there))
-        self._write(held, pc.invert(same))
+        changed = pc.invert(same)
+        self._write(held, changed, there.filter(changed))
         self.unchanged += pc.sum(same).as_py() or 0
         self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
         self.inserted += pc.sum(pc.invert(named)).as_py() or 0
 
-    def _write(self, held: _Held, which: pa.Array) -> None:
+    def _write(self, held: _Held, which: pa.Array, was: pa.Table | None = None) -> None:
         """Write some rows; none once the set is refused."""
         if not self._count:
             some = _of(held, which)
-            self._writer.put(some.rows, some.ids)
+            self._writer.put(some.rows, some.ids, was=was)
 
     def _refuse(self, held: _Held, key: list[object], place: int, found: pa.Array) -> None:
         self._count += 1

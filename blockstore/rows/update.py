@@ -64,7 +64,7 @@ def update(
                 for field in state.definition.schema
             ]
             rows = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
-            writer.put(rows, ids_of(batch, identity))
+            writer.put(rows, ids_of(batch, identity), was=batch)
         return RowsChanged(operation=str(Operation.UPDATE), updated=writer.rows)
 
     return change_rows(access, Operation.UPDATE, write, _with(said, where), reads=True)
