@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -56,7 +57,11 @@ class FileLook:
         return cls(bucket, world, ulid, columns) if columns else None
 
     def take(
-        self, rows: pa.RecordBatch, first_row: int = 0, was: pa.RecordBatch | pa.Table | None = None
+        self,
+        rows: pa.RecordBatch,
+        first_row: int = 0,
+        was: pa.RecordBatch | pa.Table | None = None,
+        places: pa.Array | None = None,
     ) -> None:
         """Look at the files of rows under the table's schema.
 
@@ -64,6 +69,7 @@ class FileLook:
             rows: New rows, or new images of rows.
             first_row: The number of the first, for messages.
             was: The rows that these replace, as they are at the version that was read.
+            places: The number of each row, where they do not follow the first.
 
         Raises:
             Invalid: A file is not as its handle says, or is about to be removed.
@@ -75,7 +81,8 @@ class FileLook:
             for batch in [was] if isinstance(was, pa.RecordBatch) else was.to_batches():
                 for one in handles_in(batch, self.columns):
                     wanted.pop(tuple(one.handle.values()), None)
-        self._look([one for key, one in wanted.items() if key not in self._known], first_row)
+        numbers = range(first_row, first_row + len(rows)) if places is None else places.to_pylist()
+        self._look([one for key, one in wanted.items() if key not in self._known], numbers)
 
     def look_all(self, meta: BlockMeta, schema: pa.Schema) -> None:
         """Look at the files that a block names, as it is stored. Raises Invalid."""
@@ -84,19 +91,20 @@ class FileLook:
         for one in named_by_block(self.bucket, meta, schema):
             wanted.setdefault(tuple(one.handle.values()), one)
             if len(wanted) == _AT_ONCE:
-                self._look(list(wanted.values()), 0)
+                self._look(list(wanted.values()), None)
                 wanted.clear()
-        self._look(list(wanted.values()), 0)
+        self._look(list(wanted.values()), None)
 
-    def _look(self, wanted: list[NamedFile], first_row: int) -> None:
+    def _look(self, wanted: list[NamedFile], numbers: Sequence[int] | None) -> None:
         for problem in self.world.pool.map(self._problem, wanted):
             if problem is not None:
                 one, what = problem
+                row = None if numbers is None else numbers[one.row]
+                where = "" if row is None else f" in row {row:,} (counted from 0)"
                 raise Invalid(
-                    f"column {one.column!r} names a file in row {first_row + one.row:,} (counted "
-                    f"from 0) that no row may name: {what}; upload it with put_file, and write the "
-                    "row with the new handle",
-                    row=first_row + one.row,
+                    f"column {one.column!r} names a file{where} that no row may name: {what}; "
+                    "upload it with put_file, and write the row with the new handle",
+                    row=row,
                 )
         if len(self._known) > _KNOWN:
             self._known.clear()

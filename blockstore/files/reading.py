@@ -28,6 +28,10 @@ class FileReader(io.RawIOBase):
         self._pieces = checked_pieces(bucket, handle, key)
         self._held = memoryview(b"")
 
+    def pieces(self) -> Iterator[bytes]:
+        """The rest of the bytes, piece by piece; after this nothing else reads the file."""
+        return self._pieces
+
     def readable(self) -> bool:
         return True
 

@@ -67,13 +67,15 @@ class ChangesWriter:
         ids: pa.Array | None = None,
         *,
         was: pa.RecordBatch | pa.Table | None = None,
+        places: pa.Array | None = None,
     ) -> None:
         """Take complete new images, as ``Images.complete``. ``was`` are the rows that they replace,
-        as they are at the version that was read: files that those name are not looked up."""
+        as they are at the version that was read: files that those name are not looked up.
+        ``places`` are the rows' numbers, where they do not follow those before."""
         first = self.rows
         images = self._images.complete(rows, ids)
         if self._files is not None:
-            self._files.take(images, first, was)
+            self._files.take(images, first, was, places)
         self._chunks.write(images)
 
     def delete(self, keys: pa.RecordBatch) -> None:

@@ -191,7 +191,7 @@ class _Look:
         """Write some rows; none once the set is refused."""
         if not self._count:
             some = _of(held, which)
-            self._writer.put(some.rows, some.ids, was=was)
+            self._writer.put(some.rows, some.ids, was=was, places=some.places)
 
     def _refuse(self, held: _Held, key: list[object], place: int, found: pa.Array) -> None:
         self._count += 1

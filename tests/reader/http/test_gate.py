@@ -32,6 +32,8 @@ ROUTES = [
     ("DELETE", "/v1/tables/flights/rows"),
     ("GET", "/v1/tables/flights/rows/1"),
     ("GET", "/v1/tables/flights/rows/1/history"),
+    ("POST", "/v1/tables/flights/files?name=f"),
+    ("GET", "/v1/tables/flights/rows/1/files/doc"),
     ("GET", "/v1/whoami"),
     ("GET", "/v1/tables/flights"),
     ("GET", "/v1/tables/flights/blocks"),
