@@ -151,9 +151,7 @@ def changes(table: Table, handle: FileHandle) -> dict[str, Any]:
         "set_cells": lambda: table.set_cells([{"_row_id": 0, "doc": handle}]),
         "update": lambda: table.update({"doc": handle}),
         "merge": lambda: (
-            table.merge(new.set_column(0, "name", pa.array(["a"])), on="name")
-            .when_matched_update({"doc": lambda rows: rows["source.doc"]})
-            .execute()
+            table.merge(rows(table, ("a", handle)), on="name").when_matched_update().execute()
         ),
     }
 
@@ -180,7 +178,8 @@ def test_rows_without_an_identity_are_looked_at_too(world: World, door: str) -> 
 
 
 @pytest.mark.parametrize(
-    "door", ["append", "overwrite", "overwrite some", "put_rows", "set_cells", "update", *KEYED]
+    "door",
+    ["append", "overwrite", "overwrite some", "put_rows", "set_cells", "update", "merge", *KEYED],
 )
 @pytest.mark.parametrize(
     ("wrong", "why"),
