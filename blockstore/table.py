@@ -20,7 +20,6 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
-from blockstore.files.named import columns_with_files
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
@@ -84,7 +83,7 @@ def create(
     )
     if definition.identity is not None and not index:
         raise Invalid("rows have an identity only in a table with an index: leave index=False out")
-    if columns_with_files(definition) and not index:
+    if not index and _has_files(definition):
         raise Invalid("rows name files only in a table with an index: leave index=False out")
     world = world or World.real()
     bucket = open_bucket(url, world)
@@ -92,6 +91,12 @@ def create(
     if not index:
         return Table(bucket, world, Unindexed(definition, given=True))
     return Table(bucket, world, index_log.create(bucket, world, definition))
+
+
+def _has_files(definition: Definition) -> bool:
+    from blockstore.files.named import columns_with_files
+
+    return bool(columns_with_files(definition))
 
 
 def open(  # noqa: A001

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.format.block import BlockMeta
-from blockstore.format.chunk_reader import read_batches
 from blockstore.format.definition import Definition
 from blockstore.format.features import COLUMNS
 from blockstore.format.file_handle import file_columns
@@ -63,6 +62,8 @@ def named_by_block(bucket: ReadBucket, meta: BlockMeta, schema: pa.Schema) -> It
     columns = file_columns(schema)
     if not columns:
         return
+    from blockstore.format.chunk_reader import read_batches
+
     for file in meta.chunks:
         key = object_key(meta.ulid, file.path)
         for batch in read_batches(bucket, key, file, columns):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, Invalid
-from blockstore.files.named import columns_with_files
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
@@ -90,6 +89,7 @@ class Unindexed(Contents):
                 "there: columns can be added and widened, and nothing else; write the rows to a "
                 "table with an index"
             )
+        from blockstore.files.named import columns_with_files
         from blockstore.operations.alter import altered
 
         listed = self._listed(catalog())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, Invalid, NotFound
-from blockstore.files.named import columns_with_files
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, VERSION
 from blockstore.scan.view import TableSnapshot
@@ -76,6 +75,8 @@ class FilesOfCells(ABC):
 
 def check_has_files(definition: Definition, url: str) -> None:
     """Raise Invalid for a table without a column of type ``file``."""
+    from blockstore.files.named import columns_with_files
+
     if not columns_with_files(definition):
         raise Invalid(
             f"the table at {url} has no column of type file, so no row could name a file: add one "
@@ -85,6 +86,7 @@ def check_has_files(definition: Definition, url: str) -> None:
 
 def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -> FileReader:
     """Open the file that a cell of a snapshot names. Raises as ``open_file``."""
+    from blockstore.files.named import columns_with_files
     from blockstore.files.reading import open_handle
     from blockstore.rows.versions import fetch, row_history
 

@@ -74,6 +74,7 @@ def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served:
             method.upper(),
             path.replace("{table}", "flights")
             .replace("{row}", "1")
+            .replace("{column}", "doc")
             .replace("{job}", "01JD0000000000000000000000"),
         )
         for path, operations in document["paths"].items()
