@@ -7,6 +7,7 @@ the code that listed it ignores and reports it, and never guesses.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 INDEX = "index/"
 CHECKPOINTS = "index/checkpoints/"
@@ -16,6 +17,9 @@ META = "meta.json"
 JOBS = "jobs/"
 """Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks
 there."""
+FILES = "files/"
+"""What cells of columns of type ``file`` name."""
+FILE_RECORD = "file.json"
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 SOURCES = "sources.parquet"
@@ -29,6 +33,9 @@ FOLDER_TABLE = "blockstore.table.json"
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ENTRY = re.compile(r"index/([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"index/checkpoints/([0-9]{20})\.parquet")
+_FILE = re.compile(r"files/([0-7][0-9A-HJKMNP-TV-Z]{25})/([^/]+)")
+_UNSAFE = re.compile(r"[^0-9A-Za-z._-]+")
+_FILE_NAME = 100
 _CLAIM = re.compile(r"claims/([0-9]{6}|[1-9][0-9]{6,})\.json")
 _CHUNK = re.compile(r"chunks/[0-9A-Za-z][0-9A-Za-z_-]{0,99}\.parquet")
 
@@ -109,6 +116,33 @@ def split_block_key(key: str) -> tuple[str, str] | None:
     key."""
     head, slash, path = key.partition("/")
     return (head, path) if slash and path and is_ulid(head) else None
+
+
+def file_key(file: str, path: str) -> str:
+    """``files/<ULID>/<path>``: an object of a file that cells name."""
+    return f"{FILES}{file}/{path}"
+
+
+def file_object_name(name: str) -> str:
+    """What a file's object is called, from the name that its owner gave it.
+
+    Of the name only ASCII letters, digits, ``.``, ``_`` and ``-`` stay, at most 100 of them with
+    the ending; it never begins with a dot, and is never one of the names of this format.
+    """
+    plain = _UNSAFE.sub("_", unicodedata.normalize("NFKD", name))
+    if plain.startswith(".") or plain.lower() in ("", FILE_RECORD, DELETION_MARK):
+        plain = f"_{plain}"
+    if len(plain) <= _FILE_NAME:
+        return plain
+    _, dot, ending = plain.rpartition(".")
+    ending = f".{ending}" if dot and len(ending) < _FILE_NAME // 4 else ""
+    return plain[: _FILE_NAME - len(ending)] + ending
+
+
+def split_file_key(key: str) -> tuple[str, str] | None:
+    """``(id, path inside its folder)`` of a key below ``files/``, or None for another key."""
+    match = _FILE.fullmatch(key)
+    return (match[1], match[2]) if match else None
 
 
 def job_prefix(job: str) -> str:

@@ -33,6 +33,7 @@ from blockstore.operations.place import check_place, what_to_do
 from blockstore.operations.unindexed import Unindexed
 from blockstore.predicate import Condition
 from blockstore.rows.back import GoingBack
+from blockstore.rows.file_cells import FilesOfCells
 from blockstore.rows.handle import ChangingRows
 from blockstore.scan.reads import Reads
 from blockstore.scan.view import TableSnapshot
@@ -82,12 +83,20 @@ def create(
     )
     if definition.identity is not None and not index:
         raise Invalid("rows have an identity only in a table with an index: leave index=False out")
+    if not index and _has_files(definition):
+        raise Invalid("rows name files only in a table with an index: leave index=False out")
     world = world or World.real()
     bucket = open_bucket(url, world)
     check_place(bucket, world, index=index)
     if not index:
         return Table(bucket, world, Unindexed(definition, given=True))
     return Table(bucket, world, index_log.create(bucket, world, definition))
+
+
+def _has_files(definition: Definition) -> bool:
+    from blockstore.files.named import columns_with_files
+
+    return bool(columns_with_files(definition))
 
 
 def open(  # noqa: A001
@@ -126,7 +135,7 @@ def open_any(url: str, *, world: World | None = None) -> Table:
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
 
-class Table(ChangingRows, GoingBack):
+class Table(ChangingRows, GoingBack, FilesOfCells):
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
     def __init__(

@@ -15,6 +15,7 @@ from blockstore.cli.options import Json, Many
 from blockstore.cli.output import counted, iso, say, show_json, size
 
 if TYPE_CHECKING:
+    from blockstore.compactor.clean.files import FilesCleaned
     from blockstore.compactor.clean.report import CleaningReport
     from blockstore.compactor.clean.retention import RetentionReport
     from blockstore.lifecycle.decide import Decision
@@ -50,7 +51,7 @@ def cleanup(
         show_json(cleaned.to_json())
     else:
         _show_cleaned(cleaned)
-    return FAILED if cleaned.failed else 0
+    return FAILED if cleaned.failed or cleaned.files.failed else 0
 
 
 def retention(
@@ -102,6 +103,7 @@ def _show_cleaned(cleaned: CleaningReport) -> None:
         ("failed", cleaned.failed),
     ):
         _show_named(title, named)
+    _show_files(cleaned.files, would)
     say(
         f"{counted(len(cleaned.marked), 'block')} {would}marked, "
         f"{counted(len(cleaned.removed), 'block')} {would}removed: "
@@ -109,6 +111,22 @@ def _show_cleaned(cleaned: CleaningReport) -> None:
         if cleaned.changed
         else "nothing to clean"
     )
+
+
+def _show_files(files: FilesCleaned, would: str) -> None:
+    for title, ids in (
+        (f"{would}marked", files.marked),
+        (f"mark {would}withdrawn", files.withdrawn),
+        (f"{would}removed", files.removed),
+        ("waits for the horizon", files.waiting),
+    ):
+        for file in ids:
+            say(f"file {title}: {file}")
+    _show_named("file failed", files.failed)
+    if files.removed:
+        say(f"{counted(len(files.removed), 'file')} {would}removed: {size(files.bytes)}")
+    if files.undecided is not None:
+        say(f"no file was marked or removed: {files.undecided}")
 
 
 def _show_decisions(title: str, decisions: tuple[Decision, ...]) -> None:

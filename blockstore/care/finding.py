@@ -39,6 +39,8 @@ class Check(StrEnum):
     """A block's meta.json is missing or cannot be read."""
     FILE = "file"
     """A file that a block lists is missing or has another size."""
+    CELL = "cell"
+    """A file that a row names is missing or damaged."""
     SEGMENTS = "segments"
     """The hashes of a block's segments are missing or damaged: its files can only be read whole."""
     META = "meta"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from blockstore.cli.files.text_values import converted, expected
+from blockstore.cli.files.text_values import converted, expected, is_plain
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.identity import RowIds
@@ -42,7 +42,7 @@ def value_of(text: str, field: pa.Field) -> pa.Scalar:
     kind = field.type
     if not text:
         return pa.scalar(None, kind)
-    if pa.types.is_nested(kind):
+    if not is_plain(kind):
         raise Invalid(f"column {field.name!r} is a {kind}, which text cannot hold: use Python")
     try:
         return converted(pa.array([text], pa.string()), kind)[0]

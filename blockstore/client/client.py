@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from blockstore.client.changes import Changes
+from blockstore.client.files import Files
 from blockstore.client.job import OnProgress, RemoteJob
 from blockstore.client.parameters import sendable
 from blockstore.client.rows import Rows
+from blockstore.client.sending import opener, sent
 from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
 from blockstore.world import World
 
-_PIECE = 1 << 20
 _MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values"}
 _SUFFIXES = {
     ".csv": "csv",
@@ -30,7 +30,7 @@ _SUFFIXES = {
 }
 
 
-class Client(Changes):
+class Client(Changes, Files):
     """A gateway at ``url``. ``token`` was made by `blockstore token`; ``verify`` is a file of
     trusted certificates."""
 
@@ -146,7 +146,7 @@ class Client(Changes):
         kind = form or _form_of(file, "csv")
         if kind not in _MEDIA:
             raise Invalid(f"the file's form is {kind!r}, expected csv or tsv: pass form=")
-        opened = _opener(file)
+        opened = opener(file)
         params = [("table", table), ("mode", mode), *(("null", text) for text in nulls)] + (
             [("message", message)] if message else []
         )
@@ -159,7 +159,7 @@ class Client(Changes):
             "/v1/jobs",
             params=params,
             headers=headers,
-            content=lambda: _sent(opened, progress),
+            content=lambda: sent(opened, progress),
             again=not isinstance(file, io.IOBase) or file.seekable(),
         )
         return RemoteJob(self._wire, shown)
@@ -240,33 +240,3 @@ def _form_of(file: object, otherwise: str) -> str:
     if found is None:
         raise Invalid(f"the name of {name} does not show its form: pass form=")
     return found
-
-
-def _opener(
-    file: str | os.PathLike[str] | bytes | BinaryIO,
-) -> Callable[[], AbstractContextManager[BinaryIO]]:
-    """A function that opens the file at its start; a caller's own file stays open."""
-    if isinstance(file, bytes):
-        return lambda: io.BytesIO(file)
-    if isinstance(file, str | os.PathLike):
-        return lambda: open(file, "rb")
-    start = file.tell() if file.seekable() else 0
-
-    def again() -> AbstractContextManager[BinaryIO]:
-        if file.seekable():
-            file.seek(start)
-        return nullcontext(file)
-
-    return again
-
-
-def _sent(
-    opened: Callable[[], AbstractContextManager[BinaryIO]], progress: Callable[[int], None] | None
-) -> Iterator[bytes]:
-    sent = 0
-    with opened() as file:
-        while piece := file.read(_PIECE):
-            yield piece
-            sent += len(piece)
-            if progress is not None:
-                progress(sent)

@@ -15,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -70,9 +70,11 @@ class BlockWriter:
         extra_columns: tuple[str, ...] = (),
         coded: Collection[str] = (),
         presorted: bool = False,
+        accept: Callable[[pa.RecordBatch, int], None] | None = None,
     ) -> None:
         """``coded`` are the text columns that come as codes of a dictionary, which are written as
-        they are."""
+        they are. ``accept`` gets new rows under the schema, with the number of the first, before
+        they are written, and raises Invalid for rows to refuse."""
         check_labels(labels or {})
         self.ulid = ulid
         self.rows = 0
@@ -92,6 +94,7 @@ class BlockWriter:
         self._extra = extra_columns
         self._coded = coded
         self._presorted = presorted
+        self._accept = accept
         self._schema = with_reserved(definition.schema, extra_columns)
         self._held = Held(coded)
         self._outbox = Outbox(bucket, world)
@@ -235,6 +238,8 @@ class BlockWriter:
         batch = cast_batch(
             piece, self._definition, extra=self._extra, coded=self._coded, first_row=self.rows
         )
+        if self._accept is not None:
+            self._accept(batch, self.rows)
         if held.rows and not self._presorted and not held.has_room(batch, self._buffer_bytes):
             self._flush(last=False)
         held.add(batch)

@@ -51,6 +51,7 @@ from blockstore.errors import (
     Throttled,
     Unavailable,
 )
+from blockstore.files.look import look_again as look_at_files
 from blockstore.format.block import BlockMeta, ChunkFile, VisibleBy
 from blockstore.format.document import sealed
 from blockstore.format.meta import encode, load_meta
@@ -197,8 +198,8 @@ def upload_again(
     """Copy the chunks of a refused block under a new ULID; its meta.json is the caller's to write
     (``finish_upload``).
 
-    Raises BlockCondemned where the chunks are gone. Giving up is Indeterminate under the refused
-    ULID: its mark may be withdrawn, so its rows may yet be seen.
+    Raises BlockCondemned where the chunks are gone, and Invalid where a file of its rows is. Giving
+    up is Indeterminate under the refused ULID: once its mark is withdrawn its rows may be seen.
     """
     asking = _asking(world, refused.ulid, ask_s, begun=_begun(refused))
     again = successor(refused, world.ids.ulid(), world.clock.now_ms())
@@ -215,6 +216,8 @@ def upload_again(
             f"block {refused.ulid} is being removed ({error}): its upload took longer than "
             "partial_delay; append the rows again"
         ) from None
+    if refused.level == 1:
+        asking.until_known(lambda: look_at_files(bucket, world, again), "the files that it names")
     found = packed([one for one in copied if is_chunk_path(one.path)])
     if found is None:
         return replace(again, segments=None)
@@ -237,8 +240,7 @@ def in_time(bucket: Bucket, world: World, meta: BlockMeta, begun_ms: int) -> Blo
 
 
 def successor(meta: BlockMeta, ulid: str, uploaded_time: int) -> BlockMeta:
-    """The block that holds a refused block's rows under a new ULID: the same sources, one revision
-    up."""
+    """A refused block's rows under a new ULID: the same sources, one revision up."""
     return replace(
         meta, ulid=ulid, revision=meta.revision + 1, own=False, uploaded_time=uploaded_time
     )
@@ -290,8 +292,7 @@ def _asking(world: World, ulid: str, ask_s: float, *, begun: str) -> _Asking:
 
 
 def _begun(meta: BlockMeta) -> str:
-    """The ULID under which the write of this block began, also where it was refused and uploaded
-    again."""
+    """The ULID under which the write of this block began, whatever it was uploaded as since."""
     return meta.sources[0] if meta.level == 1 else meta.ulid
 
 

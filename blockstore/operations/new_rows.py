@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from blockstore.errors import Invalid
+from blockstore.files.look import FileLook, look_again
 from blockstore.format.block import BlockMeta, Job, Parent, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.casting import cast_batch
@@ -128,6 +129,7 @@ class FreshRows:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenChunks:
         """Upload the rows; nothing of them is visible. After an error the write is over."""
+        files = FileLook.of(self._bucket, self._world, self.source, self._definition)
         with BlockWriter(
             self._bucket,
             self._world,
@@ -136,6 +138,7 @@ class FreshRows:
             labels=self._labels,
             producer=self._producer,
             extra_columns=(SOURCE,),
+            accept=None if files is None else files.take,
         ) as writer:
             for batch in batches:
                 writer.write(with_source(batch, self._definition, self.source))
@@ -166,7 +169,9 @@ class FreshRows:
     def renew(self, state: State) -> None:
         """Upload the block again if it is condemned: under a new ULID that keeps the sources."""
         if self._durable is not None:
-            self._durable = renewed(self._access, state, self._durable)
+            before, self._durable = self._durable, renewed(self._access, state, self._durable)
+            if before is not self._durable:
+                look_again(self._bucket, self._world, self._durable)
 
     def _first(
         self, written: WrittenChunks, sources: tuple[str, ...], parents: tuple[Parent, ...]
@@ -188,6 +193,8 @@ class FreshRows:
             segments=write_segments(self._bucket, self.source, written),
         )
         meta = in_time(self._bucket, self._world, meta, ulid_time_ms(self.source))
+        if meta.ulid != self.source:
+            look_again(self._bucket, self._world, meta)
         return complete(self._access, meta)
 
     def _again(
@@ -197,6 +204,7 @@ class FreshRows:
         listed = write_sources(self._bucket, copied.ulid, sources)
         files = copied.files if listed is None else (*copied.files, listed)
         meta = replace(copied, sources=sources, parents=parents, files=files)
+        look_again(self._bucket, self._world, meta)
         return complete(self._access, meta)
 
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import AccessDenied, Conflict, Corrupt, Invalid, NotFound, Unavailable
 from blockstore.index.presence import exists, looks_for_index
-from blockstore.names import BOUNDARY, INDEX, JOBS, is_ulid, meta_key
+from blockstore.names import BOUNDARY, FILES, INDEX, JOBS, is_ulid, meta_key
 from blockstore.world import Pool, World
 
 if TYPE_CHECKING:
     from blockstore.lifecycle.catalog import Synced
 
 _SHOWN_FOLDERS = 5
-_OF_A_TABLE = frozenset({INDEX, JOBS, BOUNDARY.partition("/")[0] + "/"})
+_OF_A_TABLE = frozenset({INDEX, FILES, JOBS, BOUNDARY.partition("/")[0] + "/"})
 """Folders of a table itself, which may remain when the table is lost."""
 _OF_FILE_SYSTEMS = frozenset({"lost+found"})
 

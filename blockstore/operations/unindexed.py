@@ -89,11 +89,18 @@ class Unindexed(Contents):
                 "there: columns can be added and widened, and nothing else; write the rows to a "
                 "table with an index"
             )
+        from blockstore.files.named import columns_with_files
         from blockstore.operations.alter import altered
 
         listed = self._listed(catalog())
         labels = Snapshot.of_listing(listed.definition or self.definition, listed).label_names
-        self._definition = altered(self.definition, labels, alteration)
+        wanted = altered(self.definition, labels, alteration)
+        if columns_with_files(wanted):
+            raise Invalid(
+                f"the table at {catalog().bucket.url} has no index, and rows name files only in a "
+                "table with one: write the rows to a table with an index"
+            )
+        self._definition = wanted
         self._given = True
         return self.definition
 

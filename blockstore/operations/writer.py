@@ -7,6 +7,8 @@
   where it stopped, and its rows count once. After an error that lost rows it refuses.
 - With ``evolve`` the first rows say which columns and types there are; those that the table lacks
   come with the entry that makes the rows visible (``evolving.py``).
+- A block of a table with columns of files is visible by its entry alone: a block that is discovered
+  late could name files that were removed.
 - A resumed write finishes the same block: what is durable or visible of it already is not written
   again, and chunks of the attempt before it are never overwritten.
 """
@@ -23,6 +25,8 @@ import pyarrow as pa
 
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockCondemned, Indeterminate, Invalid
+from blockstore.files.look import FileLook, NoFiles
+from blockstore.files.named import columns_with_files
 from blockstore.format.block import BlockMeta, Job, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
@@ -221,6 +225,9 @@ class Writer:
 
     def _writer(self, definition: Definition) -> BlockWriter:
         options = self._options
+        files: FileLook | NoFiles | None = NoFiles(definition)
+        if self._publisher.by_entry and options.publish:
+            files = FileLook.of(self._bucket, self._world, self._ulid, definition)
         return BlockWriter(
             self._bucket,
             self._world,
@@ -231,6 +238,7 @@ class Writer:
             job=options.job,
             buffer_bytes=options.buffer_bytes,
             token=self._token,
+            accept=None if files is None else files.take,
         )
 
     def _written(self) -> BlockMeta | None:
@@ -243,7 +251,9 @@ class Writer:
             raise
         if not written.rows:
             return None
-        by_entry = self._options.job is not None or (self._evolved and self._publisher.by_entry)
+        definition = self._wanted or self._definition
+        needs_entry = self._evolved or (columns_with_files(definition) and self._options.publish)
+        by_entry = self._options.job is not None or (needs_entry and self._publisher.by_entry)
         return self._chunks.describe(
             written,
             visible_by=VisibleBy.INDEX if by_entry else VisibleBy.AGE,

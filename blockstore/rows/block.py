@@ -11,6 +11,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from blockstore.files.look import FileLook
 from blockstore.format.block import BlockKind, BlockMeta, Job, StreamKey, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
@@ -36,10 +37,12 @@ class ChangesWriter:
         self._access = access
         self._producer = producer
         self._images = Images(definition, stream)
+        ulid = access.world.ids.ulid()
+        self._files = FileLook.of(access.bucket, access.world, ulid, definition)
         self._chunks = BlockWriter(
             access.bucket,
             access.world,
-            access.world.ids.ulid(),
+            ulid,
             definition,
             labels=dict(stream.labels),
             producer=producer,
@@ -63,9 +66,22 @@ class ChangesWriter:
         with uploading(self._producer):
             self._chunks.flush()
 
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        """Take complete new images, as ``Images.complete``."""
-        self._chunks.write(self._images.complete(rows, ids))
+    def put(
+        self,
+        rows: pa.RecordBatch,
+        ids: pa.Array | None = None,
+        *,
+        was: pa.RecordBatch | pa.Table | None = None,
+        places: pa.Array | None = None,
+    ) -> None:
+        """Take complete new images, as ``Images.complete``. ``was`` are the rows that they replace,
+        as they are at the version that was read: files that those name are not looked up.
+        ``places`` are the rows' numbers, where they do not follow those before."""
+        first = self.rows
+        images = self._images.complete(rows, ids)
+        if self._files is not None:
+            self._files.take(images, first, was, places)
+        self._chunks.write(images)
 
     def delete(self, keys: pa.RecordBatch) -> None:
         """Take tombstones, as ``Images.tombstones``."""

@@ -66,7 +66,7 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
             batch = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
             for one, own in found.each():
                 ids = given[ROW_ID].filter(own) if isinstance(identity, RowIds) else None
-                changes.put(one, batch.filter(own), ids)
+                changes.put(one, batch.filter(own), ids, was=found.rows.filter(own))
         return RowsChanged(operation=str(Operation.UPDATE), updated=changes.rows)
 
     return change_rows(access, Operation.UPDATE, write, said, reads=True)

@@ -60,8 +60,8 @@ class _Sink:
     changes: StreamChanges
     stream: StreamKey
 
-    def put(self, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        self.changes.put(self.stream, rows, ids)
+    def put(self, rows: pa.RecordBatch, ids: pa.Array | None, was: pa.RecordBatch) -> None:
+        self.changes.put(self.stream, rows, ids, was=was)
 
     def delete(self, keys: pa.RecordBatch) -> None:
         self.changes.delete(self.stream, keys)
@@ -237,7 +237,7 @@ class Merge:
             self._refuse_moved(fresh, own)
             for name in labels_of(state) if clause.values is None else ():
                 _refuse_other_label(rows, name)
-            sink.put(fresh, ids_of(own, self._identity))
+            sink.put(fresh, ids_of(own, self._identity), own)
             counts["updated"] += rows.num_rows
 
     def _refuse_moved(self, fresh: pa.RecordBatch, own: pa.RecordBatch) -> None:

@@ -205,17 +205,20 @@ class _Look:
             if stream not in (None, one) and pc.any(pc.and_(which, named)).as_py():
                 assert held.ids is not None, "a key is looked up in its own stream"
                 _refuse_labels(held.ids.filter(which), one)
-            self._write(one, held, pc.and_not(which, same))
+            changed = pc.and_not(which, same)
+            self._write(one, held, changed, there.filter(changed))
         self.unchanged += pc.sum(same).as_py() or 0
         self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
         self.inserted += pc.sum(pc.invert(named)).as_py() or 0
 
-    def _write(self, stream: StreamKey, held: _Held, which: pa.Array) -> None:
+    def _write(
+        self, stream: StreamKey, held: _Held, which: pa.Array, was: pa.Table | None = None
+    ) -> None:
         """Write some rows; none once the set is refused."""
         if not self._count:
             some = _of(held, which)
             if len(some.rows):
-                self._changes.put(stream, some.rows, some.ids)
+                self._changes.put(stream, some.rows, some.ids, was=was, places=some.places)
 
     def _refuse(self, held: _Held, key: list[object], place: int, found: pa.Array) -> None:
         self._count += 1

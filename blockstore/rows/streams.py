@@ -97,9 +97,17 @@ class StreamChanges:
         """New images and tombstones so far."""
         return sum(writer.rows for writer in self._writers.values())
 
-    def put(self, stream: StreamKey, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
-        """Take complete new images of rows of a stream, as ``Images.complete``."""
-        self._of(stream).put(rows, ids)
+    def put(
+        self,
+        stream: StreamKey,
+        rows: pa.RecordBatch,
+        ids: pa.Array | None = None,
+        *,
+        was: pa.RecordBatch | pa.Table | None = None,
+        places: pa.Array | None = None,
+    ) -> None:
+        """Take complete new images of rows of a stream, as ``ChangesWriter.put``."""
+        self._of(stream).put(rows, ids, was=was, places=places)
         self._bound()
 
     def delete(self, stream: StreamKey, keys: pa.RecordBatch) -> None:

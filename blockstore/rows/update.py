@@ -69,7 +69,7 @@ def update(
                 for field in state.definition.schema
             ]
             rows = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
-            changes.put(stream, rows, ids_of(batch, identity))
+            changes.put(stream, rows, ids_of(batch, identity), was=batch)
         return RowsChanged(operation=str(Operation.UPDATE), updated=changes.rows)
 
     return change_rows(access, Operation.UPDATE, write, _with(said, where), reads=True)

@@ -17,6 +17,7 @@ Rules:
   nothing is remembered.
 - One bad block stops no other. The report names what a person must look at, and rights that are
   missing (``denied``).
+- Files that no row names go by the same look, before blocks do (``files.py``).
 - A stream that the configuration skips is left alone (``skip.py``).
 - A dry run changes nothing and claims nothing; it decides as if the horizon had been raised.
 """
@@ -28,6 +29,7 @@ from dataclasses import dataclass, replace
 
 from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.compactor.clean.discovery import Published, publish
+from blockstore.compactor.clean.files import FileCleaner, FilesCleaned
 from blockstore.compactor.clean.report import CleaningReport
 from blockstore.compactor.plan.skip import Labels, skipped_blocks
 from blockstore.errors import Invalid
@@ -51,7 +53,7 @@ from blockstore.lifecycle.listing import Directory
 from blockstore.lifecycle.rate import Rate
 from blockstore.lifecycle.remove import Removed, Remover
 from blockstore.lifecycle.sight import Sight
-from blockstore.lifecycle.watermarks import floor_to_raise, horizon_to_raise
+from blockstore.lifecycle.watermarks import floor_to_raise, highest_horizon, horizon_to_raise
 from blockstore.names import DELETION_MARK
 from blockstore.table import Table
 
@@ -94,6 +96,7 @@ class Cleaner:
         self._skip = skip
         self._kept = Kept(table.log) if table.indexed else None
         self._rate = Rate(table.world.clock, objects_per_s)
+        self._files = FileCleaner(table.bucket, table.world, self._rate)
         self._warned: set[str] = set()
 
     def run(self) -> CleaningReport:
@@ -117,6 +120,7 @@ class Cleaner:
         left_alone = skipped_blocks(look.sight.found, self._skip)
         marks = decide_marks(look.sight, left_alone)
         carried = self._mark(look, marks)
+        files = self._clean_files(look)
         removals = decide_removals(look.sight, left_alone)
         withdrawn = self._mark(
             look, [one for one in removals.decisions if one.action is Action.WITHDRAW]
@@ -136,6 +140,7 @@ class Cleaner:
             done=(*carried.done, *withdrawn.done),
             removed=[one for one in going if one.ulid in set(removed.blocks)],
             removals=removals,
+            files=files,
         )
         self._log(cleaned)
         return replace(
@@ -160,6 +165,17 @@ class Cleaner:
         published = publish(self._table.log, self._table.world, self._held, found.blocks)
         published.quarantined.update(found.quarantined)
         return published
+
+    def _clean_files(self, look: _Look) -> FilesCleaned:
+        """Mark and remove files, and raise the horizon where some wait for that alone."""
+        sight = look.sight
+        files, needed = self._files.run(sight, look.horizon, look.fresh)
+        highest = highest_horizon(sight)
+        if sight.state is None or needed is None or needed > highest:
+            return files
+        if sight.state.horizon is None or sight.state.horizon < needed:
+            self._raise(horizon=highest)
+        return files
 
     def _raise_floor(self, look: _Look) -> str | None:
         raised = floor_to_raise(look.sight, look.horizon)
@@ -216,7 +232,8 @@ class Cleaner:
 
 def plan_cleaning(table: Table) -> CleaningReport:
     """What a pass would do now; changes nothing."""
-    sight = _look(table, Kept(table.log) if table.indexed else None, None).sight
+    look = _look(table, Kept(table.log) if table.indexed else None, None)
+    sight = look.sight
     found, horizon, floor = Discoverable(), None, None
     if sight.state is not None and sight.named is not None:
         found = discoverable(sight, sight.state)
@@ -226,6 +243,10 @@ def plan_cleaning(table: Table) -> CleaningReport:
         if horizon is not None:
             state = replace(sight.state, horizon=horizon)
             sight = replace(sight, named=replace(sight.named, state=state))
+    rate = Rate(table.world.clock, OBJECTS_PER_S)
+    files, _ = FileCleaner(table.bucket, table.world, rate).run(
+        sight, None if sight.state is None else sight.state.horizon, look.fresh, dry_run=True
+    )
     removals = decide_removals(sight)
     going = [one for one in removals.decisions if one.action is Action.REMOVE]
     sizes = [
@@ -243,6 +264,7 @@ def plan_cleaning(table: Table) -> CleaningReport:
         ),
         removed=going,
         removals=removals,
+        files=files,
     )
     return replace(cleaned, dry_run=True, objects=len(sizes), bytes=sum(sizes))
 
@@ -286,6 +308,7 @@ def _cleaned(
     done: tuple[Decision, ...],
     removed: list[Decision],
     removals: Removals,
+    files: FilesCleaned,
 ) -> CleaningReport:
     """The report of a pass."""
     live = () if sight.state is None else sight.state.blocks
@@ -309,4 +332,5 @@ def _cleaned(
         kept=named,
         kept_bytes=sum(sizes),
         waiting=removals.waiting,
+        files=files,
     )

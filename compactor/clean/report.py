@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from blockstore.compactor.clean.files import FilesCleaned
 from blockstore.errors import AccessDenied
 from blockstore.lifecycle.decide import Decision
 
@@ -43,6 +44,8 @@ class CleaningReport:
     """Decided but not carried out: the next pass decides again."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """The store's error for a block that could not be marked, withdrawn or removed."""
+    files: FilesCleaned = field(default_factory=FilesCleaned)
+    """What was done with files that cells name."""
     denied: AccessDenied | None = None
     """The first of them for lack of rights: a person must grant them."""
 
@@ -56,6 +59,9 @@ class CleaningReport:
             or self.marked
             or self.withdrawn
             or self.removed
+            or self.files.marked
+            or self.files.withdrawn
+            or self.files.removed
         )
 
     def to_json(self) -> dict[str, object]:
@@ -78,6 +84,7 @@ class CleaningReport:
             "waiting": dict(self.waiting),
             "dropped": dict(self.dropped),
             "failed": dict(self.failed),
+            "files": self.files.to_json(),
         }
 
 

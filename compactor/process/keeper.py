@@ -157,8 +157,8 @@ class Keeper:
             marked=len(cleaned.marked),
             withdrawn=len(cleaned.withdrawn),
             removed=len(cleaned.removed),
-            removed_objects=cleaned.objects,
-            removed_bytes=cleaned.bytes,
+            removed_objects=cleaned.objects + cleaned.files.objects,
+            removed_bytes=cleaned.bytes + cleaned.files.bytes,
         )
         self._ledger.quarantined(self.name, CLEAN, found_by_cleaning(cleaned, self.table.url))
         waiting, kept, kept_bytes = len(cleaned.waiting), len(cleaned.kept), cleaned.kept_bytes
@@ -168,6 +168,10 @@ class Keeper:
         )
         for ulid, why in cleaned.failed.items():
             _logger.warning("block %s was not cleaned: %s", ulid, why, extra={"block": ulid})
+        for file, why in cleaned.files.failed.items():
+            _logger.warning("file %s was not cleaned: %s", file, why)
+        if cleaned.files.undecided is not None:
+            _logger.warning("no file was marked or removed: %s", cleaned.files.undecided)
         if cleaned.changed:
             _logger.info(
                 "cleaned: %s published, %s marked, %s withdrawn, %s removed",

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from blockstore.errors import BlockstoreError
 from blockstore.reader.http import (
     docs_page,
+    file_routes,
     job_routes,
     query_routes,
     row_routes,
@@ -53,8 +54,8 @@ def application(gateway: Gateway) -> ASGIApp:
     app.state.uploads = asyncio.Semaphore(http.uploads_at_once)
     for kind in (BlockstoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
-    # Rows come before tables: a table's name may contain a slash.
-    for module in (query_routes, row_routes, table_routes, table_changes, job_routes):
+    # Files come before rows, and rows before tables: a table's name may contain a slash.
+    for module in (query_routes, file_routes, row_routes, table_routes, table_changes, job_routes):
         app.include_router(module.router)
     app.router.routes.extend(
         [

@@ -28,6 +28,7 @@ _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UPLOADS = ("text/csv", "text/tab-separated-values")
 _RECEIVED_AT = "/v1/jobs"
+_FILES = re.compile(r"/v1/tables/.+/files")
 
 
 class Edge:
@@ -92,12 +93,14 @@ class Edge:
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """``receive`` with the limits on the body's size and on the time between two parts.
 
-        The limit for files applies to POST /v1/jobs only, which receives in parts: other routes
-        hold the complete body in memory, before the token is checked.
+        The limit for files applies only to POST /v1/jobs and to the files of a table, which receive
+        in parts: other routes hold the complete body in memory, before the token is checked.
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        received = scope["method"] == "POST" and scope["path"] == _RECEIVED_AT
-        limit = self._upload_bytes if received and kind in _UPLOADS else self._body_bytes
+        path, posted = scope["path"], scope["method"] == "POST"
+        received = posted and path == _RECEIVED_AT and kind in _UPLOADS
+        file = posted and _FILES.fullmatch(path) is not None
+        limit = self._upload_bytes if received or file else self._body_bytes
         declared = headers.get("content-length", "")
         too_large = declared.isdecimal() and int(declared) > limit
         read, complete = 0, False

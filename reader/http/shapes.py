@@ -157,6 +157,16 @@ class ColumnShown(BaseModel):
     nullable: bool
 
 
+class FileShown(BaseModel):
+    """The handle of a file: the value of a cell of a column of type ``file``."""
+
+    id: str
+    name: str
+    content_type: str
+    bytes: int
+    sha256: str
+
+
 class TableShown(BaseModel):
     """A table; the last fields are present in the response for one table only."""
 

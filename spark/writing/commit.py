@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import blockstore as bs
 from blockstore.errors import Conflict
+from blockstore.files.named import columns_with_files
 from blockstore.format import BlockMeta, VisibleBy, WrittenChunks, block_meta, write_segments
 from blockstore.format.identity import Key
 from blockstore.operations.access import Access
@@ -65,11 +66,12 @@ def _committed(plan: WritePlan, written: Sequence[TaskWritten], world: World) ->
         return Written(url=plan.url)
     first = plan.if_exists is not IfExists.APPEND
     alone = first or plan.any_order
+    by_entry = plan.job is not None or alone or bool(columns_with_files(plan.definition))
     meta = block_meta(
         chunks,
         ulid=plan.ulid,
         definition=plan.definition,
-        visible_by=VisibleBy.INDEX if plan.job is not None or alone else VisibleBy.AGE,
+        visible_by=VisibleBy.INDEX if by_entry else VisibleBy.AGE,
         producer=PRODUCER,
         labels=plan.labels,
         uploaded_time=world.clock.now_ms(),

@@ -21,6 +21,7 @@ from pyspark import TaskContext
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import Invalid
+from blockstore.files.look import FileLook
 from blockstore.format import BlockWriter, WrittenChunks
 from blockstore.spark.worker import task_world
 from blockstore.spark.writing.options import WriteMode
@@ -131,6 +132,7 @@ def _check_dynamic(plan: WritePlan) -> None:
 
 
 def _writer(plan: WritePlan, bucket: Bucket, world: World, extra: tuple[str, ...]) -> BlockWriter:
+    files = FileLook.of(bucket, world, plan.ulid, plan.definition)
     return BlockWriter(
         bucket,
         world,
@@ -143,6 +145,7 @@ def _writer(plan: WritePlan, bucket: Bucket, world: World, extra: tuple[str, ...
         buffer_bytes=plan.buffer_bytes,
         token=_attempt(world),
         extra_columns=extra,
+        accept=None if files is None else files.take,
     )
 
 

@@ -189,6 +189,8 @@ def stage_columns(folder: Path) -> Page:
     header = "id,name,age\n"
     (folder / "good.csv").write_text(f"{header}syn1,Ada,36\n")
     (folder / "bad.csv").write_text(f"{header}syn1,Ada,36\nsyn2,Bo,212\n")
+    (folder / "letters.csv").write_text("who,scan\nann,\n")
+    (folder / "scan.pdf").write_bytes(b"%PDF")
     return Page(folder)
 
 

@@ -16,6 +16,7 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
+from blockstore.format.file_handle import decode_record
 from blockstore.format.marks import (
     MarkReason,
     NoCompactReason,
@@ -28,7 +29,13 @@ from blockstore.index.entry import Operation, decode_entry
 from blockstore.index.log import create
 from blockstore.index.rows import BULK, FRAME
 from blockstore.index.state import State
-from blockstore.names import checkpoint_key, entry_key, split_block_key
+from blockstore.names import (
+    checkpoint_key,
+    entry_key,
+    file_object_name,
+    split_block_key,
+    split_file_key,
+)
 from blockstore.world import World
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "format.md").read_text()
@@ -56,6 +63,14 @@ def examples(kind: str) -> list[dict]:
     return [json.loads(text) for text in filled]
 
 
+def test_the_record_of_a_file_is_decoded() -> None:
+    (value,) = examples("file")
+    handle, key = decode_record(unchecked(value), file=value["id"])
+    assert handle["name"] == value["name"]
+    assert key == f"files/{value['id']}/{file_object_name(value['name'])}"
+    assert split_file_key(key) == (value["id"], value["object"])
+
+
 def unchecked(value: dict) -> bytes:
     """An example as JSON, with the seal that its bytes have here."""
     data = json.dumps({name: item for name, item in value.items() if name != "check"}).encode()
@@ -64,7 +79,7 @@ def unchecked(value: dict) -> bytes:
 
 def test_every_example_is_of_a_kind_that_is_tried_here() -> None:
     kinds = set(re.findall(r"^```json ?(\S*)", PAGE, flags=re.MULTILINE))
-    assert kinds == {"meta", "deletion-mark", "no-compact-mark", "entry", "definition"}
+    assert kinds == {"meta", "deletion-mark", "no-compact-mark", "entry", "definition", "file"}
 
 
 def test_the_meta_decodes() -> None:

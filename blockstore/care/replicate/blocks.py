@@ -1,9 +1,9 @@
 """The blocks of a replica: copied completely, under their own names, the oldest first.
 
 Invariants:
-- Files first, then the marks, then meta.json: a listing of the replica shows a block complete and
-  marked as at the source, or not at all. After meta.json the listing must have every file, as in
-  R3.
+- Files first, also those that its rows name, then the marks, then meta.json: a listing of the
+  replica shows a block complete and marked as at the source, or not at all. After meta.json the
+  listing must have every file, as in R3.
 - Every byte is hashed while it is copied. A file that exists already is read back before it is
   trusted.
 - A replica's block keeps its name. Where R3 would continue under a new ULID, this raises an error:
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.care.replicate.files import FileCopier
 from blockstore.care.transfer import Advance, holds, send_file, send_segments, sizes_in
 from blockstore.errors import Conflict, ObjectMissing
 from blockstore.format.block import BlockMeta, ChunkFile
@@ -71,6 +72,7 @@ class BlockCopier:
         self._there = there.directories
         self._advance = advance
         self._complete = {ulid for ulid, one in self._there.items() if META in one.objects}
+        self._files = FileCopier(source, target, world)
         self.copied: list[str] = []
         self.bytes = 0
         self.marked = 0
@@ -90,6 +92,8 @@ class BlockCopier:
             )
             self._world.pool.map(self._send_segments, [one.meta for one in read])
             for one in read:
+                if not self._files.complete(one.meta):
+                    raise Gone(one.meta.ulid)
                 self._finish(one)
 
     def mirror_marks(self) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.local import LocalBucket
 from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, ObjectMissing
+from blockstore.files.look import NoFiles
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
@@ -113,7 +114,13 @@ def build_block(
     if labels is not None:
         check_new_labels(labels, definition.schema.names)
     with BlockWriter(
-        folder, world, world.ids.ulid(), definition, labels=labels, producer=producer
+        folder,
+        world,
+        world.ids.ulid(),
+        definition,
+        labels=labels,
+        producer=producer,
+        accept=NoFiles(definition).take,
     ) as writer:
         for batch in batches_of(data):
             writer.write(batch)

@@ -23,6 +23,7 @@ from blockstore.care.marks.quarantine import check_quarantined, quarantined_as
 from blockstore.care.survey import Survey, slim, survey
 from blockstore.care.verify.deep import check_deep
 from blockstore.care.verify.duplicates import Duplicates
+from blockstore.care.verify.files import check_files
 from blockstore.care.verify.index import check_index, check_tags
 from blockstore.care.verify.inventory import Inventory, check_names, take_inventory
 from blockstore.care.verify.kept import KeptBlock, check_kept, kept_blocks, kept_hash
@@ -112,6 +113,8 @@ def verify(
             findings.append(finding if block is None else kept_hash(block, finding, bucket.url))
     damaged = {one.block for one in findings if one.block and one.severity is Severity.ERROR}
     findings += check_rows(bucket, world, state, deep=deep, damaged=damaged)
+    of_kept = [block.meta for block in kept.values()]
+    findings += check_files(bucket, world, state, of_kept, deep=deep, damaged=damaged)
     if noted is not None:
         findings += check_noted(bucket, world, noted)
     findings += check_quarantined(look.quarantined, tuple(findings), bucket.url, deep=deep)

@@ -2,7 +2,8 @@
 
 Rules: a text is exactly a value of the type, or it is refused; nothing is rounded or truncated,
 except for the binary fractions of a float. In a column with a time zone, a timestamp without one is
-UTC; in a column without a zone, a timestamp with one is refused. Bytes are base64.
+UTC; in a column without a zone, a timestamp with one is refused. Bytes are base64, and the handle
+of a file is a JSON object.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import base64
 import re
 from decimal import Decimal
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.cli.schema_text import type_name
+from blockstore.format.column import HANDLE
 from blockstore.format.decimals import exactly
 
 _TIMED_ZONE = r"(?i)\d\d:\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
@@ -31,7 +34,7 @@ _ZEROS = {
 
 def is_plain(kind: pa.DataType) -> bool:
     """Return whether a text can contain a value of the type."""
-    return not pa.types.is_nested(kind)
+    return not pa.types.is_nested(kind) or kind == HANDLE
 
 
 def is_bytes(kind: pa.DataType) -> bool:
@@ -41,6 +44,8 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def expected(kind: pa.DataType) -> str:
     """Return what a text should have been, for a message."""
+    if kind == HANDLE:
+        return "the handle of a file, as a JSON object"
     return f"{type_name(kind)} as base64" if is_bytes(kind) else type_name(kind)
 
 
@@ -68,6 +73,8 @@ def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return _whole(texts, pa.int64()).cast(kind)
     if is_bytes(kind):
         return _bytes(texts, kind)
+    if kind == HANDLE:
+        return _handles(texts)
     return texts.cast(kind)
 
 
@@ -152,6 +159,23 @@ def _bytes(texts: pa.Array, kind: pa.DataType) -> pa.Array:
             [None if text is None else unpacked(text) for text in texts.to_pylist()], kind
         )
     except ValueError as error:
+        raise pa.ArrowInvalid(str(error)) from None
+
+
+def _handles(texts: pa.Array) -> pa.Array:
+    """Parse handles of files, as CSV holds them. Whether each is complete is checked later."""
+    found = []
+    for text in texts.to_pylist():
+        try:
+            value = None if text is None else orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise pa.ArrowInvalid(str(error)) from None
+        if value is not None and (not isinstance(value, dict) or value.keys() - set(HANDLE.names)):
+            raise pa.ArrowInvalid("the handle of a file was expected")
+        found.append(value)
+    try:
+        return pa.array(found, HANDLE)
+    except (pa.ArrowTypeError, OverflowError) as error:
         raise pa.ArrowInvalid(str(error)) from None
 
 

@@ -30,6 +30,8 @@ VERBS = {
     "update": "Give columns new values in the rows that meet a condition.",
     "delete-rows": "Delete rows by their ids or keys.",
     "row": "Show a row, as it is or as it was in a version.",
+    "put-file": "Upload a file into a table, and print the handle to put into a cell.",
+    "get-file": "Download the file that a cell names.",
     "revert": "Undo writes: hide all of their rows.",
     "restore": "Go back to an earlier version, in one new version.",
     "tag": "Keep a version readable under a name.",
@@ -51,7 +53,7 @@ VERBS = {
 }
 
 READS = frozenset(
-    {"ls", "inspect", "show", "row", "history", "diff", "verify", "probe", "simulate"}
+    {"ls", "inspect", "show", "row", "get-file", "history", "diff", "verify", "probe", "simulate"}
 )
 """The verbs that change no table: if their output is lost, they can be run again."""
 

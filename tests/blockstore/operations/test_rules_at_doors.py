@@ -12,12 +12,16 @@ import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.definition import Definition
+from blockstore.format.file_handle import FileHandle, encode_record
 from blockstore.index import log as index_log
+from blockstore.names import FILE_RECORD, file_key
 from blockstore.operations.access import Access
 from blockstore.operations.distributed_overwrite import begin, rows_of
 from blockstore.table import Table
 from blockstore.world import World
 
+FILE = "01HF7YAT00KE0PXJEJGSHWN0MD"
+HANDLE = FileHandle(id=FILE, name="n", content_type="a/b", bytes=1, sha256="0" * 64)
 COLUMNS = {
     "not_null": (bs.column("c", "string", not_null=True), "a", None),
     "max_length": (bs.column("c", "string", max_length=2), "ab", "abc"),
@@ -26,8 +30,8 @@ COLUMNS = {
     "link": (bs.link("c"), "https://a", "a"),
     "file": (
         bs.file("c"),
-        {"id": "1", "name": "n", "content_type": None, "bytes": 1, "sha256": "0" * 64},
-        {"id": "1", "name": "n", "content_type": None, "bytes": 1, "sha256": "short"},
+        HANDLE,
+        HANDLE | {"sha256": "short"},
     ),
 }
 Write = Callable[[Table, list[pa.RecordBatch]], object]
@@ -81,6 +85,8 @@ def made(column: pa.Field) -> Table:
     bucket = MemoryBucket(world.clock)
     schema = pa.schema([bs.column("n", "integer"), column])
     index_log.create(bucket, world, Definition.create(schema))
+    bucket.put(file_key(FILE, "n"), b"x")
+    bucket.put(file_key(FILE, FILE_RECORD), encode_record(HANDLE))
     return Table.open_bucket(bucket, world)
 
 

@@ -32,6 +32,8 @@ ROUTES = [
     ("DELETE", "/v1/tables/flights/rows"),
     ("GET", "/v1/tables/flights/rows/1"),
     ("GET", "/v1/tables/flights/rows/1/history"),
+    ("POST", "/v1/tables/flights/files?name=f"),
+    ("GET", "/v1/tables/flights/rows/1/files/doc"),
     ("GET", "/v1/whoami"),
     ("GET", "/v1/tables/flights"),
     ("GET", "/v1/tables/flights/blocks"),
@@ -72,6 +74,7 @@ def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served:
             method.upper(),
             path.replace("{table}", "flights")
             .replace("{row}", "1")
+            .replace("{column}", "doc")
             .replace("{job}", "01JD0000000000000000000000"),
         )
         for path, operations in document["paths"].items()

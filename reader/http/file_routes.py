@@ -1,0 +1,159 @@
+"""Files in cells over HTTP: upload one, and download the one that a cell names.
+
+Rules:
+- An upload is streamed into the table's folder, and answers the handle; it changes no row. A file
+  that no row names is removed some days later, so an upload may be repeated freely.
+- A download is never shown in a page of this origin: it is an attachment, its type is not guessed,
+  and a policy forbids it everything.
+- Its ETag is the file's SHA-256. The last piece is sent only after all bytes were compared with it:
+  a response about a damaged file breaks off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from blockstore.cli.row_names import row_named
+from blockstore.errors import Invalid
+from blockstore.files.upload import FileUpload
+from blockstore.format.file_handle import MAX_NAME, FileHandle, check_content_type
+from blockstore.names import file_object_name
+from blockstore.reader.http.callers import Here, Known, Reading, check_scope
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.query_routes import ERRORS
+from blockstore.reader.http.row_routes import RowName
+from blockstore.reader.http.shapes import FileShown
+from blockstore.reader.http.streaming import Patience, Stopper, Streamed, first_piece, in_thread
+from blockstore.reader.http.table_routes import MinVersion, Name, Version
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.rows.file_cells import check_has_files, open_cell
+from blockstore.table import Table
+
+router = APIRouter(responses=ERRORS, tags=["files"])
+
+_PIECE = 4 << 20
+_UNKNOWN = "application/octet-stream"
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cache-Control": "private, no-cache",
+}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+_FILE: dict[int | str, dict[str, object]] = {
+    200: {
+        "description": "The bytes of the file",
+        "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    304: {"description": "The client has this file: its ETag is the SHA-256"},
+}
+
+
+@router.post("/v1/tables/{table:path}/files", openapi_extra=_BODY)
+async def upload(
+    request: Request,
+    gateway: Here,
+    caller: Known,
+    table: Name,
+    name: Annotated[str, Query(max_length=MAX_NAME, description="The file's own name")],
+) -> FileShown:
+    """Upload a file into a table, and return the handle to put into a cell. The body is the file,
+    and the Content-Type its type; without one the name says it."""
+    check_scope(caller, Scope.WRITE)
+    places: asyncio.Semaphore = request.app.state.uploads
+    if places.locked():
+        limit = gateway.settings.http.uploads_at_once
+        raise Problem(429, f"upload limit reached ({limit} at a time); retry in a few seconds")
+    kind = request.headers.get("content-type")
+    async with places:
+        begun = await in_thread(lambda: _begun(gateway, caller, table, name, kind))
+        return FileShown(**await _received(begun, request.stream()))
+
+
+@router.get(
+    "/v1/tables/{table:path}/rows/{row:path}/files/{column}",
+    response_class=Response,
+    responses=_FILE,
+)
+async def download(
+    request: Request,
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    row: RowName,
+    column: str,
+    version: Version = None,
+    min_version: MinVersion = None,
+) -> Response:
+    """The file that a cell names, now or in a version of the row."""
+    view = await in_thread(lambda: gateway.tables.at_least(table, min_version, caller.tables))
+    file = await in_thread(
+        lambda: open_cell(view, row_named(row, view.definition), column, version)
+    )
+    handle = file.handle
+    headers = {**_HEADERS, "ETag": f'"{handle["sha256"]}"'}
+    if headers["ETag"] in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    pieces, held = file.pieces(), Stopper()
+    first = await first_piece(request.receive, pieces, held)
+    headers["Content-Length"] = str(handle["bytes"])
+    headers["Content-Disposition"] = _attachment(handle["name"])
+    http = gateway.settings.http
+    return Streamed(
+        first,
+        pieces,
+        held,
+        Patience(http.stall_s, max(http.answer_s, 3600.0)),
+        media_type=_type_of(handle),
+        headers=headers,
+    )
+
+
+def _begun(gateway: Gateway, caller: Caller, table: str, name: str, kind: str | None) -> FileUpload:
+    found: Table = gateway.tables.table(gateway.tables.find(table, caller.tables), caller.tables)
+    if not found.indexed:
+        raise Problem(409, f"table {table} has no index, which a table with files needs")
+    found.poll()
+    check_has_files(found.definition, found.name)
+    return FileUpload(found.bucket, gateway.world, name=name, content_type=kind)
+
+
+async def _received(begun: FileUpload, parts: AsyncIterator[bytes]) -> FileHandle:
+    """Take the body, in bounded memory; one that breaks off leaves nothing."""
+    held = bytearray()
+    try:
+        async for part in parts:
+            held += part
+            if len(held) >= _PIECE:
+                await to_thread.run_sync(begun.write, bytes(held))
+                held.clear()
+        await to_thread.run_sync(begun.write, bytes(held))
+        return await to_thread.run_sync(begun.finish)
+    except BaseException:
+        begun.abort()
+        raise
+
+
+def _type_of(handle: FileHandle) -> str:
+    try:
+        check_content_type(handle["content_type"])
+    except Invalid:
+        return _UNKNOWN
+    return handle["content_type"]
+
+
+def _attachment(name: str) -> str:
+    plain = file_object_name(name)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

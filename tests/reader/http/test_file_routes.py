@@ -1,0 +1,170 @@
+"""Files in cells over HTTP: uploaded in a stream, named by rows, downloaded as attachments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import blockstore as bs
+from blockstore.bucket import open_bucket
+from blockstore.client import Client
+from blockstore.errors import Invalid, NotFound
+from blockstore.names import FILES, file_key
+from blockstore.world import World
+from tests.reader.http.gateways import READ, WRITE, Served, make_lake, serving, settings
+
+SCHEMA = bs.typed_schema([("name", "string"), bs.file("doc")])
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("files")
+    url = make_lake(folder)
+    bs.create(f"{folder}/lake/papers?durable=false", schema=SCHEMA, row_ids=True)
+    with serving(settings(url, folder)) as one:
+        yield one
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Client]:
+    with Client(served.url, WRITE) as one:
+        yield one
+
+
+def files(served: Served) -> set[str]:
+    url = served.gateway.settings.tables.urls[0].partition("?")[0]
+    return {info.key for info in open_bucket(f"{url}/papers", World.real()).list(FILES)}
+
+
+def put_row(client: Client, handle: object) -> int:
+    """Add a row with the file, and return its id."""
+    client.put_rows("papers", [{"name": "x", "doc": handle}])
+    found = client.sql("select max(_row_id) as id from papers").to_pylist()
+    return int(found[0]["id"])
+
+
+def test_a_file_is_uploaded_named_by_a_row_and_downloaded(
+    client: Client, served: Served, tmp_path: Path
+) -> None:
+    path = tmp_path / 'Grüße "a".pdf'
+    path.write_bytes(b"%PDF" + b"x" * 100_000)
+    handle = client.put_file("papers", path)
+    assert (handle["name"], handle["content_type"]) == (path.name, "application/pdf")
+    row = put_row(client, handle)
+    assert client.get_file("papers", row, "doc", tmp_path / "back") == 100_004
+    assert (tmp_path / "back").read_bytes() == path.read_bytes()
+    found = served.http.get(f"/v1/tables/papers/rows/{row}/files/doc")
+    assert found.headers["content-type"] == "application/pdf"
+    assert found.headers["content-length"] == "100004"
+    assert found.headers["content-disposition"] == (
+        "attachment; filename=\"Gru_e_a_.pdf\"; filename*=UTF-8''Gr%C3%BC%C3%9Fe%20%22a%22.pdf"
+    )
+    same = {"If-None-Match": found.headers["etag"]}
+    again = served.http.get(f"/v1/tables/papers/rows/{row}/files/doc", headers=same)
+    assert (again.status_code, again.content) == (304, b"")
+    shown = client.row("papers", row)["doc"]
+    assert shown == handle
+
+
+def test_a_page_in_a_file_can_do_nothing(client: Client, served: Served) -> None:
+    handle = client.put_file("papers", b"<script>", name="a.html", content_type="text/html")
+    found = served.http.get(f"/v1/tables/papers/rows/{put_row(client, handle)}/files/doc")
+    assert found.content == b"<script>"
+    assert found.headers["content-type"].startswith("text/html")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in found.headers["content-security-policy"]
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+    assert found.headers["content-disposition"].startswith("attachment;")
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"x" * (1 << 20)])
+def test_a_file_of_any_size_up_to_the_limit(
+    client: Client, served: Served, data: bytes, tmp_path: Path
+) -> None:
+    row = put_row(client, client.put_file("papers", data, name="f"))
+    assert client.get_file("papers", row, "doc", tmp_path / "back") == len(data)
+    assert (tmp_path / "back").read_bytes() == data
+
+
+def test_a_file_above_the_limit_is_refused_and_leaves_nothing(
+    client: Client, served: Served
+) -> None:
+    before = files(served)
+    with pytest.raises(Invalid, match="larger than the limit"):
+        client.put_file("papers", b"x" * ((1 << 20) + 1), name="f")
+
+    def parts() -> Iterator[bytes]:
+        for _ in range(3):
+            yield b"x" * (1 << 19)
+
+    found = served.http.post("/v1/tables/papers/files?name=f", content=parts())
+    assert found.status_code == 413
+    assert files(served) == before
+
+
+def test_a_version_of_a_row_has_the_file_that_it_had(client: Client, tmp_path: Path) -> None:
+    row = put_row(client, client.put_file("papers", b"one", name="f"))
+    version = client.row("papers", row)["_version"]
+    second = client.put_file("papers", b"two", name="f")
+    client.set_cells("papers", [{"_row_id": row, "doc": second}])
+    client.get_file("papers", row, "doc", tmp_path / "now")
+    client.get_file("papers", row, "doc", tmp_path / "then", version=version)
+    assert [(tmp_path / name).read_bytes() for name in ("now", "then")] == [b"two", b"one"]
+
+
+def test_a_row_of_a_file_that_is_not_there_is_refused(client: Client, served: Served) -> None:
+    handle = client.put_file("papers", b"one", name="f") | {"sha256": "0" * 64}
+    with pytest.raises(Invalid, match="'doc' names a file in row 0"):
+        client.put_rows("papers", [{"name": "x", "doc": handle}])
+
+
+def test_what_is_not_there_is_404_and_what_is_no_file_is_400(
+    client: Client, served: Served, tmp_path: Path
+) -> None:
+    row = put_row(client, None)
+    with pytest.raises(NotFound, match="names no file"):
+        client.get_file("papers", row, "doc", tmp_path / "x")
+    with pytest.raises(NotFound):
+        client.get_file("papers", 999_999, "doc", tmp_path / "x")
+    with pytest.raises(Invalid, match="no column of type file"):
+        client.get_file("papers", row, "name", tmp_path / "x")
+    with pytest.raises(Invalid, match="no column of type file"):
+        client.put_file("flights", b"x", name="f")
+    with pytest.raises(NotFound):
+        client.put_file("nowhere", b"x", name="f")
+    assert served.http.post("/v1/tables/papers/files?name=a%0Ab", content=b"x").status_code == 400
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_damaged_file_never_arrives(client: Client, served: Served, tmp_path: Path) -> None:
+    handle = client.put_file("papers", b"one", name="f")
+    row = put_row(client, handle)
+    url = served.gateway.settings.tables.urls[0].partition("?")[0]
+    open_bucket(f"{url}/papers", World.real()).put(file_key(handle["id"], "f"), b"onx")
+    found = served.http.get(f"/v1/tables/papers/rows/{row}/files/doc")
+    assert found.status_code == 500
+    assert "another SHA-256" in found.json()["message"]
+
+
+def test_an_upload_needs_the_scope_write(served: Served) -> None:
+    with served.as_(READ) as reader:
+        found = reader.post("/v1/tables/papers/files?name=f", content=b"x")
+    assert found.status_code == 403
+    assert "lacks scope 'write'" in found.json()["message"]
+
+
+def test_a_csv_round_trip_keeps_files(client: Client, tmp_path: Path) -> None:
+    row = put_row(client, client.put_file("papers", b"one", name='a "b", c.txt'))
+    sheet = tmp_path / "papers.csv"
+    client.download("papers", sheet, row_ids=True)
+    text = sheet.read_text()
+    assert '""name"":""a \\""b\\"", c.txt""' in text
+    sheet.write_text(text.replace(',"x",', ',"edited",'))
+    client.upload("papers", sheet).wait()
+    assert client.row("papers", row)["name"] == "edited"
+    assert client.get_file("papers", row, "doc", tmp_path / "back") == 3
+    sheet.write_text(text.replace('""sha256"":""', '""sha256"":""0'))
+    with pytest.raises(Invalid, match="line 2"):
+        client.upload("papers", sheet).wait()
