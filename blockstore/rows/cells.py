@@ -1,6 +1,7 @@
-"""Changes of some cells of given rows (a partial row set).
+"""Changes of some cells of given rows, with new rows and rows to delete (a partial row set).
 
 Rules:
+- All of it is one version, or nothing is applied.
 - A row that is not current is NotFound, and nothing of the set is applied. Where the caller names
   the version that it has read, another one is a conflict that names the row.
 - A cell that is left out keeps its value; one that is null becomes null.
@@ -19,12 +20,14 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
-from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
+from blockstore.format.identity import ROW_ID, VERSION, Identity, Key, RowIds
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.block import ChangesWriter
+from blockstore.rows.insert import check_new
 from blockstore.rows.reading import column_like, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.scan.identities import identities
@@ -35,15 +38,32 @@ Row = Mapping[str, Any]
 """A row's identity, perhaps the ``_version`` that was read, and cells, by column."""
 
 
-def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
-    """Change the named cells of rows, as one version.
+def set_cells(
+    access: Access,
+    rows: Iterable[Row],
+    said: Said,
+    *,
+    new: Any = None,
+    delete: Iterable[Row] = (),
+) -> RowsChanged:
+    """Change the named cells of rows, add rows and delete rows, as one version.
+
+    Args:
+        access: A table whose rows have an identity.
+        rows: The rows whose cells change.
+        said: What the caller says of it.
+        new: Complete rows to add, as ``Table.append`` takes them; their keys must not exist.
+        delete: Rows to delete: each names its identity, and perhaps the version that was read.
 
     Raises:
-        Invalid: A row names no identity or an unknown column, or a value does not fit.
+        Invalid: A row names no identity or an unknown column, a value does not fit, or a row is
+            named twice.
         NotFound: A row is not current.
-        RowConflict: A row has another version than the caller has read.
+        RowConflict: A row has another version than the caller has read, or the key of a new row
+            exists.
     """
-    listed = [dict(row) for row in rows]
+    listed, gone = [dict(row) for row in rows], [dict(row) for row in delete]
+    fresh = Again([] if new is None else new)
     identity = identity_of(access.log.state.definition, "a change of cells")
 
     def write(state: State, writer: ChangesWriter) -> RowsChanged:
@@ -55,10 +75,39 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
                 for field in state.definition.schema
             ]
             batch = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
-            writer.put(batch, given[ROW_ID] if isinstance(identity, RowIds) else None)
-        return RowsChanged(operation=str(Operation.UPDATE), updated=writer.rows)
+            ids = given[ROW_ID] if isinstance(identity, RowIds) else None
+            writer.put(batch, ids)
+        updated = writer.rows
+        for batch in fresh:
+            if isinstance(identity, Key):
+                check_new(access, state, batch, identity, writer.stream)
+            writer.put(batch)
+        inserted = writer.rows - updated
+        if gone:
+            writer.delete(_found(access, state, identity, gone, writer.stream))
+        return RowsChanged(
+            operation=str(Operation.UPDATE),
+            updated=updated,
+            inserted=inserted,
+            deleted=len(gone),
+        )
 
     return change_rows(access, Operation.UPDATE, write, said, reads=True)
+
+
+def _found(
+    access: Access, state: State, identity: Identity, rows: Sequence[Row], stream: StreamKey
+) -> pa.RecordBatch:
+    """The identities of current rows that are named without cells. Raises as ``set_cells``."""
+    for cells in _alike(rows, identity, state.definition):
+        if cells:
+            raise Invalid(
+                f"a row to delete names the cell {cells[0]!r}: name what identifies the row, and "
+                "perhaps its _version"
+            )
+    given = _given(rows, identity.columns, state.definition)
+    _current(access, state, identity, given, rows, stream)
+    return pa.RecordBatch.from_pydict(given)
 
 
 def _alike(

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid, RowConflict
+from blockstore.format.block import StreamKey
 from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -106,6 +107,16 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
         )
 
     return change_rows(access, Operation.APPEND, write, said, reads=True)
+
+
+def check_new(
+    access: Access, state: State, rows: pa.RecordBatch, identity: Key, stream: StreamKey
+) -> None:
+    """Raise RowConflict if one of the keys exists."""
+    values = identities([rows.column(name) for name in identity.columns])
+    there = rows_with(access, state, identity.columns, values, stream)
+    if len(there):
+        raise _exists(there, identity.columns)
 
 
 def _last_of_each(rows: pa.Table, identity: Key, sequence_by: str | None) -> list[pa.RecordBatch]:

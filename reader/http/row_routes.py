@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from blockstore.cli.row_names import row_named
 from blockstore.cli.row_tables import rows_as_json
-from blockstore.errors import NotFound
+from blockstore.errors import Invalid, NotFound
 from blockstore.format.identity import DELETED, VERSION
 from blockstore.reader.http.callers import Here, Known, Reading, check_scope
 from blockstore.reader.http.gateway import Gateway
@@ -69,7 +69,9 @@ async def put(
 async def cells(
     request: Request, gateway: Here, caller: Known, table: Name, body: CellsBody, wait: Wait = 10.0
 ) -> Response:
-    """Change some cells of rows; the others keep their values."""
+    """Change some cells of rows, which keep their others; add rows and delete rows with it."""
+    if not (body.rows or body.new or body.delete):
+        raise Invalid("the body has no rows, new or delete: give at least one of them a row")
     return await _changed(request, gateway, caller, table, What.CELLS, body.message, wait)
 
 

@@ -71,9 +71,12 @@ class RowsBody(_Body):
 
 class CellsBody(_Body):
     """Some cells of rows: each names its ``_row_id`` or its key, the cells to change, and perhaps
-    the ``_version`` that was read."""
+    the ``_version`` that was read. In the same version ``new`` rows are added, and rows are
+    deleted, which ``delete`` names by ``_row_id`` or key, and perhaps ``_version``."""
 
-    rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    rows: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
+    delete: list[dict[str, Any]] = []
     message: Annotated[str, Field(max_length=1_000)] = ""
 
 
@@ -145,11 +148,18 @@ class Whoami(BaseModel):
 
 
 class ColumnShown(BaseModel):
-    """A column."""
+    """A column, with its rules; one that it does not have is null."""
 
     name: str
     type: str
     nullable: bool
+    kind: str | None = None
+    """``entity``, ``link`` or ``file``."""
+    max_length: int | None = None
+    pattern: str | None = None
+    default: Any = None
+    check: str | None = None
+    description: str | None = None
 
 
 class TableShown(BaseModel):

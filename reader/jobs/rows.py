@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,8 @@ from blockstore.rows.update import delete_rows
 from blockstore.table import Table
 
 Row = Mapping[str, Any]
+_PARTS = ("rows", "new", "delete")
+"""The lists of rows in the body of a request."""
 
 
 class What(StrEnum):
@@ -77,12 +80,14 @@ def parsed(body: bytes) -> dict[str, Any]:
         raise Invalid("the body is nested too deeply, expected rows") from None
     except (ValueError, ArithmeticError) as error:
         raise Invalid(f"the body is not valid JSON: {error}") from None
-    rows = found.get("rows") if isinstance(found, dict) else None
-    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+    parts = {name: found.get(name) or [] for name in _PARTS} if isinstance(found, dict) else {}
+    listed = all(isinstance(part, list) for part in parts.values())
+    rows = list(chain(*parts.values())) if listed else []
+    if not rows or not all(isinstance(row, dict) for row in rows):
         raise Invalid(
             'the body has no rows, expected {"rows": [{"column": value, …}, …]} with at least one'
         )
-    return dict(found)
+    return {**found, **parts}
 
 
 def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsChanged:
@@ -96,7 +101,14 @@ def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsCha
             batch = _complete(rows, table.definition, identity, on_conflict)
             return put_rows(access, batch, said, on_conflict=on_conflict)
         case What.CELLS:
-            return set_cells(access, _cells(rows, table.definition, identity), said)
+            new = body["new"]
+            return set_cells(
+                access,
+                _cells(rows, table.definition, identity),
+                said,
+                new=_batch(new, table.definition.schema) if new else None,
+                delete=_cells(body["delete"], table.definition, identity),
+            )
         case What.DELETE:
             schema = _schema(identity.columns, table.definition)
             for place, row in enumerate(rows):
