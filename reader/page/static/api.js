@@ -44,10 +44,13 @@ export function versionsOf(response) {
 /** The caller of the token: {name, scopes, tables, auth}. */
 export const whoami = () => get("/v1/whoami");
 
-/** The first rows of a table that meet a condition; with ids and versions in front if its rows have them. */
-export function rowsOf({ name, row_ids: ids, key }, { where = "", limit, minVersion = null, signal } = {}) {
+const ORDERED = 1_000_000;
+
+/** The first rows of a table that meet a condition; with ids and versions in front, and in their order, if its rows have them.
+ *  Rows of a table of more than a million come as they are stored: to put them in order would read all of them. */
+export function rowsOf({ name, rows, row_ids: ids, key }, { where = "", limit, minVersion = null, signal } = {}) {
   const hasIdentity = ids || key.length > 0;
-  const order = (ids ? ["_row_id"] : key).map((column) => `${inQuotes(name)}.${inQuotes(column)}`).join(", ");
+  const order = rows > ORDERED ? "" : (ids ? ["_row_id"] : key).map((column) => `${inQuotes(name)}.${inQuotes(column)}`).join(", ");
   const sql = [`SELECT * FROM ${inQuotes(name)}`, where.trim() ? `WHERE (${where}\n)` : "", order ? `ORDER BY ${order}` : ""].filter(Boolean).join("\n");
   const body = { sql, limit, row_ids: hasIdentity, ...(minVersion === null ? {} : { min_version: { [name]: minVersion } }) };
   return call("/v1/query", { ...posted(body), signal }, FORMS.arrow.accept);

@@ -202,6 +202,38 @@ def test_changes_that_are_not_saved_stay(visit: Visiting, served: Served) -> Non
     page.get_by_role("button", name="Discard").click()
 
 
+def test_rows_that_arrive_late_take_no_changes_away(visit: Visiting, served: Served) -> None:
+    people(served, "late")
+    page = visit(f"{served.url}/#/tables/late/rows").page
+    edit(page)
+    held: list[Route] = []
+    page.route("**/v1/query", lambda route: held.append(route))  # playwright takes no builtin
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".rows-place")).to_have_attribute("aria-busy", "true")
+    put(page, 0, 0, "eve")
+    held[0].continue_()
+    expect(page.get_by_role("alert")).to_contain_text("Save or discard the changes first")
+    expect(cell(page, 0, 0)).to_have_text("eve")
+    page.unroute("**/v1/query")
+    saved(page, 3)
+
+
+def test_an_empty_table_takes_its_first_row(visit: Visiting, served: Served) -> None:
+    table = bs.create(url_of(served, "empty"), schema=pa.schema([("n", pa.int64())]), row_ids=True)
+    served.gateway.tables.poll_now()
+    page = visit(f"{served.url}/#/tables/empty/rows").page
+    expect(page.locator(".rows-place .empty")).to_have_text("No rows.")
+    edit(page)
+    for name in ("Edit cell", "Delete row"):
+        page.get_by_role("button", name=name).click()
+    page.get_by_role("button", name="Add row").click()
+    page.keyboard.type("5")
+    page.keyboard.press("Enter")
+    expect(page.locator(".rows-place .empty")).to_have_count(0)
+    saved(page, 2)
+    assert now(table, "n") == [(5,)]
+
+
 def test_rows_are_found_by_a_condition(visit: Visiting, served: Served) -> None:
     people(served, "found")
     made = visit(f"{served.url}/#/tables/found/rows", errors=True)

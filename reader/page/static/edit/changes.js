@@ -66,7 +66,7 @@ export class Changes extends EventTarget {
     if (column === null || this.isDeleted(row) || !this.isCellChanged(row, name) && !this.isAdded(row)) return null;
     const value = this.value(row, name);
     if (value !== undefined) return problemOf(value, column);
-    return column.nullable === false && column.default === null ? "this column needs a value" : null;
+    return column.nullable === false && (column.default ?? null) === null ? "this column needs a value" : null;
   }
 
   set(row, name, text) {

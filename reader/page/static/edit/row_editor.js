@@ -48,6 +48,7 @@ export class RowEditor {
 
   /** Open the editor of a cell; `seed` is what was typed to begin with. */
   open(cell, seed = null) {
+    if (!this.changes.rows) return;
     const { name, column } = this.changes.columns[cell.column];
     if (!this.changes.canEdit(cell.row, name)) {
       announce(`${name} of this row cannot be changed here`);

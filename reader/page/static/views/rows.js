@@ -61,17 +61,20 @@ export class RowsTab {
   get hasChanges() { return this.#changes !== null && !this.#changes.isEmpty; }
 
   async load() {
-    if (this.hasChanges) { this.#say(h("p", { class: "notice-line", role: "alert" }, "Save or discard the changes first: other rows take their place.")); return; }
+    if (this.#isKept()) return;
     const run = this.#latest.begin();
     this.place.setAttribute("aria-busy", "true");
     try {
       const response = await api.rowsOf(this.detail, { where: this.condition.value, limit: LIMIT + 1, minVersion: this.minVersion, signal: run.signal });
       const result = decode(await arrowBytes(response, () => {}), LIMIT);
       if (!run.isCurrent()) return;
+      this.place.removeAttribute("aria-busy");
+      if (this.#isKept()) return; // a cell was changed meanwhile
       const at = this.#part?.at;
       this.#changes = new Changes(result, this.detail);
       this.#changes.addEventListener("change", () => this.#count());
       offerDownloads(this.#changes);
+      this.tools.hidden = !this.#editing;
       this.#say();
       this.#draw(at);
     } catch (error) {
@@ -80,6 +83,12 @@ export class RowsTab {
       this.#say(failure(error));
     }
     if (run.isCurrent()) this.place.removeAttribute("aria-busy");
+  }
+
+  // Other rows never take the place of changes that are not saved.
+  #isKept() {
+    if (this.hasChanges) this.#say(h("p", { class: "notice-line", role: "alert" }, "Save or discard the changes first: other rows take their place."));
+    return this.hasChanges;
   }
 
   #draw(at = null) {
@@ -97,8 +106,8 @@ export class RowsTab {
     this.#editing = wanted;
     this.editButton.setAttribute("aria-pressed", String(wanted));
     fill(this.editButton, wanted ? "Done" : "Edit");
-    this.tools.hidden = !wanted;
     if (!this.#changes) return;
+    this.tools.hidden = !wanted;
     this.#say();
     this.#draw(this.#part?.at);
   }
