@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -29,7 +30,8 @@ def show_rows(rows: pa.Table, *, json: bool) -> None:
 
 
 def rows_as_json(rows: pa.Table) -> list[dict[str, object]]:
-    """Return rows as JSON has them: times as ISO texts, bytes as base64, decimals as texts."""
+    """Return rows as JSON has them: times as ISO texts, bytes as base64, decimals as texts, and as
+    texts too the floats that JSON does not have (``NaN``, ``Infinity``)."""
     columns = {
         name: [_value(value) for value in _readable(rows[name]).to_pylist()]
         for name in rows.schema.names
@@ -52,6 +54,8 @@ def _value(value: object) -> object:
         return [_value(one) for one in value]
     if isinstance(value, dict):
         return {str(name): _value(one) for name, one in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 

@@ -121,12 +121,17 @@ class Changes(ABC):
         rows: Iterable[Row],
         *,
         labels: Mapping[str, str] | None = None,
+        new: Iterable[Row] = (),
+        delete: Iterable[Row] = (),
         message: str = "",
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
         """Change some cells of rows; each names its ``_row_id`` or key, the cells to change, and
-        perhaps the ``_version`` that was read. Raises RowConflict and NotFound."""
+        perhaps the ``_version`` that was read. In the same version ``new`` rows are added, and the
+        rows that ``delete`` names in the same way are deleted. Raises RowConflict and NotFound."""
         body = {"rows": _sendable(rows), "message": message, **_labels(labels)}
+        more = {"new": _sendable(new), "delete": _sendable(delete)}
+        body |= {name: listed for name, listed in more.items() if listed}
         return self._change("PATCH", _rows_of(table), body, idempotency_key)
 
     def delete_rows(

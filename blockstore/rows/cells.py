@@ -1,6 +1,7 @@
-"""Changes of some cells of given rows (a partial row set).
+"""Changes of some cells of given rows, with new rows and rows to delete (a partial row set).
 
 Rules:
+- All of it is one version, or nothing is applied.
 - A row that is not current is NotFound, and nothing of the set is applied. Where the caller names
   the version that it has read, another one is a conflict that names the row.
 - A row id names its row whatever labels that has, and the row stays in its stream. A key names the
@@ -12,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,12 +22,14 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
-from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
+from blockstore.format.identity import ROW_ID, VERSION, Identity, Key, RowIds
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of, refuse_labels
-from blockstore.rows.labelled import labels_of, with_labels
+from blockstore.rows.insert import check_new
+from blockstore.rows.labelled import labels_of, streams_of, with_labels
 from blockstore.rows.reading import Found, column_like, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -38,15 +41,32 @@ Row = Mapping[str, Any]
 """A row's identity, perhaps the ``_version`` that was read, and cells, by column."""
 
 
-def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
-    """Change the named cells of rows, as one version.
+def set_cells(
+    access: Access,
+    rows: Iterable[Row],
+    said: Said,
+    *,
+    new: Any = None,
+    delete: Iterable[Row] = (),
+) -> RowsChanged:
+    """Change the named cells of rows, add rows and delete rows, as one version.
+
+    Args:
+        access: A table whose rows have an identity.
+        rows: The rows whose cells change.
+        said: What the caller says of it.
+        new: Complete rows to add, as ``Table.append`` takes them; their keys must not exist.
+        delete: Rows to delete: each names its identity, and perhaps the version that was read.
 
     Raises:
-        Invalid: A row names no identity or an unknown column, or a value does not fit.
+        Invalid: A row names no identity or an unknown column, a value does not fit, or a row is
+            named twice.
         NotFound: A row is not current.
-        RowConflict: A row has another version than the caller has read.
+        RowConflict: A row has another version than the caller has read, or the key of a new row
+            exists.
     """
-    listed = [dict(row) for row in rows]
+    listed, gone = [dict(row) for row in rows], [dict(row) for row in delete]
+    fresh = Again([] if new is None else new)
     identity = identity_of(access.log.state.definition, "a change of cells")
 
     refuse_labels(identity, said, "a change of cells")
@@ -67,9 +87,41 @@ def set_cells(access: Access, rows: Iterable[Row], said: Said) -> RowsChanged:
             for one, own in found.each():
                 ids = given[ROW_ID].filter(own) if isinstance(identity, RowIds) else None
                 changes.put(one, batch.filter(own), ids, was=found.rows.filter(own))
-        return RowsChanged(operation=str(Operation.UPDATE), updated=changes.rows)
+        updated = changes.rows
+        for one, batch in streams_of(fresh, state, changes.own):
+            if isinstance(identity, Key):
+                check_new(access, state, batch, identity, one)
+            changes.put(one, batch)
+        inserted = changes.rows - updated
+        for one, keys in _found(access, state, identity, gone, changes.own):
+            changes.delete(one, keys)
+        return RowsChanged(
+            operation=str(Operation.UPDATE),
+            updated=updated,
+            inserted=inserted,
+            deleted=len(gone),
+        )
 
     return change_rows(access, Operation.UPDATE, write, said, reads=True)
+
+
+def _found(
+    access: Access, state: State, identity: Identity, rows: Sequence[Row], own: StreamKey
+) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
+    """Yield the identities of current rows that are named without cells, by stream. Raises as
+    ``set_cells``."""
+    alike = _alike(rows, identity, state.definition, labels_of(state), own)
+    for (cells, stream), some in alike.items():
+        if cells:
+            raise Invalid(
+                f"a row to delete names the cell {cells[0]!r}: name what identifies the row, and "
+                "perhaps its _version"
+            )
+        given = _given(some, identity.columns, state.definition)
+        found = _current(access, state, identity, given, some, stream)
+        keys = pa.RecordBatch.from_pydict(given)
+        for one, which in found.each():
+            yield one, keys.filter(which)
 
 
 def _alike(

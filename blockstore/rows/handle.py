@@ -135,15 +135,22 @@ class ChangingRows(ABC):
         self,
         rows: Iterable[Mapping[str, Any]],
         *,
+        new: Any = None,
+        delete: Iterable[Mapping[str, Any]] = (),
         job: Job | None = None,
         labels: Mapping[str, str] | None = None,
         message: str = "",
     ) -> RowsChanged:
         """Change some cells of rows: each names its identity and the cells to change, and perhaps
-        the ``_version`` that was read, which must still be the row's."""
+        the ``_version`` that was read, which must still be the row's.
+
+        In the same version ``new`` rows are added, whose keys must not exist, and the rows that
+        ``delete`` names as ``rows`` does are deleted.
+        """
         from blockstore.rows.cells import set_cells
 
-        return set_cells(self._access, rows, _said(job, message, labels))
+        said = _said(job, message, labels)
+        return set_cells(self._access, rows, said, new=new, delete=delete)
 
     def put_rows(
         self,

@@ -127,6 +127,18 @@ def _cast(
         taken += len(batch)
 
 
+def check_new(
+    access: Access, state: State, rows: pa.RecordBatch, identity: Key, stream: StreamKey
+) -> None:
+    """Raise RowConflict if one of the keys exists."""
+    cast = cast_batch(rows, state.definition)
+    values = identities([cast.column(name) for name in identity.columns])
+    names = identity.columns
+    there = rows_with(access, state, names, values, stream, columns=names).rows
+    if len(there):
+        raise _exists(there, names)
+
+
 def _exists(there: pa.Table, columns: tuple[str, ...]) -> RowConflict:
     keys = [tuple(row.values()) for row in there.select(list(columns)).slice(0, 1_000).to_pylist()]
     shown = ", ".join(repr(key[0] if len(key) == 1 else key) for key in keys[:3])

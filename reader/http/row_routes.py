@@ -74,7 +74,9 @@ async def put(
 async def cells(
     request: Request, gateway: Here, caller: Known, table: Name, body: CellsBody, wait: Wait = 10.0
 ) -> Response:
-    """Change some cells of rows; the others keep their values."""
+    """Change some cells of rows, which keep their others; add rows and delete rows with it."""
+    if not (body.rows or body.new or body.delete):
+        raise Invalid("the body has no rows, new or delete: give at least one of them a row")
     return await _changed(request, gateway, caller, table, What.CELLS, body.message, wait)
 
 

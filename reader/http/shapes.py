@@ -73,9 +73,13 @@ class RowsBody(_Body):
 
 class CellsBody(_Body):
     """Some cells of rows: each names its ``_row_id`` or its key, the cells to change, and perhaps
-    the ``_version`` that was read. ``labels`` are those of rows that keys name."""
+    the ``_version`` that was read. In the same version ``new`` rows are added, and rows are
+    deleted, which ``delete`` names by ``_row_id`` or key, and perhaps ``_version``. ``labels`` are
+    those of rows that keys name, and of new rows."""
 
-    rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    rows: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
+    delete: list[dict[str, Any]] = []
     labels: dict[Name, Name] | None = None
     message: Annotated[str, Field(max_length=1_000)] = ""
 
@@ -150,11 +154,18 @@ class Whoami(BaseModel):
 
 
 class ColumnShown(BaseModel):
-    """A column."""
+    """A column, with its rules; one that it does not have is null."""
 
     name: str
     type: str
     nullable: bool
+    kind: str | None = None
+    """``entity``, ``link`` or ``file``."""
+    max_length: int | None = None
+    pattern: str | None = None
+    default: Any = None
+    check: str | None = None
+    description: str | None = None
 
 
 class FileShown(BaseModel):

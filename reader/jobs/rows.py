@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ from blockstore.rows.update import delete_rows
 from blockstore.table import Table
 
 Row = Mapping[str, Any]
+_PARTS = ("rows", "new", "delete")
+"""The lists of rows in the body of a request."""
 
 
 class What(StrEnum):
@@ -78,12 +81,14 @@ def parsed(body: bytes) -> dict[str, Any]:
         raise Invalid("the body is nested too deeply, expected rows") from None
     except (ValueError, ArithmeticError) as error:
         raise Invalid(f"the body is not valid JSON: {error}") from None
-    rows = found.get("rows") if isinstance(found, dict) else None
-    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+    parts = {name: found.get(name) or [] for name in _PARTS} if isinstance(found, dict) else {}
+    listed = all(isinstance(part, list) for part in parts.values())
+    rows = list(chain(*parts.values())) if listed else []
+    if not rows or not all(isinstance(row, dict) for row in rows):
         raise Invalid(
             'the body has no rows, expected {"rows": [{"column": value, …}, …]} with at least one'
         )
-    return dict(found)
+    return {**found, **parts}
 
 
 def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsChanged:
@@ -102,7 +107,16 @@ def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsCha
             batch = _complete(rows, table.definition, identity, on_conflict, labels)
             return put_rows(access, batch, said, on_conflict=on_conflict)
         case What.CELLS:
-            return set_cells(access, _cells(rows, table.definition, identity, labels), said)
+            new, more = _with_labels(body["new"], table, said)
+            schema = _schema((*table.definition.schema.names, *more), table.definition)
+            gone, known = _with_labels(body["delete"], table, said)
+            return set_cells(
+                access,
+                _cells(rows, table.definition, identity, labels),
+                said,
+                new=_batch(new, schema) if new else None,
+                delete=_cells(gone, table.definition, identity, known),
+            )
         case What.DELETE:
             schema = _schema((*identity.columns, *labels), table.definition)
             for place, row in enumerate(rows):

@@ -1,6 +1,8 @@
 // The gateway's HTTP API: the only module that knows its paths. All requests go to this page's own origin.
 
+import { parseExact } from "./edit/exact_json.js";
 import { GatewayError, errorOf, fromText, unreachable } from "./errors.js";
+import { inQuotes } from "./format.js";
 import { token } from "./session.js";
 import { jobOf, tableOf } from "./shapes.js";
 
@@ -15,7 +17,8 @@ export const FORMS = {
 const segment = encodeURIComponent;
 
 export const tables = (signal) => get("/v1/tables", signal).then(({ tables: found }) => ({ tables: found.map(tableOf) }));
-export const table = (name, signal) => get(`/v1/tables/${segment(name)}`, signal).then(tableOf);
+export const table = (name, { minVersion = null, signal } = {}) =>
+  get(`/v1/tables/${segment(name)}${minVersion ? `?min_version=${minVersion}` : ""}`, signal).then(tableOf);
 /** The blocks in the columns that the shared timeline reads. */
 export const timeline = (name, signal) => get(`/v1/tables/${segment(name)}/timeline`, signal);
 /** Versions before `before`, newest first: {entries, more}. */
@@ -37,6 +40,67 @@ export const query = (sql, { travel = {}, limit = null, form = "arrow", signal }
 export function versionsOf(response) {
   try { return JSON.parse(response.headers.get("x-blockstore-versions") ?? "{}"); } catch { return {}; }
 }
+
+/** The caller of the token: {name, scopes, tables, auth}. */
+export const whoami = () => get("/v1/whoami");
+
+const ORDERED = 1_000_000;
+
+/** The first rows of a table that meet a condition; with ids and versions in front, and in their order, if its rows have them.
+ *  Rows of a table of more than a million come as they are stored: to put them in order would read all of them. */
+export function rowsOf({ name, rows, row_ids: ids, key }, { where = "", limit, minVersion = null, signal } = {}) {
+  const hasIdentity = ids || key.length > 0;
+  const order = rows > ORDERED ? "" : (ids ? ["_row_id"] : key).map((column) => `${inQuotes(name)}.${inQuotes(column)}`).join(", ");
+  const sql = [`SELECT * FROM ${inQuotes(name)}`, where.trim() ? `WHERE (${where}\n)` : "", order ? `ORDER BY ${order}` : ""].filter(Boolean).join("\n");
+  const body = { sql, limit, row_ids: hasIdentity, ...(minVersion === null ? {} : { min_version: { [name]: minVersion } }) };
+  return call("/v1/query", { ...posted(body), signal }, FORMS.arrow.accept);
+}
+
+/** The versions of a row that are kept, newest first; `row` is its id, or its key as a JSON array. */
+export const rowHistory = (name, row, { minVersion = null, signal } = {}) =>
+  call(`/v1/tables/${segment(name)}/rows/${segment(row)}/history${minVersion === null ? "" : `?min_version=${minVersion}`}`, { signal })
+    .then((response) => response.text()).then((text) => parseExact(text).rows);
+
+/** Each change is a job that happens once for a key of `newKey`, however often it is sent; resolves to the job when it is done. */
+export const createTable = (body, key) => changed("POST", "/v1/tables", JSON.stringify(body), key);
+export const alterTable = (name, body, key) => changed("PATCH", `/v1/tables/${segment(name)}`, JSON.stringify(body), key);
+export const dropTable = (name, key) => changed("DELETE", `/v1/tables/${segment(name)}`, null, key);
+export const undropTable = (name, key) => changed("POST", `/v1/tables/${segment(name)}/undrop`, null, key);
+/** One partial row set; `body` is its JSON. */
+export const changeRows = (name, body, key) => changed("PATCH", `/v1/tables/${segment(name)}/rows`, body, key);
+
+/** Upload a file for a cell; resolves to its handle. */
+export const uploadFile = (name, file) =>
+  call(`/v1/tables/${segment(name)}/files?${new URLSearchParams({ name: file.name })}`, { method: "POST", headers: { "Content-Type": file.type || "application/octet-stream" }, body: file }).then(json);
+/** The file that a cell names, as a Response whose body streams. */
+export const fileOf = (name, row, column, version) =>
+  call(`/v1/tables/${segment(name)}/rows/${segment(row)}/files/${segment(column)}?${new URLSearchParams({ version })}`, {}, "*/*");
+
+export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+const TRIES = 3;
+const AGAIN_MS = 1_000;
+
+async function changed(method, path, body, key) {
+  const headers = { "Idempotency-Key": key, ...(body === null ? {} : { "Content-Type": "application/json" }) };
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      let found = jobOf(await call(path, { method, headers, body }).then(json));
+      while (!found.over) {
+        await pause(AGAIN_MS);
+        found = await job(found.id);
+      }
+      if (!found.ok) throw found.error ?? new GatewayError(`The change is ${found.state}: nothing was written.`);
+      return found;
+    } catch (error) {
+      // The same key makes a repetition harmless: a change whose response was lost is found done.
+      if (attempt === TRIES || !(error.lost || error.status === 429)) throw error;
+      await pause(AGAIN_MS * attempt);
+    }
+  }
+}
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Upload a file to a table, with `onProgress(sent, total)`. Returns {promise, abort}. */
 export function upload(name, file, { form, onProgress }) {
@@ -74,7 +138,7 @@ async function json(response) {
     return await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new GatewayError("The gateway's response broke off or is not JSON: try again.", { status: response.status });
+    throw new GatewayError("The gateway's response broke off or is not JSON: try again.", { status: response.status, lost: true });
   }
 }
 

@@ -35,6 +35,14 @@ export class Catalogue extends EventTarget {
     await this.describe();
   }
 
+  /** A table was dropped: it is shown no longer. */
+  drop(name) {
+    this.tables = this.tables.filter((table) => table.name !== name);
+    this.dispatchEvent(new CustomEvent("dropped", { detail: name }));
+    this.dispatchEvent(new Event("change"));
+    this.refresh();
+  }
+
   /** The columns and tags of the tables, requested once per version. */
   async describe() {
     const wanted = this.tables.slice(0, 200).filter((table) => this.#details.get(table.name)?.at !== table.version);

@@ -1,11 +1,11 @@
 // The gateway's errors with their own messages. No message is changed, and none is read as HTML.
 
 export class GatewayError extends Error {
-  /** `status`: of HTTP (0: no response), `detail`: the gateway's object, `id`: the request's id for the log. */
-  constructor(message, { status = 0, detail = {}, id = "", retryAfter = null } = {}) {
+  /** `status`: of HTTP (0: no response), `detail`: the gateway's object, `id`: the request's id for the log, `lost`: no response came. */
+  constructor(message, { status = 0, detail = {}, id = "", retryAfter = null, lost = false } = {}) {
     super(message);
     this.name = "GatewayError";
-    Object.assign(this, { status, detail, id, retryAfter });
+    Object.assign(this, { status, detail, id, retryAfter, lost });
   }
 
   /** The row of an upload that broke a rule: [{line, column, value, rule}], or none. */
@@ -43,4 +43,4 @@ export function fromText(text, status, header) {
 export const wordsOf = (error) => String(error?.message ?? error?.error ?? "");
 
 export const unreachable = () =>
-  new GatewayError("The gateway does not respond: check that it is running and that this machine can reach it, then try again.");
+  new GatewayError("The gateway does not respond: check that it is running and that this machine can reach it, then try again.", { lost: true });

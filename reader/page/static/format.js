@@ -41,7 +41,10 @@ export function millis(value) {
   return Number.isNaN(ms) ? null : ms;
 }
 
-/** A name for SQL, quoted only if necessary. */
+/** A name for SQL in quotes, which also makes a name of a word of SQL. */
+export const inQuotes = (name) => `"${name.replaceAll('"', '""')}"`;
+
+/** A name for SQL that people read, quoted only if necessary. */
 export function quoted(name) {
-  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : inQuotes(name);
 }

@@ -1,5 +1,6 @@
 // A grid over a result of any length: only visible cells are elements. Role grid, one tab stop, arrow keys move.
-// Rules: text only; a row is read from the result when it becomes visible.
+// Rules: text only; a row is read from the result when it becomes visible. What cells look like while they are edited, and
+// what keys and clicks on them do then, is handed in (edit/row_editor.js).
 
 import { announce, fill, h } from "./dom.js";
 import { count } from "./format.js";
@@ -15,17 +16,18 @@ export class Grid {
   #dispose = [];
   #grown = new Map();
 
-  constructor(result) {
+  constructor(result, { label = "Result", edit = null } = {}) {
     this.result = result;
+    this.edit = edit;
     this.widths = result.columns.map((column) => widthOf(column));
     const digits = String(result.rows).length;
-    this.gutter = 22 + digits * 8;
+    this.gutter = (edit ? 40 : 22) + digits * 8;
     this.heads = h("div", { class: "grid-head", role: "row", "aria-rowindex": 1 });
     this.body = h("div", { class: "grid-body", role: "presentation" });
     this.element = h("div", {
-      class: "grid", role: "grid", tabindex: 0, "aria-label": "Result", "aria-readonly": "true",
+      class: "grid", role: "grid", tabindex: 0, "aria-label": label, "aria-readonly": String(!edit),
       "aria-rowcount": result.rows + 1, "aria-colcount": result.columns.length + 1,
-      on: { keydown: (event) => this.#key(event), mousedown: (event) => this.#click(event), dblclick: () => this.#look(), focus: () => this.#mark(true), copy: (event) => this.#copy(event) },
+      on: { keydown: (event) => this.#key(event), mousedown: (event) => this.#click(event), dblclick: () => { if (!edit) this.look(); }, focus: () => this.#mark(true), copy: (event) => this.#copy(event) },
     }, this.heads, this.body);
   }
 
@@ -43,6 +45,38 @@ export class Grid {
 
   stop() {
     for (const dispose of this.#dispose.splice(0)) dispose?.();
+  }
+
+  /** The current cell: {row, column}. */
+  get at() { return { ...this.#cell }; }
+
+  /** Make a cell the current one, as far as there is one, and show it. */
+  go({ row, column }) {
+    this.#cell = { row: clamp(row, this.result.rows - 1), column: clamp(column, this.result.columns.length - 1) };
+    this.#show();
+    this.#mark(false);
+  }
+
+  /** The values, or the number of rows, have changed. */
+  refresh() {
+    const { rows } = this.#virtual;
+    if (!rows) return;
+    this.#forget();
+    rows.setOptions({ ...rows.options, count: this.result.rows });
+    rows.measure();
+    this.element.setAttribute("aria-rowcount", this.result.rows + 1);
+    this.go(this.#cell);
+    this.#draw();
+  }
+
+  /** The box of a cell, inside the grid's body. */
+  boxOf({ row, column }) {
+    return { top: row * ROW, left: this.gutter + this.widths.slice(0, column).reduce((sum, width) => sum + width, 0), width: this.widths[column], height: ROW };
+  }
+
+  #forget() {
+    for (const { element } of this.#drawn.values()) element.remove();
+    this.#drawn.clear();
   }
 
   #draw() {
@@ -74,8 +108,7 @@ export class Grid {
   #widen() {
     for (const [place, wide] of this.#grown) this.widths[place] = wide;
     this.#grown.clear();
-    for (const { element } of this.#drawn.values()) element.remove();
-    this.#drawn.clear();
+    this.#forget();
     this.#virtual.columns.measure(); // draws again
   }
 
@@ -90,18 +123,20 @@ export class Grid {
   }
 
   #row(index, top, across) {
-    const gutter = h("div", { class: "cell gutter", role: "rowheader", "aria-colindex": 1 }, count(index + 1));
+    const state = this.edit?.stateOf(index) ?? null;
+    const gutter = h("div", { class: "cell gutter", role: "rowheader", "aria-colindex": 1, "aria-label": state ? `${count(index + 1)}, ${state.word}` : null }, state ? h("span", { class: "sign" }, state.sign) : null, count(index + 1));
     const cells = across.map((item) => {
       const column = this.result.columns[item.index];
       const text = column.text(index);
       if (column.kind !== "text" && text !== null && room(text) > (this.#grown.get(item.index) ?? this.widths[item.index])) this.#grown.set(item.index, room(text));
       const shown = text === null ? "null" : oneLine(text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
       return placed(h("div", {
-        class: `cell${column.isRight ? " right" : ""}${text === null ? " none" : ""}`, role: "gridcell",
+        class: `cell${column.isRight ? " right" : ""}${text === null ? " none" : ""}${this.edit ? ` ${this.edit.classOf(index, item.index)}` : ""}`, role: "gridcell",
+        title: this.edit?.noteOf(index, item.index) ?? null, "aria-invalid": this.edit?.noteOf(index, item.index) ? "true" : null, "aria-readonly": this.edit ? String(!this.edit.canEdit(index, item.index)) : null,
         id: `cell-${index}-${item.index}`, "aria-colindex": item.index + 2, "data-row": index, "data-column": item.index,
       }, shown), item);
     });
-    const element = h("div", { class: `grid-row${index % 2 ? " odd" : ""}`, role: "row", "aria-rowindex": index + 2 }, gutter, cells);
+    const element = h("div", { class: `grid-row${index % 2 ? " odd" : ""}${state ? ` ${state.word}` : ""}`, role: "row", "aria-rowindex": index + 2 }, gutter, cells);
     element.style.transform = `translateY(${top}px)`;
     return element;
   }
@@ -125,11 +160,15 @@ export class Grid {
   #click(event) {
     const cell = event.target.closest("[data-row]");
     if (!cell) return;
+    const { row, column } = this.#cell;
     this.#cell = { row: Number(cell.dataset.row), column: Number(cell.dataset.column) };
     this.#mark(false);
+    const isAgain = row === this.#cell.row && column === this.#cell.column && this.element.contains(document.activeElement);
+    if (this.edit && isAgain) { event.preventDefault(); this.edit.open(this.#cell); }
   }
 
   #key(event) {
+    if (event.target !== this.element || this.edit?.key(event, this.#cell)) return;
     const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 2);
     const last = { row: this.result.rows - 1, column: this.result.columns.length - 1 };
     const { row, column } = this.#cell;
@@ -140,7 +179,7 @@ export class Grid {
       PageDown: [row + page, column], PageUp: [row - page, column],
       Home: [far ? 0 : row, 0], End: [far ? last.row : row, last.column],
     }[event.key];
-    if (event.key === "Enter" && !far) this.#look();
+    if (event.key === "Enter" && !far) this.look();
     if (!next || last.row < 0) return;
     event.preventDefault();
     this.#cell = { row: clamp(next[0], last.row), column: clamp(next[1], last.column) };
@@ -153,21 +192,21 @@ export class Grid {
   }
 
   #copy(event) {
-    if (!getSelection().isCollapsed) return;
+    if (event.target !== this.element || !getSelection().isCollapsed) return;
     event.preventDefault();
     event.clipboardData.setData("text/plain", this.#value() ?? "");
     announce("Value copied");
   }
 
-  // Shows the complete value of a cell that is too long for its column.
-  #look() {
+  /** Show the complete value of the current cell, which may be too long for its column. */
+  look() {
     if (!this.result.rows) return;
     const column = this.result.columns[this.#cell.column];
     const close = () => { dialog.close(); dialog.remove(); this.element.focus({ preventScroll: true }); };
     const dialog = h("dialog", { class: "look", "aria-label": "Value", on: { cancel: (event) => { event.preventDefault(); close(); } } },
       h("h2", {}, column.name, h("span", { class: "type" }, `row ${count(this.#cell.row + 1)}, ${column.typeName}`)),
       h("pre", { tabindex: 0 }, this.#value() ?? "null"),
-      h("button", { type: "button", on: { click: close } }, "Close"));
+      h("div", { class: "row" }, column.more?.(this.#cell.row) ?? null, h("button", { type: "button", on: { click: close } }, "Close")));
     document.body.append(dialog);
     dialog.showModal();
   }
@@ -176,7 +215,7 @@ export class Grid {
 // A cell has one line: a mark, which is not part of the text, shows a line break.
 const oneLine = (text) => text.split(/\r\n|[\r\n]/).flatMap((line, place) => (place ? [h("span", { class: "break", title: "line break" }, "↵"), line] : [line]));
 
-const clamp = (value, last) => Math.min(Math.max(value, 0), last);
+const clamp = (value, last) => Math.max(Math.min(value, last), 0);
 
 function placed(element, item) {
   element.style.left = `${item.start}px`;

@@ -59,15 +59,19 @@ def test_a_table_from_its_creation_to_the_versions_of_a_row(client: Client) -> N
     assert [one["name"] for one in client.fetch("people", [(0, 2), (1, 2)])] == ["ann", "bob"]
     with pytest.raises(NotFound, match="was deleted in version 4"):
         client.row("people", 1)
+    assert client.set_cells("people", [], new=[{"name": "cat"}])["inserted"] == 1
+    found = client.sql("select _row_id from people where name = 'cat'", min_version={"people": 5})
+    cat = found.to_pylist()[0]
+    assert client.set_cells("people", [], delete=[{**cat, "_version": 5}])["version"] == 6
     assert client.alter_table("people", add="note:string", properties={"sync_delay": "5m"}) == {
-        "version": 5
+        "version": 7
     }
-    assert client.table("people", min_version=5)["columns"][-1]["name"] == "note"
+    assert client.table("people", min_version=7)["columns"][-1]["name"] == "note"
     rows = client.sql(
-        "select name from people where name = 'ann'", row_ids=True, min_version={"people": 5}
+        "select name from people where name = 'ann'", row_ids=True, min_version={"people": 7}
     )
     assert rows.to_pylist()[0].keys() == {"_row_id", "_version", "name"}
-    assert rows.versions == {"people": 5}
+    assert rows.versions == {"people": 7}
 
 
 def test_conflicts_have_the_rows(client: Client) -> None:

@@ -118,6 +118,12 @@ BY_ID: dict[str, Act] = {
     "update": lambda table: table.update({"n": pc.field("n") + 1}, where="n > 3", job=JOB),
     "delete rows": lambda table: table.delete_rows([0, 1], job=JOB),
     "cells": lambda table: table.set_cells([{"_row_id": 1, "n": 5}], job=JOB),
+    "cells, new, deleted": lambda table: table.set_cells(
+        [{"_row_id": 1, "n": 5}],
+        new=pa.table({"name": ["x"], "n": [1]}),
+        delete=[{"_row_id": 0}],
+        job=JOB,
+    ),
     "put rows": lambda table: table.put_rows(
         pa.table({"_row_id": pa.array([0, None], pa.int64()), "name": ["p", "q"], "n": [8, 9]}),
         job=JOB,

@@ -29,6 +29,10 @@ def numbered(rows: int) -> Table:
     return table
 
 
+def row(number: int) -> dict[str, object]:
+    return {"id": number, "name": "a", "n": number}
+
+
 def batches(*rows: tuple[object, ...], schema: pa.Schema = SET) -> list[pa.RecordBatch]:
     """A batch for each row."""
     names = schema.names
@@ -191,3 +195,43 @@ def test_an_upsert_takes_a_function_too() -> None:
     did = table.upsert(lambda: rows_of({"id": 1, "name": "a", "n": 1}))
     assert did.version == 2
     assert seen(table, "id") == [{"id": 1}]
+
+
+def test_cells_new_rows_and_deletions_are_one_version() -> None:
+    table = numbered(3)
+    did = table.set_cells(
+        [{"_row_id": 0, "_version": 2, "n": 10}],
+        new=pa.table({"name": ["new"], "n": [11]}),
+        delete=[{"_row_id": 2, "_version": 2}],
+    )
+    assert (did.version, did.updated, did.inserted, did.deleted) == (3, 1, 1, 1)
+    assert sorted(one["n"] for one in seen(table, "n")) == [1, 10, 11]
+    keyed = by_key()
+    keyed.upsert(rows_of(row(0), row(1)))
+    fresh = rows_of(row(2))
+    keyed.set_cells([{"id": 0, "n": 5}], new=fresh, delete=[{"id": 1}])
+    assert [(one["id"], one["n"]) for one in seen(keyed, "id", "n")] == [(0, 5), (2, 2)]
+    with pytest.raises(bs.RowConflict, match="exist already") as caught:
+        keyed.set_cells([{"id": 0, "n": 6}], new=fresh)
+    assert [one[0] for one in caught.value.rows] == [2]
+    assert (keyed.poll(), len(seen(keyed))) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("delete", "error", "text"),
+    [
+        ([{"_row_id": 1, "_version": 1}], bs.RowConflict, "row 1 was read at version 1"),
+        ([{"_row_id": 77}], bs.NotFound, "not in the table"),
+        ([{"_row_id": 1, "n": 1}], bs.Invalid, "a row to delete names the cell 'n'"),
+        ([{"_row_id": 0}], bs.Invalid, "occurs 2 times"),
+        ([{"_version": 2}], bs.Invalid, "has no '_row_id'"),
+    ],
+)
+def test_a_deletion_that_is_refused_refuses_the_set(
+    delete: list[dict[str, int]], error: type[Exception], text: str
+) -> None:
+    table = numbered(2)
+    before = (seen(table), table.poll())
+    with pytest.raises(error, match=text):
+        table.set_cells([{"_row_id": 0, "n": 7}], delete=delete)
+    assert (seen(table), table.poll()) == before

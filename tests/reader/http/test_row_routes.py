@@ -159,6 +159,30 @@ def test_bad_rows_are_refused(served: Served, people: str, what: str) -> None:
     assert _table(served, people).poll() == 2
 
 
+def test_cells_new_rows_and_deletions_are_one_version(served: Served, people: str) -> None:
+    found = send(
+        served,
+        "PATCH",
+        people,
+        {"_row_id": 0, "_version": 2, "n": 9},
+        new=[{"name": "dan"}],
+        delete=[{"_row_id": 2, "_version": 2}],
+    )
+    written = found.json()["written"]
+    assert [written[key] for key in ("version", "updated", "inserted", "deleted")] == [3, 1, 1, 1]
+    rows = served.rows(f"select name, n from {people} order by name", min_version={people: 3})
+    assert [row["name"] for row in rows] == ["ann", "bob", "dan"]
+    stale = send(served, "PATCH", people, new=[{"name": "eve"}], delete=[{"_row_id": 0}, {"n": 1}])
+    assert stale.status_code == 400, stale.text
+    stale = send(
+        served, "PATCH", people, new=[{"name": "e"}], delete=[{"_row_id": 0, "_version": 2}]
+    )
+    assert stale.json()["detail"]["rows"] == [{"row": 0, "expected": 2, "found": 3}]
+    nothing = served.http.patch(f"/v1/tables/{people}/rows", json={})
+    assert (nothing.status_code, "has no rows, new" in nothing.json()["message"]) == (400, True)
+    assert _table(served, people).poll() == 3
+
+
 def test_bad_bodies_are_refused(served: Served, people: str) -> None:
     path = f"/v1/tables/{people}/rows"
     for body, text in (
@@ -237,6 +261,17 @@ def test_a_keyed_table_is_changed_by_key(served: Served, items: str) -> None:
     assert served.http.get(f"/v1/tables/{items}/rows/a").json()["row"]["n"] == 7
     assert served.http.get(f'/v1/tables/{items}/rows/["a"]').json()["row"]["n"] == 7
     assert served.http.get(f"/v1/tables/{items}/rows/b").status_code == 404
+
+
+def test_floats_that_json_does_not_have_are_texts_as_they_are_written(
+    served: Served,
+) -> None:
+    body = {"name": "floats", "columns": "x:double, y:list<double>", "row_ids": True}
+    assert served.http.post("/v1/tables", json=body).status_code == 200
+    row = {"x": "NaN", "y": ["-Infinity", 1.5, "Infinity"]}
+    assert send(served, "POST", "floats", row).status_code == 200
+    found = served.http.get("/v1/tables/floats/rows/0").json()["row"]
+    assert {name: found[name] for name in row} == row
 
 
 def test_a_request_need_not_wait(served: Served, people: str) -> None:

@@ -58,6 +58,19 @@ def test_a_new_table_takes_rows(served: Served) -> None:
     assert served.http.get("/v1/tables/fresh/rows/0").json()["row"]["name"] == "a"
 
 
+def test_the_rules_of_columns_are_shown(served: Served) -> None:
+    columns = [
+        {"name": "id", "type": "entity", "pattern": r"syn\d+", "nullable": False},
+        {"name": "age", "type": "int", "check": "age >= 0", "default": 1, "description": "years"},
+        {"name": "note", "type": "string", "max_length": 20},
+    ]
+    assert create(served, "described", columns=columns, row_ids=True).status_code == 200
+    shown = served.http.get("/v1/tables/described").json()["columns"]
+    given = [{key: one[key] for key in own} for own, one in zip(columns, shown, strict=True)]
+    assert given == [{**columns[0], "type": "string"}, *columns[1:]]
+    assert [one["kind"] for one in shown] == ["entity", None, None]
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [

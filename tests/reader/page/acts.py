@@ -10,7 +10,17 @@ from playwright.sync_api import Page, expect
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
-__all__ = ["PATIENCE_MS", "answered", "cell", "console", "expect", "run", "run_js", "write"]
+__all__ = [
+    "PATIENCE_MS",
+    "answered",
+    "cell",
+    "console",
+    "expect",
+    "nameless",
+    "run",
+    "run_js",
+    "write",
+]
 
 
 def console(url: str, sql: str, **options: object) -> str:
@@ -41,6 +51,18 @@ def answered(page: Page) -> None:
 def cell(page: Page, row: int, column: int) -> Any:
     """The cell of a result, both counted from zero."""
     return page.locator(f"#cell-{row}-{column}")
+
+
+def nameless(page: Page) -> list[str]:
+    """The visible controls without a name."""
+    found: list[str] = page.evaluate("""() => [...document.querySelectorAll(
+        "button, input, select, textarea, a, summary, dialog, fieldset, [role=grid], nav")]
+        .filter((element) => element.checkVisibility())
+        .filter((element) => !(element.getAttribute("aria-label") ||
+          element.textContent.trim() || element.labels?.length ||
+            element.getAttribute("aria-labelledby")))
+        .map((element) => element.outerHTML.slice(0, 120))""")
+    return found
 
 
 def run_js(page: Page, module: str, body: str, argument: object = None) -> Any:

@@ -79,6 +79,7 @@ class Pretended:
     def app(self) -> Starlette:
         """The application, page included."""
         routes = [
+            Route("/v1/whoami", self.whoami),
             Route("/v1/tables", self.tables),
             Route("/v1/tables/{name:path}/timeline", self.timeline),
             Route("/v1/tables/{name:path}/history", self.history),
@@ -124,6 +125,9 @@ class Pretended:
             "blocks": len(self.versions[name]),
             "staleness_s": 3.2,
         }
+
+    async def whoami(self, request: Request) -> Response:
+        return JSONResponse({"name": "a", "scopes": ["read"], "tables": None, "auth": True})
 
     async def tables(self, request: Request) -> Response:
         return JSONResponse({"tables": [self._summary(name) for name in self.versions]})

@@ -19,7 +19,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import blockstore as bs
 from tests.reader.http.gateways import Served, serving, settings
-from tests.reader.page.acts import answered, console, expect
+from tests.reader.page.acts import answered, cell, console, expect
+from tests.reader.page.people import edit, put, save
 from tests.support.browser import ARGUMENTS, chromium
 
 FOLDER = Path(__file__).parent.parent.parent.parent / "docs" / "screenshots"
@@ -74,6 +75,25 @@ def weather(day: int) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def stock(folder: Path) -> bs.Table:
+    """A table whose rows are edited."""
+    rows = [
+        (name, shelf, count, price)
+        for shelf, names in (("A", ("bolt", "nut", "washer")), ("B", ("hinge", "latch", "screw")))
+        for count, (name, price) in enumerate(zip(names, (0.4, 0.15, 0.1), strict=True), start=12)
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    table = bs.create(
+        f"{folder}/lake/stock?durable=false",
+        schema=bs.typed_schema(
+            [("item", "string"), ("shelf", "string"), ("count", "integer"), ("price", "double")]
+        ),
+        row_ids=True,
+    )
+    table.append(pa.table(columns, names=["item", "shelf", "count", "price"]))
+    return table
+
+
 def lake(folder: Path) -> str:
     table = bs.create(
         f"{folder}/lake/weather?durable=false",
@@ -101,13 +121,30 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         folder = Path(scratch)
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-        with serving(settings(lake(folder), folder, tokens=())) as served:
-            _all(browser, served, set(sys.argv[1:]))
+        url, changing = lake(folder), stock(folder)
+        with serving(settings(url, folder, tokens=())) as served:
+            _all(browser, served, set(sys.argv[1:]), changing)
         browser.close()
 
 
-def _all(browser: Browser, served: Served, wanted: set[str]) -> None:
+def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table) -> None:
     home = f"{served.url}/"
+
+    def rows(page: Page) -> None:
+        edit(page)
+        put(page, 0, 2, "20")
+        put(page, 1, 0, "wing nut")
+        cell(page, 4, 0).click()
+        page.get_by_role("button", name="Delete row").click()
+        page.get_by_role("button", name="Add row").click()
+        page.keyboard.type("rivet")
+        page.keyboard.press("Enter")
+
+    def conflict(page: Page) -> None:
+        rows(page)
+        changing.set_cells([{"_row_id": 0, "count": 11, "price": 0.45}])
+        save(page)
+        expect(page.get_by_role("dialog")).to_be_visible()
 
     def chart(page: Page) -> None:
         page.locator("#tab-chart").click()
@@ -142,6 +179,8 @@ def _all(browser: Browser, served: Served, wanted: set[str]) -> None:
     take("tables", f"{home}#/tables")
     take("blocks", f"{home}#/tables/weather/blocks")
     take("history", f"{home}#/tables/weather/history?from=20&to=47")
+    take("rows", f"{home}#/tables/stock/rows", act=rows, height=720)
+    take("conflict", f"{home}#/tables/stock/rows", act=conflict, height=720)
     take("phone", console(home, ROWS), width=390, height=844)
     take(
         "phone-history-dark",

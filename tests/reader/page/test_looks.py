@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page
 
-from tests.reader.page.acts import answered, console, expect, run
+from tests.reader.page.acts import answered, console, expect, nameless, run
 from tests.reader.page.pretended import Pretended, flights
 from tests.support.browser import Visiting
 
 VIEWS = [
     "#/tables",
     "#/tables/flights",
+    "#/tables/flights/rows",
     "#/tables/flights/blocks",
     "#/tables/flights/history",
     "#/tables/flights/tags",
@@ -117,11 +118,4 @@ def test_every_control_has_a_name(visit: Visiting, url: str) -> None:
     for fragment in ["#/console", *VIEWS]:
         page.evaluate("(hash) => { location.hash = hash; }", fragment)
         expect(page.locator("main > section:visible h1")).to_be_attached()
-        nameless = page.evaluate("""() => [...document.querySelectorAll(
-            "button, input, select, a, summary, [role=grid], nav")]
-            .filter((element) => element.checkVisibility())
-            .filter((element) => !(element.getAttribute("aria-label") ||
-              element.textContent.trim() || element.labels?.length ||
-                element.getAttribute("aria-labelledby")))
-            .map((element) => element.outerHTML.slice(0, 120))""")
-        assert nameless == []
+        assert nameless(page) == []

@@ -58,7 +58,7 @@ def test_names_values_and_errors_with_markup_stay_text(
     for fragment in ("#/tables", "#/jobs", "#/upload"):
         page.evaluate("(hash) => { location.hash = hash; }", fragment)
         expect(page.locator(f"#view-{fragment[2:]}")).to_contain_text("onerror")
-    for tab in ("", "/history", "/tags", "/blocks"):
+    for tab in ("", "/rows", "/history", "/tags", "/blocks"):
         page.evaluate(
             "([name, tab]) => { location.hash = `#/tables/${encodeURIComponent(name)}${tab}`; }",
             [name, tab],

@@ -1,19 +1,26 @@
-// One table: its columns, its blocks on a timeline, its history with the difference of two versions, and its tags.
+// One table: its columns, its rows, its blocks on a timeline, its history with the difference of two versions, and its tags.
+// Rules: controls that write are shown to tokens that may. Rows with changes that are not saved stay until they are.
 
 import * as api from "../api.js";
 import { fill, h } from "../dom.js";
+import { openAlter, openDrop } from "../edit/alter_table.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many, quoted } from "../format.js";
 import { Latest } from "../latest.js";
+import { mayWrite } from "../rights.js";
 import { toConsole, toTable } from "../route.js";
 import { BlocksTab } from "./blocks.js";
 import { HistoryTab } from "./history.js";
+import { RowsTab } from "./rows.js";
 
-const TABS = [["overview", "Overview"], ["blocks", "Blocks"], ["history", "History"], ["tags", "Tags"]];
+const TABS = [["overview", "Overview"], ["rows", "Rows"], ["blocks", "Blocks"], ["history", "History"], ["tags", "Tags"]];
 
 export class TableView {
   #latest = new Latest();
   #name = null;
+  #shown = null;
+  #edited = new Map();
+  #atLeast = new Map(); // by table: the version that this page has written
 
   constructor(section, { catalogue }) {
     this.catalogue = catalogue;
@@ -21,11 +28,14 @@ export class TableView {
     this.tabs = h("nav", { class: "tabs inner", "aria-label": "This table" });
     this.body = h("div", { class: "tab-body" });
     fill(section, this.head, this.tabs, this.body);
+    addEventListener("beforeunload", (event) => { if (this.#shown?.hasChanges || this.#edited.size) event.preventDefault(); });
   }
 
   async show({ name, tab, options }) {
     document.title = `${name} · Blockstore`;
     const run = this.#latest.begin();
+    this.#keep();
+    this.#shown = null;
     if (this.#name !== name) {
       this.#name = name;
       fill(this.head, h("div", { class: "view-head" }, h("h1", {}, name)), h("p", { class: "facts-line" }, " "));
@@ -35,15 +45,33 @@ export class TableView {
     this.body.dataset.tab = tab;
     this.body.setAttribute("aria-busy", "true");
     try {
-      const detail = await api.table(name, run.signal);
+      const detail = await api.table(name, { minVersion: this.#atLeast.get(name), signal: run.signal });
       if (!run.isCurrent()) return;
       this.#title(detail);
       const made = await this.#tab(tab, detail, options, run);
-      if (run.isCurrent()) { fill(this.body, made.element ?? made); made.start?.(); }
+      if (run.isCurrent()) { this.#shown = made; fill(this.body, made.element ?? made); made.start?.(); }
     } catch (error) {
       if (run.isCurrent()) fill(this.body, failure(error, () => this.show({ name, tab, options })));
     }
     if (run.isCurrent()) this.body.removeAttribute("aria-busy");
+  }
+
+  async #saved(name, version) {
+    this.#atLeast.set(name, version);
+    try {
+      const detail = await api.table(name, { minVersion: version });
+      if (this.#name === name) this.#title(detail);
+      this.catalogue.refresh();
+    } catch { /* the rows are saved: the title follows with the next look */ }
+  }
+
+  // Rows with changes that are not saved are kept, by the name of their table.
+  #keep() {
+    const shown = this.#shown;
+    shown?.stop?.();
+    if (!(shown instanceof RowsTab)) return;
+    if (shown.hasChanges) this.#edited.set(shown.detail.name, shown);
+    else this.#edited.delete(shown.detail.name);
   }
 
   #title(detail) {
@@ -58,18 +86,28 @@ export class TableView {
   async #tab(tab, detail, options, run) {
     if (tab === "blocks") return new BlocksTab(await api.timeline(detail.name, run.signal));
     if (tab === "history") return new HistoryTab(detail, await api.history(detail.name, { signal: run.signal }), options);
-    return tab === "tags" ? tags(detail) : overview(detail);
+    if (tab === "rows") return this.#edited.get(detail.name) ?? new RowsTab(detail, { mayWrite: await mayWrite(), onSaved: (version) => this.#saved(detail.name, version) });
+    return tab === "tags" ? tags(detail) : overview(detail, await mayWrite() ? this.#acts(detail, options) : null);
+  }
+
+  #acts(detail, options) {
+    const again = (version) => {
+      this.#atLeast.set(detail.name, version); this.catalogue.refresh(); this.show({ name: detail.name, tab: "overview", options }); };
+    const dropped = () => { this.#edited.delete(detail.name); this.#atLeast.delete(detail.name); this.#shown = null; this.catalogue.drop(detail.name); location.hash = "#/tables"; };
+    const act = (text, click, kind) => h("button", { type: "button", class: kind, on: { click } }, text);
+    return h("div", { class: "row table-acts" }, act("Alter table", () => openAlter({ detail, onDone: again })), act("Drop table", () => openDrop({ detail, onDone: dropped }), "danger"));
   }
 }
 
-function overview(detail) {
+function overview(detail, acts) {
   const sort = detail.sort_by;
-  return h("div", {},
+  return h("div", {}, acts,
     h("div", { class: "scroll" }, h("table", { class: "plain" },
       h("caption", { class: "unseen" }, "Columns"),
       h("thead", {}, h("tr", {}, ["Column", "Type", "Notes"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, detail.columns.map((column) => h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, h("code", {}, column.type)),
+      h("tbody", {}, detail.columns.map((column) => h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, h("code", {}, column.kind ?? column.type)),
         h("td", {}, notes(column, detail, sort))))))),
+    detail.row_ids ? h("p", { class: "hint" }, "Each row has a number, _row_id, and can be changed.") : null,
     h("p", { class: "hint" }, sort.length ? `Sorted by ${sort.join(", ")}: conditions on these columns and on the time column read the least data.` : ""));
 }
 
@@ -77,7 +115,12 @@ function notes(column, detail, sort) {
   const found = [];
   if (column.name === detail.time_column) found.push("time column");
   if (sort.includes(column.name)) found.push(`sort key ${sort.indexOf(column.name) + 1}`);
+  if (detail.key.includes(column.name)) found.push("key");
   if (column.nullable === false) found.push("never null");
+  if (column.max_length) found.push(`at most ${count(column.max_length)} characters`);
+  if (column.pattern) found.push(`matches ${column.pattern}`);
+  if (column.check) found.push(`check ${column.check}`);
+  if (column.default !== null && column.default !== undefined) found.push(`default ${column.default}`);
   if (column.description) found.push(column.description);
   return found.join(", ");
 }

@@ -1,21 +1,33 @@
-// All tables: size, rows, version, freshness, health.
+// All tables: size, rows, version, freshness, health. A token that may write can create one.
 
 import { fill, h } from "../dom.js";
+import { droppedNotice } from "../edit/alter_table.js";
+import { openNewTable } from "../edit/new_table.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many, quoted } from "../format.js";
+import { mayWrite } from "../rights.js";
 import { toConsole, toTable } from "../route.js";
 
 export class TablesView {
   constructor(section, { catalogue }) {
     this.catalogue = catalogue;
     this.filter = h("input", { type: "search", placeholder: "Find a table", "aria-label": "Find a table", on: { input: () => this.draw() } });
+    this.create = h("button", { type: "button", class: "primary", id: "new-table", hidden: true, on: { click: () => openNewTable({ onCreated: () => catalogue.refresh() }) } }, "New table");
+    this.dropped = h("div", {});
     this.summary = h("p", { class: "hint" });
     this.list = h("div", { class: "cards", role: "list", "aria-label": "Tables" }, Array.from({ length: 3 }, () => h("div", { class: "card waiting", "aria-hidden": "true" })));
-    fill(section, h("div", { class: "view-head" }, h("h1", {}, "Tables"), this.filter), this.summary, this.list);
+    fill(section, h("div", { class: "view-head" }, h("h1", {}, "Tables"), this.filter, h("span", { class: "grow" }), this.create), this.dropped, this.summary, this.list);
     catalogue.addEventListener("change", () => this.draw());
+    catalogue.addEventListener("dropped", ({ detail: name }) => {
+      const close = () => fill(this.dropped);
+      fill(this.dropped, droppedNotice({ name, onDone: () => { close(); catalogue.refresh(); location.hash = toTable(name); }, onClose: close }));
+    });
   }
 
-  show() { document.title = "Tables · Blockstore"; }
+  async show() {
+    document.title = "Tables · Blockstore";
+    this.create.hidden = !(await mayWrite());
+  }
 
   draw() {
     const { tables, error, loaded } = this.catalogue;
@@ -38,6 +50,6 @@ function card(table) {
     h("dl", {}, fact("Rows", count(table.rows)), fact("Size", bytes(table.bytes)), fact("Blocks", count(table.blocks)), fact("Version", count(table.version)),
       fact("Last read", table.staleness_s === null || table.staleness_s === undefined ? "–" : `${duration(table.staleness_s)} ago`)),
     table.error ? h("pre", { class: "card-error" }, table.error) : null,
-    h("footer", {}, h("a", { href: toConsole(`SELECT *\nFROM ${quoted(table.name)}\nLIMIT 1000`) }, "Query"), h("a", { href: toTable(table.name, "history") }, "History"),
+    h("footer", {}, h("a", { href: toConsole(`SELECT *\nFROM ${quoted(table.name)}\nLIMIT 1000`) }, "Query"), h("a", { href: toTable(table.name, "rows") }, "Rows"), h("a", { href: toTable(table.name, "history") }, "History"),
       h("a", { href: toTable(table.name, "blocks") }, "Blocks")));
 }

@@ -1,0 +1,233 @@
+// The rows of a table. Where they have ids or a key they can be edited: all changes are collected, and saved as one version.
+// Rules: changes that are not saved stay while the page is open, also in other views. Saving names the versions that were
+// read; rows that others have changed meanwhile are shown side by side, and nothing of the set is applied.
+
+import * as api from "../api.js";
+import { announce, fill, h } from "../dom.js";
+import { Changes } from "../edit/changes.js";
+import { conflictsOf, openConflicts } from "../edit/conflicts.js";
+import { Once } from "../edit/once.js";
+import { openRowHistory } from "../edit/row_history.js";
+import { RowEditor } from "../edit/row_editor.js";
+import { button } from "../edit/dialogs.js";
+import { offerDownloads } from "../edit/file_cell.js";
+import { failure } from "../failure.js";
+import { count, many } from "../format.js";
+import { Grid } from "../grid.js";
+import { Latest } from "../latest.js";
+import { decode } from "../result.js";
+import { arrowBytes } from "../stream.js";
+
+const LIMIT = 1_000;
+
+export class RowsTab {
+  #latest = new Latest();
+  #part = null;
+  #changes = null;
+  #editing = false;
+  #once = new Once();
+
+  /** `onSaved(version)` is called after each version that was saved. */
+  constructor(detail, { mayWrite, onSaved }) {
+    Object.assign(this, { detail, onSaved });
+    this.hasIdentity = Boolean(detail.row_ids || detail.key?.length);
+    this.mayEdit = mayWrite && this.hasIdentity;
+    this.minVersion = detail.version;
+    this.condition = h("input", { type: "text", id: "rows-where", placeholder: "price > 10 AND name = 'bolt'", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+    this.editButton = h("button", { type: "button", id: "rows-edit", "aria-pressed": "false", on: { click: () => this.#edit(!this.#editing) } }, "Edit");
+    this.historyButton = button("Row history", () => this.#history());
+    this.tools = h("div", { class: "row edit-tools", hidden: true }, button("Edit cell", () => this.#part.open(this.#part.at)), button("Add row", () => this.#add()), this.removeButton = button("Delete row", () => this.#remove()));
+    this.summary = h("p", { class: "edit-summary", role: "status" });
+    this.saveButton = button("Save", () => this.#save(), "primary");
+    this.discardButton = button("Discard", () => this.#discard());
+    this.pending = h("div", { class: "pending", hidden: true }, this.summary, h("span", { class: "grow" }), this.discardButton, this.saveButton);
+    this.said = h("div", { class: "edit-said" });
+    this.state = h("p", { class: "hint", id: "rows-state", role: "status" });
+    this.place = h("div", { class: "rows-place" });
+    this.element = h("div", { class: "rows-tab" },
+      h("form", { class: "row rows-bar", on: { submit: (event) => { event.preventDefault(); this.load(); } } },
+        h("label", { class: "field rows-where" }, h("span", { class: "label" }, "Rows where (SQL)"), this.condition), h("button", { type: "submit" }, "Show"), h("span", { class: "grow" }),
+        this.hasIdentity ? this.historyButton : null, this.mayEdit ? this.editButton : null),
+      this.tools, this.said, this.state, this.place, this.pending);
+  }
+
+  start() {
+    if (this.#changes) this.#draw();
+    else this.load();
+  }
+
+  stop() { this.#part?.stop(); }
+
+  get hasChanges() { return this.#changes !== null && !this.#changes.isEmpty; }
+
+  async load() {
+    if (this.#isKept()) return;
+    const run = this.#latest.begin();
+    this.place.setAttribute("aria-busy", "true");
+    try {
+      const response = await api.rowsOf(this.detail, { where: this.condition.value, limit: LIMIT + 1, minVersion: this.minVersion, signal: run.signal });
+      const result = decode(await arrowBytes(response, () => {}), LIMIT);
+      if (!run.isCurrent()) return;
+      this.place.removeAttribute("aria-busy");
+      if (this.#isKept()) return; // a cell was changed meanwhile
+      const at = this.#part?.at;
+      this.#changes = new Changes(result, this.detail);
+      this.#changes.addEventListener("change", () => this.#count());
+      offerDownloads(this.#changes);
+      this.tools.hidden = !this.#editing;
+      this.#say();
+      this.#draw(at);
+    } catch (error) {
+      if (!run.isCurrent() || error.name === "AbortError") return;
+      if (!this.#changes) fill(this.place);
+      this.#say(failure(error));
+    }
+    if (run.isCurrent()) this.place.removeAttribute("aria-busy");
+  }
+
+  // Other rows never take the place of changes that are not saved.
+  #isKept() {
+    if (this.hasChanges) this.#say(h("p", { class: "notice-line", role: "alert" }, "Save or discard the changes first: other rows take their place."));
+    return this.hasChanges;
+  }
+
+  #draw(at = null) {
+    this.#part?.stop();
+    const changes = this.#changes;
+    this.#part = this.#editing ? new RowEditor(changes, this.detail.name) : new Grid(changes, { label: `Rows of ${this.detail.name}` });
+    fill(this.place, this.#part.element, changes.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
+    this.#part.start();
+    if (at && changes.rows) this.#part.go(at);
+    this.#count();
+  }
+
+  #edit(wanted) {
+    if (!wanted && this.hasChanges) { this.#say(h("p", { class: "notice-line", role: "alert" }, "Save or discard the changes first.")); return; }
+    this.#editing = wanted;
+    this.editButton.setAttribute("aria-pressed", String(wanted));
+    fill(this.editButton, wanted ? "Done" : "Edit");
+    if (!this.#changes) return;
+    this.tools.hidden = !wanted;
+    this.#say();
+    this.#draw(this.#part?.at);
+  }
+
+  #count() {
+    const changes = this.#changes;
+    const { cells, rows, added, deleted } = changes.counts;
+    const known = changes.known;
+    const text = changes.cut ? `The first ${count(LIMIT)} rows: a condition finds others` : many(known, "row");
+    fill(this.state, this.#editing ? `${text}. Enter or a letter edits a cell, Delete makes it null, Tab goes on.` : text);
+    fill(this.summary, [cells ? `${many(cells, "cell")} changed in ${many(rows, "row")}` : "", added ? `${many(added, "row")} added` : "", deleted ? `${many(deleted, "row")} deleted` : ""].filter(Boolean).join(", "));
+    this.pending.hidden = changes.isEmpty;
+    if (changes.rows && this.place.querySelector(".empty")) fill(this.place, this.#part.element);
+  }
+
+  #add() {
+    const row = this.#changes.add();
+    const first = this.#changes.columns.findIndex(({ name }) => this.#changes.canEdit(row, name));
+    this.#part.go({ row, column: Math.max(first, 0) });
+    announce("Row added");
+  }
+
+  #remove() {
+    if (!this.#changes.rows) return;
+    const { row } = this.#part.at;
+    this.#changes.remove(row);
+    announce(this.#changes.isDeleted(row) ? "The row will be deleted" : "The row stays");
+    this.#part.go(this.#part.at);
+  }
+
+  #discard() {
+    this.#changes.discard();
+    this.#say();
+    this.#draw(this.#part.at);
+    announce("Changes discarded");
+  }
+
+  #history() {
+    const changes = this.#changes;
+    const row = changes?.rows ? this.#part.at.row : null;
+    const isKnown = row !== null && !changes.isAdded(row);
+    openRowHistory({
+      detail: this.detail, row: isKnown ? changes.nameOf(row) : "", minVersion: this.minVersion,
+      onRestore: this.mayEdit ? (name, cells, isGone) => this.#restore(name, cells, isGone) : null,
+    });
+  }
+
+  // A former version is a change of today's row like any other; a row that is gone comes back as a new one.
+  #restore(name, cells, isGone) {
+    if (!this.#editing) this.#edit(true);
+    const changes = this.#changes;
+    if (!changes) return;
+    const row = Array.from({ length: changes.known }, (_, place) => place).find((place) => changes.nameOf(place) === name);
+    const known = changes.columns.filter(({ column, name: own }) => column && own in cells);
+    if (row === undefined && !isGone) {
+      this.#say(h("p", { class: "notice-line", role: "alert" }, "This row is not among those that are shown: find it with a condition, then restore it."));
+      return;
+    }
+    if (row === undefined) {
+      const place = changes.add(Object.fromEntries(known.filter(({ name: own }) => changes.canEdit(changes.rows, own)).map(({ name: own }) => [own, cells[own]])));
+      this.#part.go({ row: place, column: 0 });
+    } else {
+      if (changes.isDeleted(row)) changes.remove(row);
+      for (const { name: own } of known) if (changes.canEdit(row, own)) changes.set(row, own, cells[own]);
+      this.#part.go({ row, column: 0 });
+    }
+    announce("The former values are in the grid: save them, or discard them");
+  }
+
+  async #save() {
+    const changes = this.#changes;
+    const wrong = changes.problems;
+    if (wrong.length) {
+      this.#say(problems(wrong, (one) => this.#part.go({ row: one.row, column: changes.columns.findIndex(({ name }) => name === one.name) })));
+      return;
+    }
+    const body = changes.body();
+    this.#busy(true);
+    try {
+      const job = await api.changeRows(this.detail.name, body, this.#once.keyFor(body));
+      this.#once.ended();
+      this.minVersion = job.version ?? this.minVersion;
+      this.onSaved(this.minVersion);
+      changes.discard();
+      await this.load();
+      this.#say(h("p", { class: "saved", role: "status" }, `Saved as version ${count(this.minVersion)}.`), [...this.said.childNodes]);
+    } catch (error) {
+      this.#once.ended(error);
+      await this.#refused(error);
+    }
+    this.#busy(false);
+  }
+
+  async #refused(error) {
+    const changes = this.#changes;
+    this.#say(failure(error));
+    if (!["conflict", "not_found"].includes(error.detail.error)) return;
+    try {
+      const found = await conflictsOf(this.detail, changes, error);
+      if (found.length) openConflicts({ changes, conflicts: found, onChoose: () => { this.#say(); if (!changes.isEmpty) this.#save(); else this.load(); } });
+    } catch (other) {
+      this.#say(failure(error), failure(other));
+    }
+  }
+
+  #say(...nodes) {
+    fill(this.said, nodes);
+    if (nodes.length) this.said.scrollIntoView({ block: "nearest" });
+  }
+
+  #busy(busy) {
+    this.saveButton.disabled = this.discardButton.disabled = busy;
+    for (const one of this.tools.querySelectorAll("button")) one.disabled = busy;
+    this.place.inert = busy;
+  }
+}
+
+function problems(wrong, go) {
+  const shown = wrong.slice(0, 20);
+  return h("div", { class: "failure", role: "alert" }, h("p", { class: "failure-title" }, `${many(wrong.length, "cell")} cannot be saved`),
+    h("ul", {}, shown.map((one) => h("li", {}, h("button", { type: "button", class: "link", on: { click: () => go(one) } }, `Row ${count(one.row + 1)}, ${one.name}`), `: ${one.problem}`))),
+    wrong.length > shown.length ? h("p", { class: "hint" }, `${count(wrong.length - shown.length)} more`) : null);
+}
