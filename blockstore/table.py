@@ -120,12 +120,12 @@ def open(  # noqa: A001
     )
 
 
-def open_any(url: str, *, world: World | None = None) -> Table:
-    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises
-    NotFound; Corrupt where there is no index and blocks that only an index shows: it was lost, and
-    a listing would show less."""
+def open_any(url: str, *, dropped: bool = False, world: World | None = None) -> Table:
+    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one; with
+    ``dropped`` also one that was dropped. Raises NotFound; Corrupt where there is no index and
+    blocks that only an index shows: it was lost, and a listing would show less."""
     world = world or World.real()
-    return Table.open_bucket(open_bucket(url, world), world, discovery=None)
+    return Table.open_bucket(open_bucket(url, world), world, discovery=None, dropped=dropped)
 
 
 class Table(ChangingRows, GoingBack):

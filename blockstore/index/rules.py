@@ -32,7 +32,7 @@ from blockstore.format.names_now import time_column_of
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.batches import STREAM
-from blockstore.index.change import Change, Done, Draft, Left
+from blockstore.index.change import Append, Change, Done, Draft, Left
 from blockstore.index.dropped import check_there
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -69,7 +69,7 @@ def decide(state: State, change: Change) -> Plan | Done:
     if batch is not None:
         return batch
     _check_epoch(state, change)
-    if change.operation not in _WHILE_DROPPED:
+    if change.operation not in _WHILE_DROPPED and not _takes_batch(change):
         check_there(state)
     draft = change.draft(state)
     if isinstance(draft, Done):
@@ -112,6 +112,12 @@ def batch_done(state: State, job: Job | None, *, ordered: bool) -> Done | None:
         f"job {job.app!r} has committed batch {app.last} and never batch {job.batch}, expected a "
         "higher one: number batches upwards, or pass ordered=False for a backfill"
     )
+
+
+def _takes_batch(change: Change) -> bool:
+    """Whether it adds nothing, and only takes the batch of a job, so that no attempt of it can
+    commit from then on."""
+    return isinstance(change, Append) and not change.blocks
 
 
 def _check_epoch(state: State, change: Change) -> None:

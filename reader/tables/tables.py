@@ -134,6 +134,12 @@ class Tables:
         """The table's handle, for its history, for diffs and for appends."""
         return self._get(name, allowed).handle().table
 
+    def bucket_of(self, name: str, allowed: Collection[str] | None = None) -> Bucket:
+        """The bucket of a table, also of one that was dropped. Raises UnknownTable."""
+        if name not in self._held:
+            self._list_if_old()
+        return self._held[Names(self._held, allowed).find(name)].bucket
+
     # Snapshots
 
     def snapshot(
