@@ -145,11 +145,18 @@ class Whoami(BaseModel):
 
 
 class ColumnShown(BaseModel):
-    """A column."""
+    """A column, with its rules; one that it does not have is null."""
 
     name: str
     type: str
     nullable: bool
+    kind: str | None = None
+    """``entity``, ``link`` or ``file``."""
+    max_length: int | None = None
+    pattern: str | None = None
+    default: Any = None
+    check: str | None = None
+    description: str | None = None
 
 
 class TableShown(BaseModel):

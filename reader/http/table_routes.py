@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from blockstore.cli.rules import rules_json
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.block import BlockMeta
@@ -180,7 +181,14 @@ def one_table(
     shown.bytes = sum(block.meta.bytes for block in snapshot.blocks)
     shown.blocks = len(snapshot.blocks)
     shown.columns = [
-        ColumnShown(name=field.name, type=type_name(field.type), nullable=field.name not in need)
+        ColumnShown.model_validate(
+            {
+                "name": field.name,
+                "type": type_name(field.type),
+                "nullable": field.name not in need,
+                **rules_json(field),
+            }
+        )
         for field in definition.schema
     ]
     shown.time_column = definition.time_column

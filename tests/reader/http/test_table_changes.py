@@ -136,6 +136,9 @@ def test_columns_have_rules_and_are_renamed_dropped_and_put_in_order(served: Ser
         {"name": "note", "type": "string", "max_length": 3, "default": "-", "description": "d"},
     ]
     assert create(served, "ruled", columns=columns, row_ids=True).status_code == 200
+    age, note = served.http.get("/v1/tables/ruled").json()["columns"]
+    assert (age["check"], age["nullable"], age["description"]) == ("age >= 0", False, None)
+    assert (note["max_length"], note["default"], note["description"]) == (3, "-", "d")
     path = "/v1/tables/ruled/rows"
     assert served.http.post(path, json={"rows": [{"age": 1}]}).status_code == 200
     assert served.http.get(f"{path}/0").json()["row"]["note"] == "-"
