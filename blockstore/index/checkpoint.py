@@ -329,6 +329,7 @@ def _rest(state: State) -> dict[str, object]:
         **({"last": link_to_json(state.last)} if state.last.chain else {}),
         **({"void": list(state.void)} if state.void else {}),
         **({"created": state.created} if state.created > 1 else {}),
+        **({"first_row_id": state.first_row_id} if state.first_row_id else {}),
         **({} if state.dropped is None else {"dropped": state.dropped.to_json()}),
     }
 
@@ -358,6 +359,7 @@ def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
         requires=requires,
         last=link_of(rest, "last") or Link(run.text[-26:]),
         created=rest.integer("created", 1, low=1, high=version),
+        first_row_id=rest.integer("first_row_id", 0),
         dropped=Dropped.of(rest),
         void=_void(rest, version),
     )

@@ -108,6 +108,7 @@ def fold(state: State, entry: Entry) -> State:
         requires=requires,
         last=entry.link_after(state.last),
         created=entry.id if again else state.created,
+        first_row_id=state.next_row_id if again else state.first_row_id,
         dropped=_dropped(state, entry, time_ms),
         void=state.void,
     )

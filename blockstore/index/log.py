@@ -409,7 +409,7 @@ class Log:
     def _check_history(self) -> None:
         """Raise what this handle has met before."""
         if self._replaced is not None:
-            raise HistoryReplaced(str(self._replaced))
+            raise HistoryReplaced(str(self._replaced), dropped=self._replaced.dropped)
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:

@@ -117,7 +117,7 @@ def batch_done(state: State, job: Job | None, *, ordered: bool) -> Done | None:
 def _takes_batch(change: Change) -> bool:
     """Whether it adds nothing, and only takes the batch of a job, so that no attempt of it can
     commit from then on."""
-    return isinstance(change, Append) and not change.blocks
+    return isinstance(change, Append) and change.job is not None and not change.blocks
 
 
 def _check_epoch(state: State, change: Change) -> None:

@@ -53,6 +53,8 @@ class State:
     identity; None: any."""
     created: int = 1
     """The version in which the table was created: above 1 if another one was dropped before it."""
+    first_row_id: int = 0
+    """The next row id when it was created: those below were given to rows of tables before."""
     dropped: Dropped | None = None
     """When the table was dropped; None while it is there."""
     void: tuple[int, ...] = ()

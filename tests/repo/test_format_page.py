@@ -153,7 +153,8 @@ def test_the_json_of_a_checkpoint_has_the_keys_on_the_page() -> None:
     world = World.manual()
     bucket = MemoryBucket(world.clock)
     state = create(bucket, world, Definition.create(pa.schema([("id", pa.int64())]))).state
-    lived = replace(state, void=(1,), created=2, dropped=Dropped(version=3, time_ms=0))
+    dropped = Dropped(version=3, time_ms=0)
+    lived = replace(state, void=(1,), created=2, first_row_id=7, dropped=dropped)
     file = pq.ParquetFile(pa.BufferReader(encode_checkpoint(lived)))
     found = json.loads(file.metadata.metadata[b"blockstore"])
     assert {

@@ -140,6 +140,9 @@ def compose(
         table=definition,
         requires=requires,
         created=max([before.created, *(entry.id for entry in evidence.later if _creates(entry))]),
+        first_row_id=before.next_row_id
+        if any(map(_creates, evidence.later))
+        else before.first_row_id,
         dropped=_dropped(before, evidence.later),
     )
 

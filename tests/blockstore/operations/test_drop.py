@@ -124,7 +124,7 @@ class TestTheNextTable:
         state = log.state
         assert (state.created, len(state.blocks), state.tags) == (state.version, 0, {})
         assert lake.plain() == Counter()
-        assert state.next_row_id == before.next_row_id
+        assert state.next_row_id == state.first_row_id == before.next_row_id
         definition = state.definition
         assert list(definition.schemas) == [before.definition.schema_id + 1]
         assert definition.last_field_id == 2 * before.definition.last_field_id

@@ -15,6 +15,7 @@ from blockstore.errors import Conflict, Invalid, TableDropped, Unavailable
 from blockstore.spark.source import BlockstoreSource
 from blockstore.spark.streaming import sink
 from blockstore.spark.streaming.sink import BatchResult, BatchWriter
+from blockstore.spark.writing.first_write import contains_a_write
 from blockstore.spark.writing.options import write_options
 
 SCHEMA = StructType([StructField("id", LongType())])
@@ -194,6 +195,17 @@ def test_merge_schema_is_for_appends() -> None:
     for more in ({"if_exists": "error"}, {"write_mode": "upsert", "key": "id"}):
         with pytest.raises(Invalid, match=r"evolve \(mergeSchema\) is for appends"):
             write_options({"path": "t", "mergeSchema": "true", **more})
+
+
+def test_a_table_that_was_made_where_one_was_dropped_has_no_write_yet(url: str) -> None:
+    writer(url).commit(results(url, [1]), 0)
+    schema = bs.open(url).definition.schema
+    bs.drop(url)
+    state = bs.create(url, schema=schema).log.state
+    assert not contains_a_write(state)
+    writer(url).commit(results(url, [2]), 0)
+    assert contains_a_write(bs.open(url).log.state)
+    assert ids(url) == [2]
 
 
 def test_a_stream_does_not_create_a_table_again_that_was_dropped(url: str) -> None:
