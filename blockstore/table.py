@@ -25,7 +25,7 @@ from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
-from blockstore.index.dropped import check_there
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access

@@ -44,9 +44,9 @@ from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
 from blockstore.index.checkpoint import EVERY, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
-from blockstore.index.dropped import check_own
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
+from blockstore.index.lives import check_own
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.same_history import Look
 from blockstore.index.state import State

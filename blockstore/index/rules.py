@@ -33,8 +33,8 @@ from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.batches import STREAM
 from blockstore.index.change import Append, Change, Done, Draft, Left
-from blockstore.index.dropped import check_there
 from blockstore.index.entry import Operation
+from blockstore.index.lives import check_there
 from blockstore.index.state import State
 
 Plan = tuple[Draft, dict[str, Left]]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
-from blockstore.index.dropped import check_there
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.operations.instants import to_ms

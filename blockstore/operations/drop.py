@@ -20,8 +20,8 @@ from blockstore.format.block import Job
 from blockstore.format.features import DROP
 from blockstore.format.texts import check_text
 from blockstore.index.change import Change, Draft
-from blockstore.index.dropped import gone
 from blockstore.index.entry import Operation
+from blockstore.index.lives import gone
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.operations.place import what_to_do, whole_block

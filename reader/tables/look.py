@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, NotFound, Unavailable
-from blockstore.index.dropped import check_own, check_there
 from blockstore.index.history import History
+from blockstore.index.lives import check_own, check_there
 from blockstore.index.state import State
 from blockstore.operations.contents import Discovery
 from blockstore.reader.tables.at import At

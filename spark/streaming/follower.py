@@ -20,9 +20,9 @@ from itertools import dropwhile
 
 from blockstore.clock import Clock
 from blockstore.errors import Conflict, HistoryReplaced, NotFound, VersionExpired
-from blockstore.index.dropped import check_there
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
 from blockstore.spark.streaming.entries import News, news_of, void_news

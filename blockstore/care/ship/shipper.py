@@ -53,7 +53,7 @@ from blockstore.format.identity import Key
 from blockstore.format.meta import encode, load_meta
 from blockstore.format.names_now import time_column_of
 from blockstore.ids import ulid_at, ulid_time_ms
-from blockstore.index.dropped import check_there
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Directory, list_directories, look
