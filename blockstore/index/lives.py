@@ -1,5 +1,7 @@
-"""Whether a state is of a table that is there, and of the one that is there now; ``dropped.py`` says
-what that means."""
+"""Whether a state is of a table that is there, and of the one that is there now.
+
+``dropped.py`` says what a drop means.
+"""
 
 from __future__ import annotations
 

@@ -86,8 +86,9 @@ class Tables:
 
     @property
     def halted(self) -> str | None:
-        """Why no query can succeed: no URL can be listed, or every table is broken. Else None."""
-        held = list(self._held.values())
+        """Why no query can succeed: no URL can be listed, or every table is broken. Else None. A
+        table that was dropped is not broken."""
+        held = [one for one in self._held.values() if not one.gone]
         if self._lake_error is not None and not held:
             return str(self._lake_error)
         views = [one.view() for one in held]
