@@ -27,6 +27,8 @@ def test_a_table_goes_by_yes_alone_and_comes_back(blockstore: Command, lake: str
     done = blockstore("drop", url, "--yes", "--message", "old")
     assert "by version 3, 1 block" in done.out
     assert "brings it back for 48h" in done.out
+    assert blockstore("history", url, "--json").json[-1]["message"] == "old"
+    assert "was dropped at" in blockstore("history", url, "--row", "1", code=1).err
     gone = blockstore("drop", url, "--yes", code=1)
     assert "was dropped at" in gone.err
     back = blockstore("undrop", url)
