@@ -9,7 +9,8 @@ with the next number that exactly one process can create. A **version** of the t
 after an entry; a **snapshot** is the set of blocks of one version, which never changes. Compactors
 merge blocks and remove what no version needs.
 
-- ``create`` and ``open`` return a ``Table``, which appends, overwrites, deletes, reverts, tags.
+- ``create`` and ``open`` return a ``Table``, which appends, overwrites, deletes, reverts, tags;
+  ``drop`` and ``undrop`` take a table away and bring it back.
 - ``column``, ``entity``, ``link``, ``file`` and ``typed_schema`` describe columns with rules that
   every row must meet.
 - ``Table.snapshot`` returns a ``TableSnapshot``; its ``scan`` returns rows for Arrow, pandas,
@@ -52,6 +53,7 @@ from blockstore.errors import (
     ObjectMissing,
     PreconditionFailed,
     RowConflict,
+    TableDropped,
     Throttled,
     Unanswered,
     Unavailable,
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from blockstore.format.column import column, entity, file, link, typed_schema
     from blockstore.operations.append import AppendedBlock
     from blockstore.operations.diff import Diff
+    from blockstore.operations.drop import drop, undrop
     from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.scan.view import Scan, TableSnapshot
     from blockstore.table import Table, create, open  # noqa: A004
@@ -100,6 +103,7 @@ __all__ = [
     "Reverted",
     "Scan",
     "Table",
+    "TableDropped",
     "TableSnapshot",
     "Throttled",
     "Unanswered",
@@ -108,11 +112,13 @@ __all__ = [
     "build",
     "column",
     "create",
+    "drop",
     "entity",
     "file",
     "link",
     "open",
     "typed_schema",
+    "undrop",
 ]
 
 __getattr__ = lazy(
@@ -125,6 +131,7 @@ __getattr__ = lazy(
         ".operations.results": ("Changed", "Restored", "Reverted"),
         ".operations.append": ("AppendedBlock",),
         ".operations.diff": ("Diff",),
+        ".operations.drop": ("drop", "undrop"),
         ".scan.view": ("Scan", "TableSnapshot"),
         ".table": ("Table", "create", "open"),
     },

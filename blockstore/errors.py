@@ -16,6 +16,7 @@
     ├── Indeterminate            it is not known yet whether the operation was applied
     ├── NotFound                 no such table, version, tag, block or object
     │   ├── ObjectMissing          the bucket has no such key (HTTP 404)
+    │   ├── TableDropped           the table was dropped: undrop it, or create another
     │   └── VersionExpired         the version existed and was collected
     ├── Invalid                  fix the call
     │   ├── AccessDenied           the credentials do not allow it
@@ -53,6 +54,7 @@ __all__ = [
     "ObjectMissing",
     "PreconditionFailed",
     "RowConflict",
+    "TableDropped",
     "Throttled",
     "Unanswered",
     "Unavailable",
@@ -131,8 +133,12 @@ class HistoryReplaced(Conflict):
     table was made again.
 
     Nothing of the operation was acknowledged. The handle cannot be used any more: open the table
-    again.
+    again. ``dropped`` says that the table was dropped and another one was created there.
     """
+
+    def __init__(self, message: str, *, dropped: bool = False) -> None:
+        super().__init__(message)
+        self.dropped = dropped
 
 
 class AlreadyExists(Conflict):
@@ -171,6 +177,13 @@ class NotFound(BlockstoreError):
 
 class ObjectMissing(NotFound):
     """The bucket has no object of this key (404)."""
+
+
+class TableDropped(NotFound):
+    """The table was dropped; the message names the version that did it and how to bring it back.
+
+    Nothing of the operation is in the table.
+    """
 
 
 class VersionExpired(NotFound):

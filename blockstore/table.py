@@ -25,6 +25,7 @@ from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index import tags
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
@@ -69,7 +70,8 @@ def create(
     "15m"}``). With ``row_ids``, or a ``key`` of some columns, rows can be changed and have
     versions. With ``index=False`` nothing is written before the first block, which carries the
     definition, and blocks are visible once they are ``sync_delay`` old. Raises Invalid for a
-    definition that cannot work or a store that keeps no index, and Conflict if the table exists.
+    definition that cannot work or a store that keeps no index, and Conflict if the table exists. A
+    table that was dropped there can no longer be brought back.
     """
     given = Properties.parse(properties or {})
     definition = Definition.create(
@@ -109,7 +111,7 @@ def open(  # noqa: A001
     world: World | None = None,
 ) -> Table:
     """Open the table at ``url``; ``discovery`` is ``"index"`` or ``"list"``. Raises NotFound if
-    there is none.
+    there is none, TableDropped if it was dropped.
 
     With ``"list"`` a table needs no index: it is then what its blocks say, and ``properties`` are
     its delays (``{"sync_delay": "15m"}``). ``strict`` fails a snapshot that must leave malformed
@@ -127,12 +129,12 @@ def open(  # noqa: A001
     )
 
 
-def open_any(url: str, *, world: World | None = None) -> Table:
-    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one. Raises
-    NotFound; Corrupt where there is no index and blocks that only an index shows: it was lost, and
-    a listing would show less."""
+def open_any(url: str, *, dropped: bool = False, world: World | None = None) -> Table:
+    """Open the table at ``url`` as it is: by its index, or by a listing if it never had one; with
+    ``dropped`` also one that was dropped. Raises NotFound; Corrupt where there is no index and
+    blocks that only an index shows: it was lost, and a listing would show less."""
     world = world or World.real()
-    return Table.open_bucket(open_bucket(url, world), world, discovery=None)
+    return Table.open_bucket(open_bucket(url, world), world, discovery=None, dropped=dropped)
 
 
 class Table(ChangingRows, GoingBack, FilesOfCells):
@@ -167,9 +169,11 @@ class Table(ChangingRows, GoingBack, FilesOfCells):
         properties: Mapping[str, object] | None = None,
         strict: bool = False,
         cache: str | Path | None = None,
+        dropped: bool = False,
     ) -> Table:
         """Open the table that fills ``bucket``; raises NotFound if there is none. With
-        ``discovery`` None as ``open_any`` does."""
+        ``discovery`` None as ``open_any`` does, with ``dropped`` also one that was dropped: for
+        its care, since its rows cannot be read."""
         log = Log(bucket, world)
         mode = Discovery.INDEX if discovery is None else discovery
         table = cls(bucket, world, log, discovery=mode, strict=strict, cache=cache)
@@ -185,6 +189,8 @@ class Table(ChangingRows, GoingBack, FilesOfCells):
             raise NotFound(
                 f"no table at {bucket.url}: found no index there{what_to_do(bucket)}"
             ) from error
+        if not dropped:
+            check_there(log.state, bucket.url)
         if properties is not None:
             raise Invalid(
                 f"{bucket.url} has an index, which holds its properties: open it without "

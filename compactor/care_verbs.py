@@ -45,7 +45,7 @@ def cleanup(
     from blockstore.compactor.by_hand import clean_once
     from blockstore.compactor.clean.cleaner import plan_cleaning
 
-    table = open_with(url, property_)
+    table = open_with(url, property_, dropped=True)
     cleaned = plan_cleaning(table) if dry_run else clean_once(table)
     if json:
         show_json(cleaned.to_json())

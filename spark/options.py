@@ -27,7 +27,7 @@ _SIZES = {
     "gb": 10**9,
 }
 _JSON_LIST = '["'
-_ALIASES = {"replacewhere": "where", "versionasof": "version"}
+_ALIASES = {"replacewhere": "where", "versionasof": "version", "mergeschema": "evolve"}
 _CATALOG = (
     "Spark does not pass a data source the URL of a table in its catalog (saveAsTable, insertInto, "
     "CREATE TABLE): use save and load, or in SQL "

@@ -16,10 +16,11 @@ Property: TypeAlias = Annotated[Many, Parameter(name="--property", negative="")]
 """``--property name=value``: the delays of a table without an index, which are not stored."""
 
 
-def open_with(url: str, properties: Many) -> Table:
-    """Open a table by its index, or by a listing if it never had one."""
+def open_with(url: str, properties: Many, *, dropped: bool = False) -> Table:
+    """Open a table by its index, or by a listing if it never had one; with ``dropped`` also one
+    that was dropped."""
     if not properties:
-        return open_any(url)
+        return open_any(url, dropped=dropped)
     return open_table(url, discovery="list", properties=pairs(properties, "--property"))
 
 

@@ -90,6 +90,22 @@ class Changes(ABC):
         }
         return self._change("PATCH", f"/v1/tables/{quote(name)}", body, idempotency_key)
 
+    def drop_table(
+        self, name: str, *, message: str = "", idempotency_key: str | None = None
+    ) -> dict[str, Any]:
+        """Drop a table. Its name is free at once, and ``undrop_table`` brings it back for its
+        ``delete_delay``, until another one is created there."""
+        path = f"/v1/tables/{quote(name)}"
+        return self._change("DELETE", path, {}, idempotency_key, message=message)
+
+    def undrop_table(
+        self, name: str, *, message: str = "", idempotency_key: str | None = None
+    ) -> dict[str, Any]:
+        """Bring a dropped table back, as it was. Raises Conflict if it is not dropped, NotFound if
+        its blocks have left it."""
+        path = f"/v1/tables/{quote(name)}/undrop"
+        return self._change("POST", path, {}, idempotency_key, message=message)
+
     def put_rows(
         self,
         table: str,
@@ -190,10 +206,12 @@ class Changes(ABC):
         return found
 
     def _change(
-        self, method: str, path: str, body: Mapping[str, object], key: str | None
+        self, method: str, path: str, body: Mapping[str, object], key: str | None, **params: str
     ) -> dict[str, Any]:
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
-        shown = self._wire.json(method, path, json=body, headers=headers, params={"wait": _WAIT_S})
+        shown = self._wire.json(
+            method, path, json=body, headers=headers, params={"wait": _WAIT_S, **params}
+        )
         job = RemoteJob(self._wire, shown).wait()
         return dict(job.told["written"] or {})
 

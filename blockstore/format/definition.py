@@ -1,8 +1,9 @@
 """The definition of a table: its schemas, its time column, its sort key, its properties.
 
 It is stored in the index, in each entry that changes it. Invariants, checked when a value is built:
-- ``schema`` is ``schemas[schema_id]``; ids of schemas are 1, 2, … and every schema is kept, since
-  old blocks are read under the schema that their entry names.
+- ``schema`` is ``schemas[schema_id]``; ids of schemas are 1, 2, … and every schema of the table is
+  kept, since old blocks are read under the schema that their entry names. A table that follows on a
+  dropped one begins above the ids of that one.
 - Every field of the schema has a permanent id, at most ``last_field_id``, which never decreases.
 - The time column, if any, is a timestamp or a date; the sort key names plain columns, none twice.
 - A table whose rows have an identity (``identity.py``) requires the feature ``rows``; one whose
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import partial
 from typing import Any, TypeVar
@@ -114,6 +115,21 @@ class Definition:
             identity=identity,
             properties=properties or Properties(),
             requires=_features(own, identity),
+        )
+
+    def following(self, before: Definition) -> Definition:
+        """Return this definition of a new table as the one after that of a dropped table: its ids
+        of schemas and of fields are above those given before, so that nothing of that table can be
+        taken for its own. It knows no schema of before."""
+        fields, last = number(self.schema, before.last_field_id)
+        schema = pa.schema(fields, self.schema.metadata)
+        schema_id = before.schema_id + 1
+        return replace(
+            self,
+            schema=schema,
+            schema_id=schema_id,
+            schemas={schema_id: schema},
+            last_field_id=last,
         )
 
     def id_of(self, schema: bytes) -> int | None:

@@ -25,8 +25,11 @@ ROWS = "rows/0.2"
 COLUMNS = "columns/0.2"
 """Columns have rules that every writer checks, or were renamed or dropped."""
 
+DROP = "drop/0.2"
+"""The table was dropped before, and perhaps brought back, or created again on the same index."""
+
 KNOWN: frozenset[str] = frozenset(
-    {"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS, COLUMNS))}
+    {"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS, COLUMNS, DROP))}
 )
 """The features beyond version 1 that this release knows."""
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from blockstore.errors import Conflict, Invalid
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
-from blockstore.format.features import UPLOADS
+from blockstore.format.features import DROP, UPLOADS
 from blockstore.index.added import AddedBlock
 from blockstore.index.entry import Entry, Epoch, Operation
 from blockstore.index.state import State
@@ -122,7 +122,7 @@ class Append(Change):
 
 @dataclass(kw_only=True)
 class Create(Change):
-    """The first entry of a table."""
+    """The first entry of a table, or the one that follows on a table that was dropped."""
 
     operation: Operation = Operation.CREATE
     commit: str
@@ -130,12 +130,19 @@ class Create(Change):
     job: Job | None = None
 
     def draft(self, state: State) -> Draft | Done:
-        if state.version:
+        if not state.version:
+            return Draft(table=self.definition, requires=self.definition.requires)
+        if state.dropped is None:
             raise Conflict(
                 f"the table already exists, at version {state.version}: open it, or choose "
                 "another URL"
             )
-        return Draft(table=self.definition, requires=self.definition.requires)
+        return Draft(
+            table=self.definition.following(state.definition),
+            remove=tuple(state.blocks.ulids()),
+            tags=dict.fromkeys(sorted(state.tags)),
+            requires=tuple(sorted({DROP, *self.definition.requires})),
+        )
 
 
 @dataclass(kw_only=True)

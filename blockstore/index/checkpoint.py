@@ -43,6 +43,7 @@ from blockstore.index.chain import Link
 from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, read_name
 from blockstore.index.commit_ids import Commits, Run
 from blockstore.index.content import content_of
+from blockstore.index.dropped import Dropped
 from blockstore.index.entry import epoch_of, link_of, link_to_json
 from blockstore.index.rows import BULK, FRAME, Bulk, Rows
 from blockstore.index.sources import Sources
@@ -327,6 +328,9 @@ def _rest(state: State) -> dict[str, object]:
         "requires": list(state.requires),
         **({"last": link_to_json(state.last)} if state.last.chain else {}),
         **({"void": list(state.void)} if state.void else {}),
+        **({"created": state.created} if state.created > 1 else {}),
+        **({"first_row_id": state.first_row_id} if state.first_row_id else {}),
+        **({} if state.dropped is None else {"dropped": state.dropped.to_json()}),
     }
 
 
@@ -354,6 +358,9 @@ def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
         table=Definition.from_json(table, f"{name}: the table's definition"),
         requires=requires,
         last=link_of(rest, "last") or Link(run.text[-26:]),
+        created=rest.integer("created", 1, low=1, high=version),
+        first_row_id=rest.integer("first_row_id", 0),
+        dropped=Dropped.of(rest),
         void=_void(rest, version),
     )
 

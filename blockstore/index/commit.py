@@ -38,6 +38,7 @@ from blockstore.errors import (
     HistoryReplaced,
     Indeterminate,
     NoSpace,
+    TableDropped,
     Throttled,
     Unavailable,
 )
@@ -130,6 +131,10 @@ class Committer:
             state = self._checked()
             try:
                 decided = decide(state, attempt.change)
+            except TableDropped:
+                if self.catch_up().version == state.version:
+                    raise
+                continue  # perhaps it was brought back by now
             except Conflict as error:
                 if error.block is None:
                     raise
@@ -293,7 +298,7 @@ class Committer:
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.
             del attempt.sent[entry]
-        self._follow(before, entry, taken, asked_s)
+        self._follow(before, entry, taken, asked_s, mine=mine)
         return mine
 
     def _checked_after(self, entry: int, before: State) -> tuple[bool, bool]:
@@ -393,12 +398,16 @@ class Committer:
         """Make the next look cold."""
         self._known, self.state = self.state or self._known, None
 
-    def _follow(self, before: State, entry: int, taken: Object, asked_s: float) -> None:
+    def _follow(
+        self, before: State, entry: int, taken: Object, asked_s: float, *, mine: bool
+    ) -> None:
         """Fold an entry that was checked, or read cold where that does not decide: entries are
         between, or it is void on top of what this process knows."""
         if entry == before.version + 1:
             after = self._reader.follow(before, taken.data)
             if after.void == before.void:
+                if not mine:
+                    self._reader.looks.check_life(before, after)
                 self._reader.looks.remember(after.last, taken.etag)
                 self.state = self._reader.looks.noted(after, asked_s)
                 return

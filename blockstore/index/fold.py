@@ -16,6 +16,9 @@ Rules (protocol 3.3):
   next rows.
 - Where rows have an identity an entry adds one level-1 block of changes of each stream at most: a
   row has one version for each entry.
+- ``drop``, ``undrop``, ``clear`` and a later ``create`` are known by name (``dropped.py``): nothing
+  is added to a table while it is dropped, and the one that is created after it has only what its
+  own entry says of schemas, blocks, tags and batches.
 - At a new floor every accounted source at or below it is forgotten that neither ``keep`` nor a live
   block names, and, once the table requires it, every upload of a gateway at or below it.
 """
@@ -27,6 +30,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
+import immutables
+
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.definition import Definition
@@ -35,6 +40,7 @@ from blockstore.index import ulids
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads, is_forgotten
 from blockstore.index.blocks import Blocks
+from blockstore.index.dropped import Dropped
 from blockstore.index.entry import Entry, Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
@@ -57,9 +63,11 @@ def fold(state: State, entry: Entry) -> State:
     table = entry.table or state.table
     if table is None:
         _refuse(entry, "defines no table", "a definition in the first entry")
+    again = _check_life(state, entry)
     if (
         entry.table is not None
         and state.table is not None
+        and not again
         and not state.table.schemas.keys() <= table.schemas.keys()
     ):
         _refuse(entry, "drops a schema", "a definition that keeps all schemas of the one before")
@@ -75,6 +83,9 @@ def fold(state: State, entry: Entry) -> State:
             )
     _check_kinds(entry, table, added)
     blocks = _excepted(state.blocks.changed(removed, added), entry)
+    tags = _tags(state, entry)
+    if (again or entry.operation == Operation.CLEAR) and (len(blocks) or tags):
+        _refuse(entry, "keeps blocks or tags of a dropped table", "an entry that removes them all")
     time_ms = max(state.time_ms, entry.time)
     requires = (
         state.requires if not entry.requires else tuple(sorted({*state.requires, *entry.requires}))
@@ -86,8 +97,10 @@ def fold(state: State, entry: Entry) -> State:
         accounted=_accounted(state, entry, added, blocks),
         commits=state.commits.added(entry.commit, entry.id, time_ms),
         epochs=_epochs(state, entry),
-        batches=_batches(state, entry, forgetting=UPLOADS in requires),
-        tags=_tags(state, entry),
+        batches=_batches(
+            immutables.Map() if again else state.batches, state.floor, entry, UPLOADS in requires
+        ),
+        tags=tags,
         horizon=_risen(entry, "horizon", state.horizon, entry.horizon),
         floor=_risen(entry, "floor", state.floor, entry.floor),
         next_row_id=state.next_row_id + entry.rows,
@@ -95,8 +108,43 @@ def fold(state: State, entry: Entry) -> State:
         touches=_touches(state, entry, table, added, removed),
         requires=requires,
         last=entry.link_after(state.last),
+        created=entry.id if again else state.created,
+        first_row_id=state.next_row_id if again else state.first_row_id,
+        dropped=_dropped(state, entry, time_ms),
         void=state.void,
     )
+
+
+def _check_life(state: State, entry: Entry) -> bool:
+    """Whether the entry creates a table where one was dropped. Refuses what cannot be done to a
+    dropped table, or to one that is there."""
+    operation, dropped = entry.operation, state.dropped
+    needs_dropped = operation in (Operation.UNDROP, Operation.CLEAR)
+    if operation == Operation.DROP and dropped is not None:
+        _refuse(entry, "drops a dropped table", "one that is there")
+    if needs_dropped and dropped is None:
+        _refuse(entry, "is about a dropped table", "a drop before it")
+    if operation == Operation.UNDROP and dropped is not None and dropped.cleared is not None:
+        _refuse(entry, "brings a cleared table back", "one that has its blocks")
+    if dropped is not None and entry.add:
+        _refuse(entry, "adds blocks to a dropped table", "none")
+    if operation != Operation.CREATE or state.version == 0:
+        return False
+    if dropped is None or entry.table is None:
+        _refuse(entry, "creates a table that is there", "one that was dropped, and a definition")
+    return True
+
+
+def _dropped(state: State, entry: Entry, time_ms: int) -> Dropped | None:
+    before = state.dropped
+    match entry.operation:
+        case Operation.DROP:
+            return Dropped(version=entry.id, time_ms=time_ms)
+        case Operation.UNDROP | Operation.CREATE:
+            return None
+        case Operation.CLEAR if before is not None and before.cleared is None:
+            return replace(before, cleared=entry.id)
+    return before
 
 
 def derived_sources(meta: BlockMeta, removed: Mapping[str, LiveBlock]) -> tuple[str, ...] | None:
@@ -312,9 +360,8 @@ def _epochs(state: State, entry: Entry) -> Mapping[str, tuple[int, str]]:
     return {**state.epochs, **entry.epochs} if entry.epochs else state.epochs
 
 
-def _batches(state: State, entry: Entry, *, forgetting: bool) -> Batches:
+def _batches(batches: Batches, floor: str | None, entry: Entry, forgetting: bool) -> Batches:
     job = entry.job
-    batches = state.batches
     if job is not None:
         app = batches.get(job.app, AppBatches())
         if job.batch in app:
@@ -323,10 +370,10 @@ def _batches(state: State, entry: Entry, *, forgetting: bool) -> Batches:
                 f"commits batch {job.batch} of {job.app!r}, which is committed",
                 "a batch once",
             )
-        if forgetting and is_forgotten(job.app, state.floor):
+        if forgetting and is_forgotten(job.app, floor):
             _refuse(
                 entry,
-                f"commits upload {job.app!r} at or below the floor {state.floor}",
+                f"commits upload {job.app!r} at or below the floor {floor}",
                 "a later one",
             )
         written = Written(job.batch, entry.id, tuple(block.ulid for block in entry.add))

@@ -12,7 +12,8 @@ Rules:
 - A committer writes a checkpoint after every 64th entry, once its commit has succeeded and
   returned; that it fails is not an error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries
-  without a boundary are BoundaryLost, for every process.
+  without a boundary are BoundaryLost, for every process. Where the table was dropped its index is
+  continued.
 
 Handles are safe to share between threads.
 """
@@ -45,6 +46,7 @@ from blockstore.index.checkpoint import EVERY, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
+from blockstore.index.lives import check_own
 from blockstore.index.read import IndexReader, Loaded
 from blockstore.index.same_history import Look
 from blockstore.index.state import State
@@ -195,16 +197,18 @@ class Log:
     def at(self, version: int) -> State:
         """The state at a version.
 
-        Raises NotFound if it was never written, VersionExpired if it was collected.
+        Raises NotFound if it was never written, or the table was dropped in it, VersionExpired if
+        it was collected, or is of a table before.
         """
         state = self.state
         if version > state.version:
             state = self.poll()
-        return History(self.reader, state).at(version)
+        return check_own(History(self.reader, state).at(version), state, self.bucket.url)
 
     def as_of(self, time_ms: int) -> State:
         """The state at the last version whose entry time is at or before ``time_ms``."""
-        return History(self.reader, self.newest()).as_of(time_ms)
+        state = self.newest()
+        return check_own(History(self.reader, state).as_of(time_ms), state, self.bucket.url)
 
     def tagged(self, name: str) -> State:
         """The state of the version that a tag is set on.
@@ -245,18 +249,18 @@ class Log:
             self.reader.looks.end()
 
     def begin(self, definition: Definition, job: Job | None = None) -> None:
-        """Make the index that this handle is for; what ``create`` does."""
+        """Make the index that this handle is for, or continue that of a dropped table."""
         from blockstore.index.change import Create
 
         bucket = writable(self.bucket)
-        if self.reader.entries(0):
-            self.poll()  # raises BoundaryLost where the boundary is missing
+        if not self.reader.entries(0):
+            write_first(bucket, self._world, self._patience_s)
+            # No entry was listed: the empty state is checked. A faster process is met at entry 1.
+            self._adopt(State.EMPTY)
+        elif self.poll().dropped is None:  # raises BoundaryLost where the boundary is missing
             raise Conflict(
                 f"there is already a table at {bucket.url}: open it, or choose another URL"
             )
-        write_first(bucket, self._world, self._patience_s)
-        # No entry was listed: the empty state is checked. A faster process is met at entry 1.
-        self._adopt(State.EMPTY)
         self.commit(Create(commit=self._world.ids.ulid(), definition=definition, job=job))
 
     def _carry(self, group: list[Waiting]) -> Callable[[], None] | None:
@@ -405,7 +409,7 @@ class Log:
     def _check_history(self) -> None:
         """Raise what this handle has met before."""
         if self._replaced is not None:
-            raise HistoryReplaced(str(self._replaced))
+            raise HistoryReplaced(str(self._replaced), dropped=self._replaced.dropped)
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:
@@ -439,11 +443,8 @@ def create(
     program: str = "blockstore",
     patience_s: float = PATIENCE_S,
 ) -> Log:
-    """Make the table's index: its boundary, then entry 1.
-
-    With a ``job`` the index knows later which job made the table. Raises Conflict if there is a
-    table already.
-    """
+    """Make the table's index: its boundary, then entry 1. With a ``job`` the index knows later
+    which job made the table. Raises Conflict if there is a table already."""
     log = Log(bucket, world, program=program, patience_s=patience_s)
     log.begin(definition, job)
     return log

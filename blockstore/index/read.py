@@ -17,6 +17,7 @@ Rules:
   entries after them are gone, or void.
 - Hints and an entry's ``checkpoint`` are never authority. An entry is decoded only once it is known
   to be history: what is at or below the boundary may be anything.
+- Nor does it continue into a table that was created after its own was dropped.
 - An entry that cannot be parsed stops the reader: stepping back would fork the history.
 - A reader that continues from a state looks whether the entry with which it ends is still there,
   side by side with the boundary. Where another is in its place, or none and it was not collected,
@@ -173,6 +174,7 @@ class IndexReader:
         # one is here.
         if after.void != state.void:
             return self.cold_after(state)
+        self.looks.check_life(state, after)
         self._poll.saw_newest(after, since)
         return Loaded(state=after, asked_s=started)
 

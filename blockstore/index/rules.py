@@ -14,6 +14,9 @@ Only a state all of whose entries were checked against a boundary read after the
    account for that is accounted; a tag that is set on another version; a schema that the definition
    does not know.
 
+4. A table that is dropped takes nothing but what ends that, and the compactor's own entries: all
+   else is TableDropped.
+
 What only one operation can judge (predicates, an altered definition) is in its own
 ``Change.draft``.
 """
@@ -29,12 +32,27 @@ from blockstore.format.names_now import time_column_of
 from blockstore.index import ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.batches import STREAM
-from blockstore.index.change import Change, Done, Draft, Left
+from blockstore.index.change import Append, Change, Done, Draft, Left
 from blockstore.index.entry import Operation
+from blockstore.index.lives import check_there
 from blockstore.index.state import State
 
 Plan = tuple[Draft, dict[str, Left]]
 """What to write, and the blocks that stay out of it."""
+
+_WHILE_DROPPED = frozenset(
+    {
+        Operation.CREATE,
+        Operation.UNDROP,
+        Operation.CLEAR,
+        Operation.EPOCH,
+        Operation.HORIZON,
+        Operation.UNTAG,
+        Operation.REBUILD,
+    }
+)
+_EMPTYING = frozenset({Operation.CREATE, Operation.CLEAR})
+"""They remove all blocks of a table, whatever versions of rows are in them."""
 
 _BLOCK_BY_BLOCK = frozenset({Operation.APPEND, Operation.DISCOVER})
 
@@ -42,7 +60,7 @@ _BLOCK_BY_BLOCK = frozenset({Operation.APPEND, Operation.DISCOVER})
 def decide(state: State, change: Change) -> Plan | Done:
     """What ``change`` has to write on top of ``state``.
 
-    Raises Conflict (Fenced, BlockCondemned) or Invalid.
+    Raises Conflict (Fenced, BlockCondemned), Invalid or TableDropped.
     """
     entry = state.commits.find(change.commit)
     if entry is not None:
@@ -51,6 +69,8 @@ def decide(state: State, change: Change) -> Plan | Done:
     if batch is not None:
         return batch
     _check_epoch(state, change)
+    if change.operation not in _WHILE_DROPPED and not _takes_batch(change):
+        check_there(state)
     draft = change.draft(state)
     if isinstance(draft, Done):
         return draft
@@ -92,6 +112,12 @@ def batch_done(state: State, job: Job | None, *, ordered: bool) -> Done | None:
         f"job {job.app!r} has committed batch {app.last} and never batch {job.batch}, expected a "
         "higher one: number batches upwards, or pass ordered=False for a backfill"
     )
+
+
+def _takes_batch(change: Change) -> bool:
+    """Whether it adds nothing, and only takes the batch of a job, so that no attempt of it can
+    commit from then on."""
+    return isinstance(change, Append) and change.job is not None and not change.blocks
 
 
 def _check_epoch(state: State, change: Change) -> None:
@@ -166,14 +192,9 @@ def _reason_to_leave(
             f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
             f"{table.time_column!r}: write its rows again under the table's definition"
         )
-    if meta.schema_id not in table.schemas:
-        if discovering:
-            return Left.QUARANTINED
-        raise Conflict(
-            f"block {meta.ulid} has a schema that the definition at version {state.version} does "
-            f"not know, expected one of its {len(table.schemas)}: open the table again "
-            "and write again"
-        )
+    if discovering and meta.schema_id not in table.schemas:
+        return Left.QUARANTINED
+    _check_schema(state, draft, meta)
     if not state.below_horizon(meta.ulid):
         return None
     if meta.visible_by is VisibleBy.INDEX:
@@ -221,8 +242,19 @@ def _check_sources(state: State, draft: Draft, operation: Operation) -> None:
                 "table again and plan again"
             )
         taken.update(meta.sources)
+        _check_schema(state, draft, meta)
         if not restoring and state.below_horizon(meta.ulid):
             raise _condemned(state, meta)
+
+
+def _check_schema(state: State, draft: Draft, meta: BlockMeta) -> None:
+    table = draft.table or state.definition
+    if meta.schema_id not in table.schemas:
+        raise Conflict(
+            f"block {meta.ulid} has a schema that the definition at version {state.version} does "
+            f"not know, expected one of its {len(table.schemas)}: open the table again "
+            "and write again"
+        )
 
 
 def _check_touched(state: State, draft: Draft) -> None:
@@ -259,7 +291,7 @@ def changed(state: State, ulid: str, by: str) -> Conflict:
 def _check_kinds(state: State, draft: Draft, operation: Operation) -> None:
     """What the fold would refuse (``fold.py``), and a plain write where every row is a version."""
     table = draft.table or state.definition
-    if table.identity is not None and operation is not Operation.COMPACT:
+    if table.identity is not None and operation not in {Operation.COMPACT, *_EMPTYING}:
         _check_taken(state, draft, operation)
     for added in draft.add:
         meta = added.meta

@@ -207,12 +207,24 @@ class Looks:
         read from nothing."""
         if not known.last.commit:
             return
+        self.check_life(known, state)
         commit = state.commits.at(known.version)
         mine = void_commit(known.version) if known.version in known.void else known.last.commit
         if commit not in (None, mine) or (
             state.version == known.version and state.last != known.last
         ):
             raise self.replaced(known, f"version {known.version} is another one now")
+
+    def check_life(self, known: State, state: State) -> None:
+        """Raise HistoryReplaced where a state is of a table that was created after the one of an
+        earlier state had been dropped."""
+        if 0 < known.version < state.created:
+            raise HistoryReplaced(
+                f"the table at {self._requests.bucket.url} was dropped, and another one was "
+                f"created there in version {state.created}; this handle has read version "
+                f"{known.version}, of the table before: open the table again",
+                dropped=True,
+            )
 
     def replaced(self, state: State, why: str) -> HistoryReplaced:
         """The error for a state that is of another history."""

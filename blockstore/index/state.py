@@ -21,6 +21,7 @@ from blockstore.index.batches import Batches, is_forgotten
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
 from blockstore.index.commit_ids import Commits
+from blockstore.index.dropped import Dropped
 from blockstore.index.entry import Epoch
 from blockstore.index.sources import Sources
 from blockstore.index.touches import Touches
@@ -50,6 +51,12 @@ class State:
     touches: Touches | None = field(default=None, compare=False)
     """Which rows the entries have touched from which this state was folded, where rows have an
     identity; None: any."""
+    created: int = 1
+    """The version in which the table was created: above 1 if another one was dropped before it."""
+    first_row_id: int = 0
+    """The next row id when it was created: those below were given to rows of tables before."""
+    dropped: Dropped | None = None
+    """When the table was dropped; None while it is there."""
     void: tuple[int, ...] = ()
     """The newest void entries, by id, oldest first: versions in which nothing happened."""
 

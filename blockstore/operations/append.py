@@ -10,6 +10,8 @@ Invariants (protocol, "What append returns"):
 - Once the block is complete a failure to publish is not an error of a write without a job: a caller
   that was refused would write the rows again, and discovery would show both. A damaged index
   (Corrupt) and a replaced history are raised, with the block's ULID and how to continue.
+- Nor does discovery show a block whose write was refused because the table was dropped: a mark
+  keeps it out.
 """
 
 from __future__ import annotations
@@ -30,13 +32,17 @@ from blockstore.errors import (
     HistoryReplaced,
     Indeterminate,
     Invalid,
+    NotFound,
+    TableDropped,
     Unavailable,
 )
 from blockstore.format.block import BlockKind, BlockMeta, Job, VisibleBy
+from blockstore.format.marks import MarkReason
 from blockstore.ids import ulid_time_ms
 from blockstore.index.change import Append, Committed, Left
 from blockstore.index.log import Log
 from blockstore.index.state import State
+from blockstore.lifecycle.mark import place_deletion
 from blockstore.lifecycle.upload import (
     finish_for_entry,
     finish_upload,
@@ -226,7 +232,13 @@ class ByEntry(Publisher):
                     raise
                 _logger.warning("block %s is uploaded but not published: %s", meta.ulid, error)
                 return self._left_to_its_age(bucket, world, meta)
+            except TableDropped:
+                self._give_up(bucket, world, meta)
+                raise
             except HistoryReplaced as error:
+                if error.dropped:
+                    self._give_up(bucket, world, meta)
+                    raise
                 how = _how_to_go_on(meta, "the table is open again")
                 raise HistoryReplaced(f"{error}; {how}") from error
             except Corrupt as error:
@@ -240,6 +252,23 @@ class ByEntry(Publisher):
             f"{condemned}; the {_UPLOADS - 1} uploads before it were condemned too: compare this "
             "machine's clock with the store's"
         )
+
+    def _give_up(self, bucket: Bucket, world: World, meta: BlockMeta) -> None:
+        """Keep a block from being discovered later: its write is refused. Raises Indeterminate
+        where that is not certain."""
+        if meta.visible_by is VisibleBy.INDEX:
+            return
+        why = "its write was refused, because the table was dropped"
+        try:
+            place_deletion(bucket, world, meta.ulid, MarkReason.MANUAL, why)
+        except NotFound:
+            return  # it was removed since
+        except (Unavailable, AccessDenied) as error:
+            raise Indeterminate(
+                f"the table was dropped, and block {meta.ulid} could not be marked for deletion "
+                f"({error}): its rows are in the table if that is brought back; mark it yourself",
+                ulid=meta.ulid,
+            ) from error
 
     def _left_to_its_age(self, bucket: Bucket, world: World, meta: BlockMeta) -> AppendedBlock:
         """The result for a block that no entry names: R3's looks are owed."""

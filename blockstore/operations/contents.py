@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
+from blockstore.index.state import State
 from blockstore.operations.instants import to_ms
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -76,7 +78,7 @@ class Indexed(Contents):
 
     def newest(self, catalog: Callable[[], Catalog]) -> Snapshot:
         if self.discovery is Discovery.INDEX:
-            return Snapshot.of(self.log.newest())
+            return Snapshot.of(self._there(self.log.newest()))
         from blockstore.lifecycle.list_path import discover_snapshot
 
         if self.definition.identity is not None:
@@ -86,7 +88,11 @@ class Indexed(Contents):
             )
         read = catalog()
         state, listed = discover_snapshot(read.bucket, self._world, self.log.poll, catalog=read)
-        return Snapshot.of(state or self.log.state, listed)
+        return Snapshot.of(self._there(state or self.log.state), listed)
+
+    def _there(self, state: State) -> State:
+        check_there(state, self.log.bucket.url)
+        return state
 
     def alter(
         self, catalog: Callable[[], Catalog], alteration: Alteration, *, message: str

@@ -12,6 +12,7 @@ Rules:
 - The pass holds the role ``compactor``: a process that claims it later fences this one at its next
   look or commit.
 - A listing that fails decides nothing: the caller gets the error, and what was done stays.
+- Of a table that was dropped nothing is discovered; it is cleared once it cannot be brought back.
 - Tags left by dead restores are removed first.
 - A pass that died anywhere is finished by the next one: every step checks the bucket first, and
   nothing is remembered.
@@ -28,6 +29,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
+from blockstore.compactor.clean.clear import clear
 from blockstore.compactor.clean.discovery import Published, publish
 from blockstore.compactor.clean.files import FileCleaner, FilesCleaned
 from blockstore.compactor.clean.report import CleaningReport
@@ -111,7 +113,10 @@ class Cleaner:
         look = _look(self._table, self._kept, self._held)
         published, horizon, floor = Published(), None, None
         if look.sight.state is not None:
-            published = self._publish(look.sight, look.sight.state)
+            if look.sight.state.dropped is None:
+                published = self._publish(look.sight, look.sight.state)
+            elif self._clear(look.sight, look.sight.state) is not None:
+                look = _look(self._table, self._kept, self._held)
             horizon = horizon_to_raise(look.sight)
             if horizon is not None:
                 self._raise(horizon=horizon)
@@ -177,6 +182,15 @@ class Cleaner:
             self._raise(horizon=highest)
         return files
 
+    def _clear(self, sight: Sight, state: State) -> int | None:
+        assert self._held is not None, "a table with an index is cleaned in a role"
+        version = clear(self._table.log, self._table.world, self._held, sight, state)
+        if version is not None:
+            _logger.info(
+                "cleared the dropped table %s", self._table.url, extra={"version": version}
+            )
+        return version
+
     def _raise_floor(self, look: _Look) -> str | None:
         raised = floor_to_raise(look.sight, look.horizon)
         if raised is None:
@@ -236,7 +250,8 @@ def plan_cleaning(table: Table) -> CleaningReport:
     sight = look.sight
     found, horizon, floor = Discoverable(), None, None
     if sight.state is not None and sight.named is not None:
-        found = discoverable(sight, sight.state)
+        if sight.state.dropped is None:
+            found = discoverable(sight, sight.state)
         raised = floor_to_raise(sight, sight.state.horizon)
         floor = None if raised is None else raised.floor
         horizon = horizon_to_raise(sight)

@@ -10,6 +10,7 @@ Rules:
   marked; the others go because they are superseded. A block without rows declares the table and
   stays.
 - No block of a stream that the configuration skips leaves the table (``skip.py``).
+- Nothing of a dropped table expires: it may be brought back as it was (``clear.py``).
 - Retention decides by block and never rewrites one.
 - Where rows have an identity, expired rows never uncover older versions, and former versions leave
   that ``row_history`` no longer keeps (``versions.py``).
@@ -130,7 +131,7 @@ def retain(
 def _old_by_index(table: Table, state: State) -> list[BlockMeta]:
     """The live blocks that are old enough."""
     before_ms = _before_ms(table)
-    if before_ms is None:
+    if before_ms is None or state.dropped is not None:
         return []
     old = pc.indices_nonzero(pc.less_equal(state.blocks.table()["max_time"], before_ms))
     blocks: list[LiveBlock] = state.blocks.take(old.to_pylist())
@@ -138,7 +139,7 @@ def _old_by_index(table: Table, state: State) -> list[BlockMeta]:
 
 
 def _old_history(table: Table, state: State, skip: Labels) -> list[BlockMeta]:
-    old = old_history(state, table.bucket.now_ms())
+    old = old_history(state, table.bucket.now_ms()) if state.dropped is None else []
     return [meta for meta in old if not is_skipped(meta, skip)]
 
 

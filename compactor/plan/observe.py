@@ -13,6 +13,7 @@ Rules:
   only with its like (R9). A block whose schema contradicts the others' is not merged.
 - Where rows have an identity, which of them are hidden is read with it. A block that cannot be read
   then is damaged, and its stream is left alone.
+- A table that was dropped has no candidates.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -124,6 +125,15 @@ def _by_index(
     cache: ShadowCache | None,
 ) -> Observation:
     state = table.log.poll()
+    if state.dropped is not None:
+        return Observation(
+            definition=state.definition,
+            version=state.version,
+            now_ms=listing.now_ms,
+            inputs={},
+            candidates=(),
+            listing=listing,
+        )
     inputs = {
         block.ulid: _input(block) for block in state.blocks if not is_skipped(block.meta, skip)
     }

@@ -31,6 +31,7 @@ from blockstore.errors import (
     NewerFormat,
     NoSpace,
     NotFound,
+    TableDropped,
     Unavailable,
 )
 from blockstore.ids import Ids
@@ -81,7 +82,7 @@ def _judged(error: BaseException, url: str) -> tuple[FailureKind, str]:
             return FailureKind.RETRY, "free space where the message says; it is retried"
         case NoWorkDirectory():
             return FailureKind.RETRY, "fix the folder that the message names; it is retried"
-        case Unavailable() | Indeterminate() | Conflict():
+        case Unavailable() | Indeterminate() | Conflict() | TableDropped():
             return FailureKind.RETRY, "nothing, unless it persists: it is retried"
         case AccessDenied():
             return (

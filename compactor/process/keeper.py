@@ -70,7 +70,11 @@ class Keeper:
         self._shard = shard
         self.monitor = MonitoredBucket(place.bucket, world.clock, abandon)
         self.table = Table.open_bucket(
-            self.monitor, world, discovery=None, cache=_cache(config.loops.cache, place.bucket.url)
+            self.monitor,
+            world,
+            discovery=None,
+            cache=_cache(config.loops.cache, place.bucket.url),
+            dropped=True,
         )
         self.held = self._claim()
         settings = config.of_table(place.name)

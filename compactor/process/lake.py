@@ -95,7 +95,7 @@ def each_table(
             left.add(place.name)
             continue
         try:
-            table = Table.open_bucket(place.bucket, world, discovery=None)
+            table = Table.open_bucket(place.bucket, world, discovery=None, dropped=True)
             found.append(TableResult(name=place.name, result=act(place.name, table)))
         except Exception as error:
             if single:

@@ -37,7 +37,7 @@ from blockstore.compactor.run.monitor import Abandoned
 from blockstore.compactor.run.quarantine import quarantine
 from blockstore.compactor.run.report import JobResult, Outcome
 from blockstore.compactor.run.versions import former_versions, judged, with_versions
-from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace
+from blockstore.errors import BlockstoreError, BoundaryLost, Conflict, Fenced, NoSpace, TableDropped
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.new_block import write_segments
 from blockstore.format.sources import write_sources
@@ -87,7 +87,7 @@ class Executor:
             engine: MergeEngine = self._engine_for(seen)
             merged = engine.merge(self.table.bucket, self.table.world, task, self.options)
             result = self.publish(job, seen, task, merged)
-        except (Conflict, DamagedInput) as error:
+        except (Conflict, TableDropped, DamagedInput) as error:
             result = self._ended(job, error)
         return replace(result, seconds=self.table.world.clock.monotonic_s() - started)
 
@@ -215,18 +215,20 @@ class Executor:
                 result = self.publish(job, seen, tasks[place], merged)
             except _STOPS:
                 raise
-            except (Conflict, DamagedInput) as error:
+            except (Conflict, TableDropped, DamagedInput) as error:
                 result = self._ended(job, error)
             except _KEPT as error:
                 yield job, error
                 continue
             yield replace(result, seconds=clock.monotonic_s() - started)
 
-    def _ended(self, job: PlannedJob, error: Conflict | DamagedInput) -> JobResult:
+    def _ended(self, job: PlannedJob, error: Conflict | TableDropped | DamagedInput) -> JobResult:
         """The result of a job that changed nothing. Raises Fenced."""
         if isinstance(error, Fenced):
             raise error
-        if isinstance(error, Conflict) or not quarantine(self.table, error.ulid, str(error)):
+        if not isinstance(error, DamagedInput) or not quarantine(
+            self.table, error.ulid, str(error)
+        ):
             return JobResult(job=job, outcome=Outcome.CONFLICT, problem=str(error))
         return JobResult(job=job, outcome=Outcome.DAMAGED, problem=str(error), damaged=error.ulid)
 

@@ -27,7 +27,7 @@ from blockstore.compactor.plan.observe import Observation, observe
 from blockstore.compactor.plan.skip import Labels
 from blockstore.compactor.run.change import Compact
 from blockstore.compactor.run.report import JobResult, Outcome
-from blockstore.errors import Conflict, Fenced, HistoryReplaced
+from blockstore.errors import Conflict, Fenced, HistoryReplaced, TableDropped
 from blockstore.format.block import BlockKind, BlockMeta, StatValue, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.identity import VERSION, stored_columns
@@ -181,7 +181,7 @@ def _committed(
         committed = table.log.commit(change)
     except (Fenced, HistoryReplaced):
         raise
-    except Conflict:
+    except (Conflict, TableDropped):
         return None
     return JobResult(
         job=job,

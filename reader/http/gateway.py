@@ -187,7 +187,9 @@ class Gateway:
         store = JobStore(bucket)
         common = (bucket, self.world, self.tables.table, jobs.work_dir, self.tables.catch_up)
         uploads, rows = Uploads(*common), RowChanges(*common)
-        tables = TableChanges(*common, lake=self.lake, appeared=self._appeared)
+        tables = TableChanges(
+            *common, lake=self.lake, appeared=self._appeared, bucket_of=self.tables.bucket_of
+        )
         for work in (rows, tables):
             work.asked_of_boundary = uploads.asked_of_boundary
         extracts = Extracts(

@@ -40,6 +40,7 @@ _STATUS = {
     "Corrupt": 500,
     "Invalid": 400,
     "NotFound": 404,
+    "TableDropped": 404,
     "bad_file": 400,
     "bad_row": 400,
     "conflict": 409,

@@ -1,13 +1,15 @@
-"""Tables over HTTP: create one, alter one. Both are jobs, as changes of rows are."""
+"""Tables over HTTP: create, alter, drop and bring back. All are jobs, as changes of rows are."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from blockstore.bucket import Bucket
 from blockstore.index.presence import exists
 from blockstore.reader.http.callers import Here, Known, check_scope
 from blockstore.reader.http.gateway import Gateway
@@ -23,9 +25,12 @@ from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.tables import What, alteration_of, check_name, definition_of
 from blockstore.reader.jobs.writing import identity_of
+from blockstore.reader.tables.lake import table_name
 from blockstore.reader.tables.names import folded
 
 router = APIRouter(responses=ERRORS, tags=["tables"])
+
+Message = Annotated[str, Query(max_length=1_000, description="A comment for the history")]
 
 
 @router.post("/v1/tables", responses=CHANGED)
@@ -64,6 +69,55 @@ async def alter(
         return replace(wanted, table_version=version, table_commit=commit)
 
     return await _submitted(request, gateway, caller, await in_thread(known), found, wait)
+
+
+@router.delete("/v1/tables/{table:path}", responses=CHANGED)
+async def drop(
+    request: Request,
+    gateway: Here,
+    caller: Known,
+    table: Name,
+    message: Message = "",
+    wait: Wait = 10.0,
+) -> Response:
+    """Drop a table. Its name is free at once, and it can be brought back for its delete_delay."""
+    check_scope(caller, Scope.WRITE)
+
+    def known() -> JobRequest:
+        name = gateway.tables.find(table, caller.tables)
+        handle = gateway.tables.table(name, caller.tables)
+        if not handle.indexed:
+            raise Problem(409, f"table {name} has no index, in which a drop could be undone")
+        return _of_life(gateway, caller, What.DROP, name, handle.bucket, message)
+
+    return await _submitted(request, gateway, caller, await in_thread(known), {}, wait)
+
+
+@router.post("/v1/tables/{table:path}/undrop", responses=CHANGED)
+async def undrop(
+    request: Request,
+    gateway: Here,
+    caller: Known,
+    table: Name,
+    message: Message = "",
+    wait: Wait = 10.0,
+) -> Response:
+    """Bring a dropped table back, as it was."""
+    check_scope(caller, Scope.WRITE)
+
+    def known() -> JobRequest:
+        bucket = gateway.tables.bucket_of(table, caller.tables)
+        return _of_life(gateway, caller, What.UNDROP, table_name(bucket), bucket, message)
+
+    return await _submitted(request, gateway, caller, await in_thread(known), {}, wait)
+
+
+def _of_life(
+    gateway: Gateway, caller: Caller, what: What, name: str, bucket: Bucket, message: str
+) -> JobRequest:
+    version, commit = identity_of(bucket, gateway.world, dropped=True)
+    wanted = _wanted(gateway, caller, what, name, message)
+    return replace(wanted, table_version=version, table_commit=commit)
 
 
 def _wanted(gateway: Gateway, caller: Caller, what: What, name: str, message: str) -> JobRequest:

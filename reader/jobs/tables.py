@@ -1,8 +1,8 @@
-"""Tables that are created or altered by a job.
+"""Tables that are created, altered, dropped or brought back by a job.
 
 Rules:
-- The entry that creates or alters a table names the job, so that an attempt after it finds it done,
-  and none happens twice.
+- The entry that does it names the job, so that an attempt after it finds it done, and none happens
+  twice.
 - A creation cannot be given up before there is a table. If a creation is cancelled while an attempt
   still runs somewhere, that attempt may create the table, complete and empty.
 - A table that another program has created under the name is a conflict; it is never altered.
@@ -33,6 +33,7 @@ from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.names import is_ulid
 from blockstore.operations.alter import alter
+from blockstore.operations.drop import drop_table, undrop_table
 from blockstore.operations.place import check_place
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
@@ -53,11 +54,21 @@ class What(StrEnum):
 
     CREATE = "create"
     ALTER = "alter"
+    DROP = "drop"
+    UNDROP = "undrop"
+
+
+_OPERATIONS = {
+    What.ALTER: Operation.ALTER,
+    What.DROP: Operation.DROP,
+    What.UNDROP: Operation.UNDROP,
+}
 
 
 class TableChanges(Writing):
-    """Runs jobs that create and alter tables; ``lake`` is where new ones are made, and ``appeared``
-    is called with the name of each."""
+    """Runs jobs that create, alter, drop and bring back tables; ``lake`` is where new ones are
+    made, ``appeared`` is called with the name of each, and ``bucket_of`` also returns the bucket of
+    a dropped table."""
 
     def __init__(
         self,
@@ -69,10 +80,12 @@ class TableChanges(Writing):
         *,
         lake: Bucket,
         appeared: Callable[[str], None],
+        bucket_of: Callable[[str], Bucket],
     ) -> None:
         super().__init__(bucket, world, open_table, folder, wrote)
         self._lake = lake
         self._appeared = appeared
+        self._bucket_of = bucket_of
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
         with self._input(job, request, meter) as path:
@@ -81,11 +94,13 @@ class TableChanges(Writing):
         try:
             if request.what == What.CREATE:
                 return self._create(request, body)
-            return self._alter(request, body)
+            return self._done(request, body)
         except Conflict as error:
             raise Failed(Failure(error="conflict", message=str(error))) from error
         except Invalid as error:
             raise Failed(Failure(error="invalid", message=str(error))) from error
+        except NotFound as error:
+            raise Failed(Failure(error="not_found", message=str(error))) from error
 
     def settle(self, job: str, request: Request) -> Ended | None:
         if request.what == What.CREATE:
@@ -96,7 +111,7 @@ class TableChanges(Writing):
                 return None
         super().settle(job, request)
         try:
-            return self._altered(self._table(request), request)
+            return self._effect(self._table(request), request)
         except Failed:
             return None
 
@@ -121,7 +136,7 @@ class TableChanges(Writing):
     def _made(self, request: Request, bucket: Bucket) -> Ended | None:
         """The table that an earlier attempt has made. Raises Conflict for another one."""
         try:
-            log = Table.open_bucket(bucket, self._world).log
+            log = Table.open_bucket(bucket, self._world, dropped=True).log
         except NotFound:
             return None
         job = job_of(request)
@@ -129,6 +144,8 @@ class TableChanges(Writing):
         if app is None or job.batch not in app:
             if log.state.forgot(job):
                 raise Failed(forgotten(request))
+            if log.state.dropped is not None:
+                return None
             raise Conflict(f"there is already a table {request.table}: choose another name")
         return self._created(request, log)
 
@@ -136,29 +153,36 @@ class TableChanges(Writing):
         assert request.table is not None, "a job that writes names its table"
         self._appeared(request.table)
         self._wrote(request.table, log.state.version)
-        return Ended(written={"version": 1})
+        return Ended(written={"version": log.state.created})
 
-    def _alter(self, request: Request, body: Mapping[str, Any]) -> Ended:
+    def _done(self, request: Request, body: Mapping[str, Any]) -> Ended:
         table = self._table(request)
-        done = self._altered(table, request)
+        done = self._effect(table, request)
         if done is not None:
             return done
-        alter(
-            table.bucket,
-            table.log,
-            self._world,
-            alteration_of(body),
-            message=request.message,
-            job=job_of(request),
-        )
-        done = self._altered(table, request)
+        job, log, message = job_of(request), table.log, request.message
+        match request.what:
+            case What.DROP:
+                drop_table(log, self._world, message=message, job=job)
+            case What.UNDROP:
+                undrop_table(log, self._world, message=message, job=job)
+            case _:
+                change = alteration_of(body)
+                alter(table.bucket, log, self._world, change, message=message, job=job)
+        done = self._effect(table, request)
         if done is None:
             raise Failed(gave_up())
         return done
 
-    def _altered(self, table: Table, request: Request) -> Ended | None:
-        """The effect of an attempt that altered the table. Raises Failed where the job was given
-        up, or may be forgotten."""
+    def _table(self, request: Request) -> Table:
+        if request.what == What.ALTER:
+            return super()._table(request)
+        assert request.table is not None, "a job that writes names its table"
+        return self._reopened(self._bucket_of(request.table), request, dropped=True)
+
+    def _effect(self, table: Table, request: Request) -> Ended | None:
+        """The effect of an earlier attempt. Raises Failed where the job was given up, or may be
+        forgotten."""
         job, state = job_of(request), table.log.state
         if state.forgot(job):
             raise Failed(forgotten(request))
@@ -169,7 +193,7 @@ class TableChanges(Writing):
         version = None if written is None else written.version
         if version is not None:
             (entry,) = table.log.entries(version, version)
-            if entry.operation != Operation.ALTER:
+            if entry.operation != _OPERATIONS[What(request.what)]:
                 return None
             assert request.table is not None, "a job that writes names its table"
             self._wrote(request.table, version)

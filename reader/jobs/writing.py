@@ -48,11 +48,11 @@ _APP = "gateway/"
 _PIECE = 8 << 20
 
 
-def identity_of(bucket: Bucket, world: World) -> tuple[int, str]:
-    """The identity of the table that is there now: its version and the commit id of that version.
-    It is read from the bucket, since a handle does not notice that its table was dropped and
-    created again. Raises NotFound if there is no table."""
-    state = Table.open_bucket(bucket, world).log.state
+def identity_of(bucket: Bucket, world: World, *, dropped: bool = False) -> tuple[int, str]:
+    """The identity of the table that is there now, or with ``dropped`` was: its version and the
+    commit id of that version. It is read from the bucket, since a handle may not have noticed that
+    its table was dropped and created again. Raises NotFound if there is no table."""
+    state = Table.open_bucket(bucket, world, dropped=dropped).log.state
     return state.version, commit_of(state)
 
 
@@ -144,10 +144,11 @@ class Writing(Work):
             )
         return self._reopened(table.bucket, request)
 
-    def _reopened(self, bucket: Bucket, request: Request) -> Table:
-        """The table as it is now. Raises Failed if it is gone or was replaced."""
+    def _reopened(self, bucket: Bucket, request: Request, *, dropped: bool = False) -> Table:
+        """The table as it is now, or with ``dropped`` was. Raises Failed if it is gone or was
+        replaced."""
         try:
-            table = Table.open_bucket(bucket, self._world)
+            table = Table.open_bucket(bucket, self._world, dropped=dropped)
             if table.indexed:
                 table.log.boundary.counts = self.asked_of_boundary
         except NotFound as error:
@@ -222,9 +223,9 @@ def check_same(state: State, request: Request) -> None:
     commits has passed the version counts as the same; a request without a version is not
     checked."""
     version, commits = request.table_version, state.commits
-    if not version or commits.find(request.table_commit) == version:
-        return
-    if state.version >= version and not commits.covers(version):
+    same = not version or commits.find(request.table_commit) == version
+    forgot = state.version >= version and not commits.covers(version)
+    if (same or forgot) and not 0 < version < state.created:
         return
     raise Failed(
         Failure(

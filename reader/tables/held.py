@@ -97,7 +97,7 @@ class HeldTable:
         """Serve at least ``version``, which was written, from now on. Raises no project error, as
         ``look``."""
         self._known = max(self._known, version)
-        if self._is_behind():
+        if self._is_behind() or self.gone:
             self.look()
 
     def newest(self) -> list[Seen]:

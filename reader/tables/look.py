@@ -8,6 +8,7 @@ Rules:
   last poll was long ago. On a store where that pays they are side by side.
 - New entries count only if entry N is still the one that this state was folded from: entries of
   another table are never folded onto it. The index's reader checks N after the entries were read.
+- A table that was dropped is NotFound, and read from the start until it is there again.
 - After any other error the table is read from the start once, like a new table.
 - Without an index, or with ``discovery="list"``, a look is a listing.
 """
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from blockstore.bucket import Bucket
 from blockstore.errors import BlockstoreError, NotFound, Unavailable
 from blockstore.index.history import History
+from blockstore.index.lives import check_own, check_there
 from blockstore.index.state import State
 from blockstore.operations.contents import Discovery
 from blockstore.reader.tables.at import At
@@ -107,9 +109,13 @@ class Looker:
         loaded = reader.advance(state, looks_at_own=self._turn % 2 == 0).state
         if loaded is state or loaded.version == state.version:
             return last
+        check_there(loaded, self.bucket.url)
         return Found(table=last.table, state=loaded, snapshot=self._snapshot(Snapshot.of(loaded)))
 
     def _state_at(self, last: Found, state: State, at: At) -> State:
+        return check_own(self._past(last, state, at), state, self.bucket.url)
+
+    def _past(self, last: Found, state: State, at: At) -> State:
         history = History(last.table.log.reader, state)
         if at.tag is not None:
             if at.tag not in state.tags:

@@ -86,8 +86,9 @@ class Tables:
 
     @property
     def halted(self) -> str | None:
-        """Why no query can succeed: no URL can be listed, or every table is broken. Else None."""
-        held = list(self._held.values())
+        """Why no query can succeed: no URL can be listed, or every table is broken. Else None. A
+        table that was dropped is not broken."""
+        held = [one for one in self._held.values() if not one.gone]
         if self._lake_error is not None and not held:
             return str(self._lake_error)
         views = [one.view() for one in held]
@@ -133,6 +134,12 @@ class Tables:
     def table(self, name: str, allowed: Collection[str] | None = None) -> Table:
         """The table's handle, for its history, for diffs and for appends."""
         return self._get(name, allowed).handle().table
+
+    def bucket_of(self, name: str, allowed: Collection[str] | None = None) -> Bucket:
+        """The bucket of a table, also of one that was dropped. Raises UnknownTable."""
+        if name not in self._held:
+            self._list_if_old()
+        return self._held[Names(self._held, allowed).find(name)].bucket
 
     # Snapshots
 

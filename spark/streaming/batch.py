@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound, TableDropped
 from blockstore.format import Job
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
@@ -79,6 +79,8 @@ def check_is_newest(url: str, job: Job, world: World) -> None:
     """Raise Conflict if a later batch of the stream was committed."""
     try:
         table = open_any(url, world=world)
+    except TableDropped:
+        raise
     except NotFound:
         return
     app = table.log.state.batches.get(job.app)
@@ -101,6 +103,7 @@ def foreach_batch(
     write_mode: str = "append",
     key: Iterable[str] = (),
     sequence_by: str | None = None,
+    evolve: bool = False,
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     tune: bool = True,
@@ -133,6 +136,7 @@ def foreach_batch(
             mode=mode,
             key=key_columns,
             sequence_by=sequence_by,
+            evolve=evolve,
         )
         _in_order(target, job, World.real(), lambda: run(batch, options, tune=tune, cluster=False))
         writer.done()

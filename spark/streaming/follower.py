@@ -8,18 +8,21 @@
   does. So what is planned can be read, even if a merge has replaced it since. If the versions were
   collected before the stream read them, VersionExpired is raised and says how to continue.
 - If a position's version has another commit than before, the table was replaced: Conflict. This is
-  checked for every batch with rows, and once a minute by a stream that waits.
+  checked for every batch with rows, and once a minute by a stream that waits. So is one that was
+  created on the same index after the table was dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 
 from blockstore.clock import Clock
 from blockstore.errors import Conflict, HistoryReplaced, NotFound, VersionExpired
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
 from blockstore.spark.streaming.entries import News, news_of, void_news
@@ -68,9 +71,11 @@ class Follower:
 
     def newest(self) -> int:
         """The newest version. Raises Conflict if the table's history was replaced since the last
-        call."""
+        call, TableDropped if the table was dropped."""
         try:
-            return self._log.poll().version
+            state = self._log.poll()
+            check_there(state, self._log.bucket.url)
+            return state.version
         except HistoryReplaced as error:
             raise Conflict(
                 f"the table at {self._log.bucket.url} was created again or restored from a copy "
@@ -116,7 +121,9 @@ class Follower:
         state = self._log.state
         now_ms = state.time_ms if self._clock is None else self._clock.now_ms()
         recent_ms = now_ms - 500 * state.definition.properties.history_retention_s
-        entries = self._log.entries(None, latest)
+        every = self._log.entries(None, latest)
+        # Those of a table that was dropped before are not of this one.
+        entries = dropwhile(lambda entry: entry.id < state.created, every)
         last = next(entries, None)
         if last is None:
             return replace(self._at(latest), snapshot=True)
@@ -223,6 +230,9 @@ class Follower:
 
         ``idle``: there is no new version.
         """
+        created = self._log.state.created
+        if position.version < created - 1:
+            raise self._another(position, f"was created in version {created}, after a drop")
         if not position.commit:
             return
         if idle and position == self._known:

@@ -26,6 +26,7 @@ from blockstore.format.identity import Key
 from blockstore.operations.access import Access
 from blockstore.operations.append import AppendedBlock, append_block, earlier_block
 from blockstore.operations.distributed_overwrite import Begun, begun_on, end
+from blockstore.operations.evolving import EvolvingAppend
 from blockstore.operations.overwrite import done_before
 from blockstore.rows.parts import Part
 from blockstore.spark.writing.first_write import ConditionalAppend, contains_a_write
@@ -66,7 +67,12 @@ def _committed(plan: WritePlan, written: Sequence[TaskWritten], world: World) ->
         return Written(url=plan.url)
     first = plan.if_exists is not IfExists.APPEND
     alone = first or plan.any_order
-    by_entry = plan.job is not None or alone or bool(columns_with_files(plan.definition))
+    by_entry = (
+        plan.job is not None
+        or alone
+        or bool(columns_with_files(plan.definition))
+        or (plan.read is not None and table.indexed)
+    )
     meta = block_meta(
         chunks,
         ulid=plan.ulid,
@@ -78,6 +84,14 @@ def _committed(plan: WritePlan, written: Sequence[TaskWritten], world: World) ->
         job=plan.job,
         segments=write_segments(table.bucket, plan.ulid, chunks),
     )
+    if plan.read is not None:
+        append = partial(
+            EvolvingAppend, read=plan.read, wanted=plan.definition, ordered=not plan.any_order
+        )
+        block = append_block(
+            table.bucket, world, table.log_or_none, meta, message=plan.message, append=append
+        )
+        return _appended(plan, block)
     if not alone:
         block = append_block(table.bucket, world, table.log_or_none, meta, message=plan.message)
         return _appended(plan, block)

@@ -54,6 +54,7 @@ def append(
     sort_by: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
     cluster: bool = False,
+    evolve: bool = False,
     buffer_bytes: int = DEFAULT_BUFFER_BYTES,
     chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     tune: bool = True,
@@ -73,6 +74,7 @@ def append(
         sort_by: the sort key of a table that this write creates.
         labels: constants of the block; also the defaults of a table that this write creates.
         cluster: exchange the rows by ranges of the sort key first.
+        evolve: add the columns that the table lacks, and widen types, in the same version.
         buffer_bytes: the bytes of rows that each task buffers and sorts in memory.
         chunk_bytes: the largest chunk.
         tune: hold Arrow settings around the action that make it fast.
@@ -93,6 +95,7 @@ def append(
         buffer_bytes=buffer_bytes,
         chunk_bytes=chunk_bytes,
         if_exists=if_exists_of(if_exists),
+        evolve=evolve,
         message=message,
     )
     return run(df, options, tune=tune, cluster=cluster)

@@ -3,8 +3,9 @@
 Rules:
 - Whether the table contains a write is decided inside the commit, on the state that the entry
   follows. Two first writes at once cannot both win, however early each of them looked.
-- A table that was only created contains no write. So a first attempt that failed after it created
-  the table never hides the job's rows from its retry.
+- A table that was only created contains no write, also where another one was dropped before.
+  So a first attempt that failed after it created the table never hides the job's rows from its
+  retry.
 - Such a block is visible by its entry only: if it is refused it is debris, and is never discovered.
 """
 
@@ -39,9 +40,9 @@ def contains_a_write(state: State) -> bool:
     """Whether the table was ever written to, even if the rows were deleted since."""
     return (
         len(state.blocks) > 0
-        or state.next_row_id > 0
+        or state.next_row_id > state.first_row_id
         or bool(state.batches)
-        or len(state.accounted) > 0
+        or (state.created == 1 and len(state.accounted) > 0)
     )
 
 

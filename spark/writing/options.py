@@ -30,7 +30,7 @@ _WRITE = (
     "path", "app", "batch", "any_order", "time_column", "sort_by", "labels", "buffer_size",
     "chunk_size",
     "if_exists", "where", "isolation", "read_version", "cluster", "write_mode", "key",
-    "sequence_by",
+    "sequence_by", "evolve",
 )  # fmt: skip
 
 DEFAULT_BUFFER_BYTES = 256 * 2**20
@@ -85,6 +85,8 @@ class WriteOptions:
     key: tuple[str, ...] = ()
     sequence_by: str | None = None
     """The column whose highest value says which of several rows of a key counts."""
+    evolve: bool = False
+    """Whether an append adds the columns that the table lacks, and widens types."""
     message: str = ""
 
     def __post_init__(self) -> None:
@@ -97,6 +99,12 @@ class WriteOptions:
         if self.overwrite and self.if_exists is not IfExists.APPEND:
             raise Invalid(
                 f"if_exists={str(self.if_exists)!r} and an overwrite exclude each other: remove one"
+            )
+        plain = self.mode is WriteMode.APPEND and not self.overwrite
+        if self.evolve and not (plain and self.if_exists is IfExists.APPEND):
+            raise Invalid(
+                "evolve (mergeSchema) is for appends without if_exists: alter the table first, or "
+                "remove the option"
             )
         about = (self.where, self.isolation, self.read_version)
         merges = self.mode is WriteMode.MERGE
@@ -149,6 +157,7 @@ def write_options(options: Mapping[str, str], *, overwrite: bool = False) -> Wri
         mode=write_mode_of(given.get("write_mode", "append")),
         key=names(given.get("key", ""), "key"),
         sequence_by=given.get("sequence_by") or None,
+        evolve=flag(given, "evolve"),
     )
 
 

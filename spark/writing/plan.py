@@ -34,6 +34,8 @@ class WritePlan:
     any_order: bool = False
     """Whether the job's batches may be committed in any order."""
     if_exists: IfExists = IfExists.APPEND
+    read: Definition | None = None
+    """The table's definition, where the rows need another one, which comes with them."""
     begun: Begun | None = None
     """The overwrite; None for an append or an upsert."""
     mode: WriteMode = WriteMode.APPEND

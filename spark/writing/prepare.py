@@ -3,6 +3,9 @@
 - One job is one block: its ULID is drawn here, and all tasks write chunks into its directory.
 - A missing table is only planned here, from the DataFrame's schema. The commit creates it, so that
   a job that fails leaves no empty table behind.
+- With ``evolve`` the table gets the columns of the DataFrame that it lacks, by the entry that makes
+  the rows visible.
+- A table that was dropped is not created again by a write.
 - A DataFrame that does not fit the table is refused here, before a row moves.
 - A job whose batch was committed before writes nothing. A batch that can no longer be committed is
   refused here, not after an hour of writing.
@@ -17,9 +20,10 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from blockstore.bucket import open_bucket
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound, TableDropped
 from blockstore.format import Definition, Job
 from blockstore.format.casting import cast_batch
+from blockstore.format.evolution import evolved_for
 from blockstore.format.identity import Key
 from blockstore.format.labels import check_new_labels
 from blockstore.index.change import Append, Done
@@ -52,6 +56,8 @@ def plan_write(
     rows = without_deleted(arrow_schema(schema), options)
     try:
         table: Table | None = open_any(options.url, world=world)
+    except TableDropped:
+        raise  # only a person creates another one there: then nothing brings this one back
     except NotFound:
         table = None
     if table is None:
@@ -59,6 +65,8 @@ def plan_write(
     else:
         definition = table.definition
         _check_agreement(definition, options)
+        if options.evolve:
+            definition = evolved_for(definition, rows)
         check_new_labels(options.labels, definition.schema.names)
     check_mode(definition, options)
     if options.mode is WriteMode.MERGE:
@@ -74,6 +82,7 @@ def plan_write(
         ulid=world.ids.ulid() if begun is None else begun.source,
         definition=definition,
         creates=table is None,
+        read=None if table is None or definition is table.definition else table.definition,
         labels=dict(options.labels or definition.labels),
         job=options.job,
         any_order=options.any_order,

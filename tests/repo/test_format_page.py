@@ -25,6 +25,7 @@ from blockstore.format.marks import (
 )
 from blockstore.format.meta import decode
 from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.dropped import Dropped
 from blockstore.index.entry import Operation, decode_entry
 from blockstore.index.log import create
 from blockstore.index.rows import BULK, FRAME
@@ -167,7 +168,9 @@ def test_the_json_of_a_checkpoint_has_the_keys_on_the_page() -> None:
     world = World.manual()
     bucket = MemoryBucket(world.clock)
     state = create(bucket, world, Definition.create(pa.schema([("id", pa.int64())]))).state
-    file = pq.ParquetFile(pa.BufferReader(encode_checkpoint(replace(state, void=(1,)))))
+    dropped = Dropped(version=3, time_ms=0)
+    lived = replace(state, void=(1,), created=2, first_row_id=7, dropped=dropped)
+    file = pq.ParquetFile(pa.BufferReader(encode_checkpoint(lived)))
     found = json.loads(file.metadata.metadata[b"blockstore"])
     assert {
         name for keys, _ in rows_of("key of the JSON") for name in names_in(keys)

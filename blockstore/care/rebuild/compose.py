@@ -46,7 +46,8 @@ from blockstore.format.schema import deserialize, readable_under
 from blockstore.index.batches import AppBatches, Batches, Written, forget_uploads
 from blockstore.index.blocks import Blocks
 from blockstore.index.commit_ids import Commits, Run
-from blockstore.index.entry import Entry, Epoch
+from blockstore.index.dropped import Dropped
+from blockstore.index.entry import Entry, Epoch, Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
@@ -138,7 +139,29 @@ def compose(
         next_row_id=following,
         table=definition,
         requires=requires,
+        created=max([before.created, *(entry.id for entry in evidence.later if _creates(entry))]),
+        first_row_id=before.next_row_id
+        if any(map(_creates, evidence.later))
+        else before.first_row_id,
+        dropped=_dropped(before, evidence.later),
     )
+
+
+def _creates(entry: Entry) -> bool:
+    return entry.operation == Operation.CREATE and entry.id > 1
+
+
+def _dropped(before: State, later: Iterable[Entry]) -> Dropped | None:
+    """Whether the table is dropped, as far as the entries say."""
+    dropped = before.dropped
+    for entry in later:
+        if entry.operation == Operation.DROP:
+            dropped = Dropped(version=entry.id, time_ms=entry.time)
+        elif entry.operation in (Operation.UNDROP, Operation.CREATE):
+            dropped = None
+        elif entry.operation == Operation.CLEAR and dropped is not None:
+            dropped = replace(dropped, cleared=entry.id)
+    return dropped
 
 
 def _above_lost_ids(following: int, taken: Sequence[Known]) -> int:

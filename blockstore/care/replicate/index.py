@@ -47,6 +47,7 @@ from blockstore.index.checkpoint import (
 )
 from blockstore.index.checkpoint_name import name_of
 from blockstore.index.entry import Entry, decode_entry
+from blockstore.index.history import History
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.index.storetime import Pace
@@ -164,7 +165,9 @@ class IndexCopier:
         if boundary == 0:
             return 0
         latest = self._source.state  # its own newest entry may be collected
-        base = latest if latest.version <= boundary else self._source.at(boundary + 1)
+        # Also a version in which the table was dropped, or of a table before it.
+        past = History(self._reader, latest)
+        base = latest if latest.version <= boundary else past.at(boundary + 1)
         self._complete(blocks, (block.ulid for block in base.blocks), f"version {base.version}")
         for version in sorted(set(base.tags.values())):
             self._pin(version, blocks)

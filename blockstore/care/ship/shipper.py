@@ -53,6 +53,7 @@ from blockstore.format.identity import Key
 from blockstore.format.meta import encode, load_meta
 from blockstore.format.names_now import time_column_of
 from blockstore.ids import ulid_at, ulid_time_ms
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Directory, list_directories, look
@@ -238,6 +239,7 @@ class Shipper:
                 ulid for ulid in checked.gone if not held.keys() >= {*self._sources(ulid)}
             )
             return _Pass(state=None, held=held, checked=checked, lost=lost)
+        check_there(self._log.state, self._bucket.url)
         checked = self._check_lines(state, self._log.state)
         return _Pass(state=self._log.state, checked=checked, lost=checked.gone & checked.forgotten)
 

@@ -126,13 +126,15 @@ def _repair_fix(url: str, ulid: str) -> str:
 def differing(indexed: BlockMeta, stored: BlockMeta, definition: Definition) -> list[str]:
     """Return the fields in which meta.json and the index differ.
 
-    The schema is compared by its id in the definition. A footer counts where both know it: releases
+    The schema is compared by its id in the definition, unless it is of a table that was dropped
+    before, whose schemas are no longer known. A footer counts where both know it: releases
     before 0.2 leave it out of what they write to the index.
     """
+    is_known = indexed.schema_id in definition.schemas
     same = replace(
         stored,
         schema=b"",
-        schema_id=definition.id_of(stored.schema) or 0,
+        schema_id=(definition.id_of(stored.schema) or 0) if is_known else indexed.schema_id,
         files=_with_footers_of(indexed.files, stored.files),
     )
     return [

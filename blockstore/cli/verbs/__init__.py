@@ -22,6 +22,8 @@ VERBS = {
     "demo": "Make a small lake to try, and show what a table can do.",
     "create": "Define a table.",
     "alter": "Add, widen, rename, drop or reorder columns, set their rules, set properties.",
+    "drop": "Drop a table; undrop brings it back for a time.",
+    "undrop": "Bring a dropped table back, with its versions and tags.",
     "write": "Append files as one block: all of them or none.",
     "overwrite": "Replace rows by the rows of files, in one version.",
     "delete": "Delete the rows for which a condition is true.",

@@ -51,7 +51,7 @@ def history(
     """
     if last is not None and last < 1:
         raise Usage(f"--last is {last}, expected 1 or more")
-    table = open_any(url)
+    table = open_any(url, dropped=row is None)
     if row is not None:
         found = table.row_history(row_named(row, table.definition))
         show_rows(found.slice(0, last), json=json)

@@ -12,7 +12,7 @@ from blockstore.cli.blocks import SHORT, cells, live
 from blockstore.cli.failure import complain
 from blockstore.cli.options import Json
 from blockstore.cli.output import Cell, Column, count, counted, iso, show_json, show_table, size
-from blockstore.errors import BlockstoreError, NotFound
+from blockstore.errors import BlockstoreError, NotFound, TableDropped
 from blockstore.operations.place import folders, is_table
 from blockstore.table import Table
 from blockstore.world import World
@@ -78,13 +78,16 @@ def _blocks(table: Table, json: bool) -> int:
 
 
 def _table(lake: Bucket, name: str, world: World) -> dict[str, Cell] | None:
-    """Return a table of the lake, or None for a folder that is not a table."""
+    """Return a table of the lake, or None for a folder that is not a table, or one that was
+    dropped."""
     bucket = Prefixed(lake, name)
     row: dict[str, Cell] = {"name": name, "url": bucket.url}
     try:
         if not is_table(bucket):
             return None
         snapshot = Table.open_bucket(bucket, world, discovery=None).snapshot()
+    except TableDropped:
+        return None
     except BlockstoreError as error:
         return (
             row

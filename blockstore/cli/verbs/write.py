@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
+import pyarrow as pa
 from cyclopts import Parameter
 
 from blockstore.cli.failure import Interrupted, Usage
 from blockstore.cli.files.forms import Form
 from blockstore.cli.files.row_files import RowFiles, name_rows
-from blockstore.cli.files.source import FileRows, Source, sources
+from blockstore.cli.files.source import FileRows, Source, schema_of, sources
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import count, say, show_json, size
 from blockstore.cli.progress import progress
@@ -20,6 +21,7 @@ from blockstore.cli.values import job_of, pairs
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NoSpace, RowConflict
 from blockstore.format.block import Job
 from blockstore.format.durations import format_duration
+from blockstore.format.evolution import evolved_for
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import Writer
 from blockstore.rows.labelled import labels_of
@@ -35,6 +37,7 @@ def write(
     app: str | None = None,
     batch: int | None = None,
     label: Annotated[Many, Parameter(name="--label", negative="")] = (),
+    evolve: Annotated[bool, Parameter(negative="")] = False,
     message: str = "",
     json: Json = False,
 ) -> None:
@@ -60,6 +63,9 @@ def write(
         The number of the batch of --app.
     label
         A label of new rows, `name=value`; of a file with versions, also of the rows that keys name.
+    evolve
+        Add the columns of the files that the table lacks, in the same version. Types of Parquet
+        and Arrow files also widen columns; those of text files do not.
     message
         A comment for the history.
     json
@@ -76,15 +82,22 @@ def write(
     with sources(files, format_) as named, listing_bad_lines(json=json):
         total = sum(source.bytes for source in named)
         if name_rows(named, table.definition):
+            if evolve:
+                raise Usage(
+                    "--evolve is for new rows, and a file names rows: alter the table first"
+                )
             _put(table, named, null, job, labels, message, json=json)
             return
         with (
             progress(f"writing {table.name}", total, quiet=json) as advance,
             _reporting_early_end(
-                table, table.writer(job=job, labels=labels, message=message), job
+                table,
+                table.writer(job=job, labels=labels, evolve=evolve, message=message),
+                job,
             ) as writer,
         ):
-            rows = FileRows(named, table.definition.schema, null, advance)
+            schema = _evolved(table, named) if evolve else table.definition.schema
+            rows = FileRows(named, schema, null, advance)
             for batch in rows:
                 try:
                     writer.write(batch)
@@ -95,6 +108,15 @@ def write(
         show_json(_json(block))
     else:
         say(_summary(table.url, block))
+
+
+def _evolved(table: Table, named: Sequence[Source]) -> pa.Schema:
+    """The columns of the table, and those that the files have besides."""
+    definition = table.definition
+    for source in named:
+        new = [one for one in schema_of(source) if one.name not in definition.schema.names]
+        definition = evolved_for(definition, pa.schema(new))
+    return definition.schema
 
 
 def _put(

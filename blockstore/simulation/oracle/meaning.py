@@ -3,7 +3,9 @@
 Promises:
 - A write enters once, completely, by append or discover; a refused one never does. A job's write
   carries its job.
-- compact, rewrite, alter, tags, epochs and watermarks change no row.
+- compact, rewrite, alter, tags, epochs and watermarks change no row; nor do drop and undrop, which
+  say whether the rows can be read. A dropped table that is cleared, or followed by another one, has
+  none.
 - delete and overwrite remove exactly the rows that match and that were in the version which they
   read; what was appended since stays. overwrite brings exactly its own rows. Where the caller names
   the version that it has read, that is the one, and an overwrite brings nothing back: no row that
@@ -60,6 +62,8 @@ class Meaning:
             Operation.REVERT: self._revert,
             Operation.RESTORE: self._restore,
             Operation.EXPIRE: self._expire,
+            Operation.CLEAR: self._empty,
+            Operation.CREATE: self._empty,
         }
 
     def check(
@@ -87,6 +91,13 @@ class Meaning:
                 f"{found.get(write, rows.get(write, 0)):04b}, expected "
                 f"{expected.get(write, rows.get(write, 0)):04b}, before {rows.get(write, 0):04b}"
             )
+
+    def _empty(
+        self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]
+    ) -> Delta:
+        if rows and before.dropped is None:
+            raise Violation(f"entry {entry.id} ({entry.operation}) empties a table that is there")
+        return dict.fromkeys(rows, 0)
 
     def _append(
         self, entry: Entry, before: State, rows: Rows, versions: Mapping[int, _HasRows]

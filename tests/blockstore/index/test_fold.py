@@ -261,3 +261,66 @@ def test_fold_is_total(seed: int, length: int, data: st.DataObject) -> None:
     except Corrupt:
         return
     assert after.version == state.version + 1
+
+
+DROP = entry(APPENDED, operation="drop", requires=("drop/0.2",))
+DROPPED = fold(APPENDED, DROP)
+ALL = (ONE.ulid, TWO.ulid, THREE.ulid)
+NEXT = DEFINITION.following(DEFINITION)
+
+
+def test_a_drop_changes_nothing_but_that_the_table_is_dropped() -> None:
+    assert DROPPED.dropped is not None
+    assert (DROPPED.dropped.version, DROPPED.dropped.cleared) == (3, None)
+    assert DROPPED.blocks.ulids() == APPENDED.blocks.ulids()
+    assert "drop/0.2" in DROPPED.requires
+    back = fold(DROPPED, entry(DROPPED, operation="undrop"))
+    assert (back.dropped, back.created, len(back.blocks)) == (None, 1, 3)
+
+
+def test_a_dropped_table_is_cleared_once_and_then_stays_dropped() -> None:
+    cleared = fold(DROPPED, entry(DROPPED, operation="clear", remove=ALL))
+    assert cleared.dropped is not None
+    assert (cleared.dropped.version, cleared.dropped.cleared) == (3, 4)
+    again = fold(cleared, entry(cleared, operation="clear", account=(ulid(77),)))
+    assert again.dropped == cleared.dropped
+    assert ulid(77) in again.accounted
+    with pytest.raises(Corrupt, match="brings a cleared table back"):
+        fold(again, entry(again, operation="undrop"))
+
+
+def test_the_next_table_forgets_schemas_and_batches_and_continues_ids() -> None:
+    job = Job("load", 1)
+    written = fold(APPENDED, entry(APPENDED, job=job))
+    dropped = fold(written, entry(written, operation="drop"))
+    made = fold(
+        dropped, entry(dropped, operation="create", remove=ALL, table=NEXT, job=Job("c", 0))
+    )
+    assert (made.created, made.dropped, len(made.blocks)) == (5, None, 0)
+    assert (written.committed(job), made.committed(job)) == (True, False)
+    assert made.committed(Job("c", 0))
+    assert made.next_row_id == 30
+    assert list(made.definition.schemas) == [DEFINITION.schema_id + 1]
+    assert all(one in made.accounted for one in ALL)
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "text"),
+    [
+        (DROPPED, {"operation": "drop"}, "drops a dropped table"),
+        (DROPPED, {"add": (AddedBlock(meta=block(14)),), "first_row_id": 30}, "adds blocks"),
+        (DROPPED, {"operation": "clear"}, "keeps blocks or tags"),
+        (DROPPED, {"operation": "clear", "remove": ALL, "tags": {"a": 2}}, "keeps blocks or tags"),
+        (DROPPED, {"operation": "create", "table": NEXT}, "keeps blocks or tags"),
+        (DROPPED, {"operation": "create", "remove": ALL}, "creates a table that is there"),
+        (DROPPED, {"operation": "alter", "table": NEXT}, "drops a schema"),
+        (APPENDED, {"operation": "undrop"}, "is about a dropped table"),
+        (APPENDED, {"operation": "clear", "remove": ALL}, "is about a dropped table"),
+        (APPENDED, {"operation": "create", "remove": ALL, "table": NEXT}, "that is there"),
+    ],
+)
+def test_what_cannot_be_done_to_a_dropped_table_or_to_one_that_is_there(
+    state: State, fields: dict[str, object], text: str
+) -> None:
+    with pytest.raises(Corrupt, match=text):
+        fold(state, entry(state, **fields))

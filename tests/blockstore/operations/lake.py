@@ -159,6 +159,13 @@ class Lake:
             seen[row] += count
         return seen
 
+    def plain_by_listing(self) -> Counter[Row]:
+        """What a fresh reader sees that also lists."""
+        seen: Counter[Row] = Counter()
+        for (row, _), count in self.rows(discovery="list").items():
+            seen[row] += count
+        return seen
+
     def live(self) -> list[str]:
         """The live blocks."""
         return self.open().log.state.blocks.ulids()

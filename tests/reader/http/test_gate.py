@@ -27,6 +27,8 @@ ROUTES = [
     ("GET", "/v1/tables"),
     ("POST", "/v1/tables"),
     ("PATCH", "/v1/tables/flights"),
+    ("DELETE", "/v1/tables/flights"),
+    ("POST", "/v1/tables/flights/undrop"),
     ("POST", "/v1/tables/flights/rows"),
     ("PATCH", "/v1/tables/flights/rows"),
     ("DELETE", "/v1/tables/flights/rows"),

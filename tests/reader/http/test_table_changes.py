@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from tests.reader.http.gateways import FEW, READ, Served, make_lake, serving, settings, until_ended
+from tests.reader.http.gateways import (
+    FEW,
+    READ,
+    WRITE,
+    Served,
+    make_lake,
+    serving,
+    settings,
+    until_ended,
+)
 
 COLUMNS = [{"name": "sku", "type": "string", "nullable": False}, {"name": "n", "type": "int32"}]
 
@@ -140,6 +149,9 @@ def test_columns_have_rules_and_are_renamed_dropped_and_put_in_order(served: Ser
         {"name": "note", "type": "string", "max_length": 3, "default": "-", "description": "d"},
     ]
     assert create(served, "ruled", columns=columns, row_ids=True).status_code == 200
+    age, note = served.http.get("/v1/tables/ruled").json()["columns"]
+    assert (age["check"], age["nullable"], age["description"]) == ("age >= 0", False, None)
+    assert (note["max_length"], note["default"], note["description"]) == (3, "-", "d")
     path = "/v1/tables/ruled/rows"
     assert served.http.post(path, json={"rows": [{"age": 1}]}).status_code == 200
     assert served.http.get(f"{path}/0").json()["row"]["note"] == "-"
@@ -174,3 +186,94 @@ def test_an_upload_that_changes_rows_names_the_line_that_breaks_a_rule(served: S
         asked = served.http.post("/v1/jobs?table=lines", content=text, headers=headers)
         error = until_ended(served.http, asked.json()["id"])["error"]
         assert (error["error"], error["line"], error["column"]) == ("bad_row", line, column)
+
+
+def drop(served: Served, name: str, key: str = "", **params: Any) -> httpx.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    return served.http.delete(f"/v1/tables/{name}", headers=headers, params=params)
+
+
+def undrop(served: Served, name: str, key: str = "") -> httpx.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    return served.http.post(f"/v1/tables/{name}/undrop", headers=headers)
+
+
+def rows_in(served: Served, name: str) -> int:
+    with bs.Client(served.url, WRITE) as client:
+        return int(client.sql(f"select * from {name}").to_arrow().num_rows)
+
+
+def put(served: Served, name: str, **row: Any) -> httpx.Response:
+    return served.http.post(f"/v1/tables/{name}/rows", json={"rows": [row]})
+
+
+def names(served: Served) -> set[str]:
+    return {one["name"] for one in served.http.get("/v1/tables").json()["tables"]}
+
+
+def test_a_table_is_dropped_once_and_comes_back_as_it_was(served: Served) -> None:
+    assert create(served, "brief", key="c", row_ids=True).status_code == 200
+    assert put(served, "brief", sku="a", n=1).status_code == 200
+    first = drop(served, "brief", key="d", message="not needed")
+    assert (first.status_code, first.json()["written"]) == (200, {"version": 3}), first.text
+    assert "brief" not in names(served)
+    assert served.http.get("/v1/tables/brief").status_code == 404
+    assert drop(served, "brief").status_code == 404
+    assert put(served, "brief", sku="b", n=1).status_code == 404
+    back = undrop(served, "brief", key="u")
+    assert (back.status_code, back.json()["written"]) == (200, {"version": 4}), back.text
+    assert undrop(served, "brief", key="u").json() == back.json()
+    assert drop(served, "brief", key="d", message="not needed").json() == first.json()
+    assert rows_in(served, "brief") == 1
+    shown = served.http.get("/v1/tables/brief/history").json()["entries"]
+    assert [(one["operation"], one["message"]) for one in shown[:2]] == [
+        ("undrop", ""),
+        ("drop", "not needed"),
+    ]
+    again = undrop(served, "brief")
+    assert (again.status_code, "is not dropped" in again.json()["message"]) == (409, True)
+
+
+def test_the_name_of_a_dropped_table_is_free(served: Served) -> None:
+    assert create(served, "again", row_ids=True).status_code == 200
+    assert put(served, "again", sku="a", n=1).status_code == 200
+    drop(served, "again")
+    made = create(served, "again", columns="other:string", row_ids=True)
+    assert (made.status_code, made.json()["written"]) == (200, {"version": 4}), made.text
+    assert rows_in(served, "again") == 0
+    assert put(served, "again", other="x").status_code == 200
+    assert served.http.get("/v1/tables/again/rows/1").json()["row"]["other"] == "x"
+    assert served.http.get("/v1/tables/again?version=2").status_code == 410
+    gone = undrop(served, "again")
+    assert (gone.status_code, "created in version 4" in gone.json()["message"]) == (409, True)
+
+
+def test_who_may_not_write_may_not_drop(served: Served) -> None:
+    assert create(served, "guarded").status_code == 200
+    with served.as_(READ) as reader:
+        assert reader.delete("/v1/tables/guarded").status_code == 403
+        assert reader.post("/v1/tables/guarded/undrop").status_code == 403
+    drop(served, "guarded")
+    with served.as_(FEW) as few:
+        assert few.delete("/v1/tables/guarded").status_code == 404
+        assert few.post("/v1/tables/guarded/undrop").status_code == 404
+    assert undrop(served, "nowhere").status_code == 404
+
+
+def test_a_gateway_that_starts_later_brings_a_table_back(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("later")
+    lake = make_lake(folder)
+    url = lake.replace("?", "/late?")
+    bs.create(url, schema=pa.schema([("n", pa.int64())])).append(pa.table({"n": [1]}))
+    bs.drop(url)
+    with serving(settings(lake, folder)) as one:
+        assert "late" not in names(one)
+        assert undrop(one, "late").status_code == 200
+        assert rows_in(one, "late") == 1
+        with bs.Client(one.url, WRITE) as client:
+            assert client.drop_table("late", message="by client")["version"] == 5
+            with pytest.raises(bs.NotFound):
+                client.table("late")
+            assert client.undrop_table("late")["version"] == 6

@@ -87,7 +87,12 @@ class Gateway:
         self.store = JobStore(bucket)
         common = (bucket, self.world, self._open, folder, lambda table, version: None)
         uploads, rows = Uploads(*common), RowChanges(*common)
-        tables = TableChanges(*common, lake=bucket, appeared=lambda name: None)
+        tables = TableChanges(
+            *common,
+            lake=bucket,
+            appeared=lambda name: None,
+            bucket_of=lambda name: Prefixed(bucket, name),
+        )
         extracts = Extracts(bucket, self.world, self._ask, time_limit_s=60, result_bytes=1 << 20)
         self.runner = Runner(
             self.store,

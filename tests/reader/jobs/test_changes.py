@@ -12,7 +12,10 @@ import pytest
 
 import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
+from blockstore.errors import TableDropped
 from blockstore.format.definition import Definition
+from blockstore.operations.distributed_overwrite import commit_of
+from blockstore.operations.drop import drop_table
 from blockstore.reader.jobs.record import Kind, Request, State
 from blockstore.table import Table
 from tests.reader.jobs.gateways import TERMS, Gateway, Lake
@@ -52,13 +55,27 @@ CASES = {
     "a deletion": Case(Kind.ROWS, "delete", {"rows": [{"_row_id": 0}]}, {"bob": 2}),
     "a file": Case(Kind.UPLOAD, "", CSV, {"ann": 10, "bob": 2, "new": 3}, form="csv"),
     "an alter": Case(Kind.TABLE, "alter", {"add": "m:int"}, BEFORE),
+    "a drop": Case(Kind.TABLE, "drop", {}, {}),
+    "an undrop": Case(Kind.TABLE, "undrop", {}, BEFORE),
     "a creation": Case(
         Kind.TABLE, "create", {"columns": "a:int", "row_ids": True}, BEFORE, table="made"
     ),
 }
 
 
-def a_lake() -> Lake:
+def a_lake(case: Case | None = None) -> Lake:
+    lake = _a_lake()
+    if case is not None and case.what == "undrop":
+        drop_table(table_of(lake).log, lake.world(98))
+    return lake
+
+
+def before(case: Case) -> dict[str, int]:
+    """The rows before it; a dropped table has none."""
+    return {} if case.what == "undrop" else BEFORE
+
+
+def _a_lake() -> Lake:
     lake = Lake.make()
     definition = Definition.create(PEOPLE, row_ids=True)
     world = lake.world(0)
@@ -69,7 +86,7 @@ def a_lake() -> Lake:
 
 
 def table_of(lake: Lake, name: str = "p") -> Table:
-    return Table.open_bucket(Prefixed(lake.bucket, name), lake.world(99))
+    return Table.open_bucket(Prefixed(lake.bucket, name), lake.world(99), dropped=True)
 
 
 def submit(gateway: Gateway, case: Case) -> None:
@@ -77,9 +94,16 @@ def submit(gateway: Gateway, case: Case) -> None:
 
 
 def seen(lake: Lake) -> dict[str, int]:
-    rows = table_of(lake).snapshot().scan(columns=["name", "n"]).to_table().to_pylist()
+    try:
+        rows = table_of(lake).snapshot().scan(columns=["name", "n"]).to_table().to_pylist()
+    except TableDropped:
+        return {}
     assert len({row["name"] for row in rows}) == len(rows), "no row is there twice"
     return {row["name"]: row["n"] for row in rows}
+
+
+def version_of(case: Case) -> int:
+    return {"create": 1, "undrop": 4}.get(case.what, 3)
 
 
 def check(lake: Lake, case: Case) -> None:
@@ -90,7 +114,7 @@ def check(lake: Lake, case: Case) -> None:
     if case.what == "create":
         assert table_of(lake, "made").log.state.version == 1
     else:
-        assert (len(made), table.log.state.version) == (1, 3)
+        assert (len(made), table.log.state.version) == (1, version_of(case))
     assert ("m" in table.definition.schema.names) == (case.what == "alter")
 
 
@@ -101,7 +125,7 @@ def test_a_gateway_killed_at_any_call_leaves_a_change_whole_or_absent(
 ) -> None:
     case = CASES[what]
     for point in range(1, 400):
-        lake = a_lake()
+        lake = a_lake(case)
         faulty = FaultyBucket(lake.bucket, **{"kill_after" if after else "kill_before": point})
         one, two = lake.gateway(1, bucket=faulty), lake.gateway(2)
         with suppress(Killed):
@@ -109,7 +133,7 @@ def test_a_gateway_killed_at_any_call_leaves_a_change_whole_or_absent(
             one.look_and_run()
         if faulty.killed_at is not None:
             if not two.store.sketch(JOB).submitted:
-                assert seen(lake) == BEFORE
+                assert seen(lake) == before(case)
                 submit(two, case)
             for _ in range(4):
                 two.look_and_run()
@@ -118,7 +142,7 @@ def test_a_gateway_killed_at_any_call_leaves_a_change_whole_or_absent(
         assert job.state is State.DONE, (point, job.outcome)
         assert job.outcome is not None
         assert job.outcome.written is not None
-        assert job.outcome.written["version"] == (1 if case.what == "create" else 3)
+        assert job.outcome.written["version"] == version_of(case)
         check(lake, case)
         if faulty.killed_at is None:
             break
@@ -130,7 +154,7 @@ def test_a_gateway_killed_at_any_call_leaves_a_change_whole_or_absent(
 @pytest.mark.parametrize("what", [what for what in CASES if what != "a creation"])
 def test_a_change_that_was_given_up_is_not_made_by_a_late_attempt(what: str) -> None:
     case = CASES[what]
-    lake = a_lake()
+    lake = a_lake(case)
     one, two = lake.gateway(1), lake.gateway(2)
     submit(one, case)
     (claimed,) = one.runner.look()
@@ -144,7 +168,7 @@ def test_a_change_that_was_given_up_is_not_made_by_a_late_attempt(what: str) -> 
     work = one.runner._works[claimed.request.kind]
     with pytest.raises(Exception, match="another attempt gave up this job"):
         work.run(JOB, 1, claimed.request, one.runner._meter(claimed))
-    assert seen(lake) == BEFORE
+    assert seen(lake) == before(case)
     assert "m" not in table_of(lake).definition.schema.names
 
 
@@ -178,6 +202,50 @@ def test_a_table_that_was_made_again_is_not_changed() -> None:
     assert outcome.failure is not None
     assert outcome.failure.error == "replaced"
     assert seen(lake) == BEFORE
+
+
+@pytest.mark.parametrize("what", [what for what in CASES if what != "a creation"])
+def test_a_job_for_a_dropped_table_does_not_reach_the_next_one(what: str) -> None:
+    case = CASES[what]
+    lake = a_lake(case)
+    gateway = lake.gateway(1)
+    state = table_of(lake).log.state
+    text, commit = case.text, commit_of(state)
+    gateway.upload(
+        JOB,
+        text,
+        kind=case.kind,
+        what=case.what,
+        table="p",
+        form=case.form,
+        table_version=state.version,
+        table_commit=commit,
+    )
+    if state.dropped is None:
+        drop_table(table_of(lake).log, lake.world(97))
+    bucket, world = Prefixed(lake.bucket, "p"), lake.world(96)
+    made = index_log.create(bucket, world, Definition.create(PEOPLE, row_ids=True)).state
+    (outcome,) = gateway.look_and_run().values()
+    assert outcome is not None
+    assert outcome.failure is not None
+    assert outcome.failure.error == "replaced"
+    after = table_of(lake).log.state
+    assert (after.version, after.dropped, len(after.blocks)) == (made.version, None, 0)
+
+
+def test_a_creation_that_was_made_is_not_made_again_after_a_drop() -> None:
+    """Its gateway died before it recorded the outcome; then a person dropped the table."""
+    lake = a_lake()
+    one, two = lake.gateway(1), lake.gateway(2)
+    submit(one, CASES["a creation"])
+    (claimed,) = one.runner.look()
+    one.runner._works[Kind.TABLE].run(JOB, 1, claimed.request, one.runner._meter(claimed))
+    drop_table(table_of(lake, "made").log, lake.world(97))
+    for _ in range(3):
+        lake.clock.advance(TERMS.lease_s + 1)
+        two.look_and_run()
+    assert two.store.load(JOB).state is State.DONE
+    assert table_of(lake, "made").log.state.dropped is not None
 
 
 def test_changes_of_rows_have_places_of_their_own() -> None:

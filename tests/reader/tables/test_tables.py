@@ -8,11 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.errors import AccessDenied, Corrupt, Invalid, NotFound, Unavailable
+from blockstore.errors import (
+    AccessDenied,
+    Corrupt,
+    Invalid,
+    NotFound,
+    Unavailable,
+    VersionExpired,
+)
 from blockstore.format.block import BlockMeta
 from blockstore.format.meta import from_dict
 from blockstore.index import rows
 from blockstore.names import BOUNDARY
+from blockstore.operations.drop import drop, undrop
 from blockstore.reader.errors import Stale, UnknownTable
 from blockstore.reader.tables import At, Polling, Tables, TableState
 from blockstore.reader.tables.at import at_of_each
@@ -513,3 +521,39 @@ class TestDecodeBudget:
         monkeypatch.setattr(Snapshot, "prepare", damaged)
         scene.create("t", [1, 2])
         assert scene.values("t") == [1, 2]
+
+
+def test_a_dropped_table_is_not_served_and_its_lake_is_not_broken(scene: Scene) -> None:
+    scene.create("t", [1, 2])
+    assert scene.values("t") == [1, 2]
+    url = f"{scene.url}/t"
+    drop(url, world=scene.world)
+    scene.advance(17)
+    scene.settle()
+    assert scene.tables.names() == ()
+    assert scene.tables.halted is None
+    with pytest.raises(UnknownTable):
+        scene.tables.snapshot("t")
+    assert scene.tables.bucket_of("T").url.endswith("/t")
+    with pytest.raises(UnknownTable):
+        scene.tables.bucket_of("t", allowed=["other"])
+    undrop(url, world=scene.world)
+    scene.advance(60)
+    scene.settle()
+    assert scene.values("t") == [1, 2]
+    with pytest.raises(NotFound, match="was dropped at"):
+        scene.tables.snapshot("t", At(version=4))
+
+
+def test_a_table_that_is_created_where_one_was_dropped_is_served_without_its_past(
+    scene: Scene,
+) -> None:
+    scene.create("t", [1, 2])
+    assert scene.values("t") == [1, 2]
+    drop(f"{scene.url}/t", world=scene.world)
+    scene.create("t", [7])
+    scene.advance(17)
+    scene.settle()
+    assert scene.values("t") == [7]
+    with pytest.raises(VersionExpired, match="of a table that was dropped"):
+        scene.tables.snapshot("t", At(version=2))

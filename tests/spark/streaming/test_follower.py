@@ -11,10 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blockstore.care.marks import Marker
-from blockstore.errors import Conflict, NotFound, VersionExpired
+from blockstore.errors import Conflict, NotFound, TableDropped, VersionExpired
 from blockstore.format import BlockMeta
 from blockstore.format.meta import load_meta
+from blockstore.index import log as index_log
 from blockstore.index.change import Append
+from blockstore.index.log import Log
+from blockstore.operations.drop import drop_table, undrop_table
 from blockstore.spark.streaming.follower import NO_LIMIT, Follower, Limit
 from blockstore.spark.streaming.options import Start, StreamStart
 from blockstore.spark.streaming.position import Position
@@ -363,3 +366,36 @@ def test_a_block_that_a_person_takes_out_stops_the_stream(tmp_path: Path) -> Non
     at.append()
     with pytest.raises(Conflict, match="removes or changes rows"):
         follower(at).window(place, newest(at))
+
+
+def test_a_dropped_table_ends_its_stream_which_goes_on_after_an_undrop(tmp_path: Path) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    following = follower(at)
+    place = following.window(begun(at), newest(at)).end
+    drop_table(at.open().log, at.world)
+    with pytest.raises(TableDropped):
+        following.newest()
+    undrop_table(Log(at.bucket, at.world), at.world)
+    at.append()
+    assert following.newest() == 5
+    found = following.window(place, 5)
+    assert (len(found.blocks), found.end.version) == (1, 5)
+
+
+def test_a_table_that_is_created_where_one_was_dropped_is_not_followed(tmp_path: Path) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    running = follower(at)
+    place = running.window(begun(at), newest(at)).end
+    definition = at.open().definition
+    drop_table(at.open().log, at.world)
+    index_log.create(at.bucket, at.world, definition)
+    at.append()
+    with pytest.raises(Conflict, match="created again or restored"):
+        running.newest()
+    for ignores in (False, True):
+        with pytest.raises(Conflict, match="created in version 4, after a drop"):
+            follower(at, ignores=ignores).window(place, newest(at))
+    earliest = follower(at).window(begun(at, Start.EARLIEST), newest(at))
+    assert [block.version for block in earliest.blocks] == [5]

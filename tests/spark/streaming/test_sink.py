@@ -8,13 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import blockstore as bs
-from blockstore.errors import Conflict, Invalid, Unavailable
+from blockstore.errors import Conflict, Invalid, TableDropped, Unavailable
 from blockstore.spark.source import BlockstoreSource
 from blockstore.spark.streaming import sink
 from blockstore.spark.streaming.sink import BatchResult, BatchWriter
+from blockstore.spark.writing.first_write import contains_a_write
+from blockstore.spark.writing.options import write_options
 
 SCHEMA = StructType([StructField("id", LongType())])
 QUERY = "6c0a0f1e-0000-0000-0000-000000000000"
@@ -143,3 +145,77 @@ def test_an_answer_carries_the_plan_under_which_its_task_wrote(url: str) -> None
     (answer,) = results(url, [1])
     assert isinstance(answer, BatchResult)
     assert answer.plan.ulid in {path.name for path in Path(url).iterdir()}
+
+
+WIDE = StructType([StructField("id", LongType()), StructField("note", StringType())])
+
+
+def wide_results(url: str, ids: list[int]) -> list[WriterCommitMessage | None]:
+    """A batch of rows with a column more."""
+    made = BlockstoreSource({"path": url, "mergeSchema": "true"}).streamWriter(
+        WIDE, overwrite=False
+    )
+    planned = pickle.loads(pickle.dumps(made))
+    rows = pa.RecordBatch.from_pydict({"id": ids, "note": ["n"] * len(ids)})
+    return [pickle.loads(pickle.dumps(planned.write(iter([rows]))))]
+
+
+def test_a_batch_with_a_new_column_brings_it_with_merge_schema_alone(url: str) -> None:
+    writer(url).commit(results(url, [1]), 0)
+    refusing = BlockstoreSource({"path": url}).streamWriter(WIDE, overwrite=False)
+    with pytest.raises(Invalid, match="note"):
+        pickle.dumps(refusing)
+    found = wide_results(url, [2, 3])
+    for _ in range(2):  # Spark may run the commit again
+        writer(url).commit(found, 1)
+    table = bs.open(url)
+    assert table.definition.schema.names == ["id", "note"]
+    assert ids(url) == [1, 2, 3]
+    entries = list(table.history())
+    assert [(entry.operation, entry.table is not None) for entry in entries] == [
+        ("create", True),
+        ("append", False),
+        ("append", True),
+    ]
+    writer(url).commit(wide_results(url, [4]), 2)
+    assert ids(url) == [1, 2, 3, 4]
+    assert next(reversed(list(bs.open(url).history()))).table is None
+
+
+def test_a_table_altered_meanwhile_refuses_the_batch(url: str) -> None:
+    writer(url).commit(results(url, [1]), 0)
+    found = wide_results(url, [2])
+    bs.open(url).alter(add=[pa.field("other", pa.int64())])
+    with pytest.raises(Conflict, match="definition was changed"):
+        writer(url).commit(found, 1)
+    assert ids(url) == [1]
+
+
+def test_merge_schema_is_for_appends() -> None:
+    for more in ({"if_exists": "error"}, {"write_mode": "upsert", "key": "id"}):
+        with pytest.raises(Invalid, match=r"evolve \(mergeSchema\) is for appends"):
+            write_options({"path": "t", "mergeSchema": "true", **more})
+
+
+def test_a_table_that_was_made_where_one_was_dropped_has_no_write_yet(url: str) -> None:
+    writer(url).commit(results(url, [1]), 0)
+    schema = bs.open(url).definition.schema
+    bs.drop(url)
+    state = bs.create(url, schema=schema).log.state
+    assert not contains_a_write(state)
+    writer(url).commit(results(url, [2]), 0)
+    assert contains_a_write(bs.open(url).log.state)
+    assert ids(url) == [2]
+
+
+def test_a_stream_does_not_create_a_table_again_that_was_dropped(url: str) -> None:
+    writer(url).commit(results(url, [1]), 0)
+    on_their_way = results(url, [2])
+    bs.drop(url)
+    with pytest.raises(TableDropped):
+        writer(url).commit(on_their_way, 1)
+    with pytest.raises(TableDropped):
+        results(url, [3])
+    bs.undrop(url)
+    writer(url).commit(on_their_way, 1)
+    assert ids(url) == [1, 2]

@@ -11,6 +11,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+import blockstore as bs
 from blockstore.errors import Conflict
 from blockstore.index.log import Log
 from blockstore.operations.writer import WriteOptions
@@ -357,3 +358,35 @@ class TestRefusedAfterItsUpload:
         told = blockstore("write", sorted_table, f"{tmp_path}/bad.csv", code=1).err
         assert "four" in told
         assert "block" not in told
+
+
+def test_evolve_adds_the_columns_of_files_in_the_same_version(
+    blockstore: Command, lake: str, tmp_path: Path
+) -> None:
+    url = f"{lake}/t"
+    blockstore("create", url, "--schema", "n:int32")
+    (tmp_path / "more.csv").write_text("n,note\n1,a\n2,\n")
+    refused = blockstore("write", url, f"{tmp_path}/more.csv", code=1)
+    assert "note" in refused.err
+    blockstore("write", url, f"{tmp_path}/more.csv", "--evolve")
+    schema = bs.open(url).definition.schema
+    assert [(one.name, str(one.type)) for one in schema] == [("n", "int32"), ("note", "string")]
+    wide = pa.table({"n": pa.array([2**40], pa.int64()), "note": ["b"]})
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    blockstore("write", url, f"{tmp_path}/wide.parquet", "--evolve")
+    table = bs.open(url)
+    assert table.definition.schema.field("n").type == pa.int64()
+    assert table.poll() == 3
+    rows = table.snapshot().scan().to_table().to_pylist()
+    assert sorted(row["n"] for row in rows) == [1, 2, 2**40]
+
+
+def test_evolve_is_not_for_files_that_name_rows(
+    blockstore: Command, lake: str, tmp_path: Path
+) -> None:
+    url = f"{lake}/t"
+    blockstore("create", url, "--schema", "n:int32", "--row-ids")
+    (tmp_path / "named.csv").write_text("_row_id,_version,n\n,,1\n")
+    found = blockstore("write", url, f"{tmp_path}/named.csv", "--evolve", code=2)
+    assert "alter the table first" in found.err
+    assert bs.open(url).poll() == 1
