@@ -20,6 +20,7 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
+from blockstore.feed.handle import Following
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
@@ -126,7 +127,7 @@ def open_any(url: str, *, world: World | None = None) -> Table:
     return Table.open_bucket(open_bucket(url, world), world, discovery=None)
 
 
-class Table(ChangingRows, GoingBack):
+class Table(ChangingRows, GoingBack, Following):
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
     def __init__(
