@@ -129,7 +129,8 @@ def test_followers_beyond_the_limit_are_refused_and_places_are_left(
     accept = {"Accept": "text/event-stream"}
     with served.as_(READ) as client:
         with client.stream("GET", path, params={"after": 4}, headers=accept) as answer:
-            next(answer.iter_lines())
+            events = answer.iter_lines()
+            next(events)
             refused = client.get(path, params={"after": 4, "wait": "1s"})
             assert refused.status_code == 429, refused.text
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
