@@ -125,8 +125,12 @@ class Client(Changes):
         ``until`` of the result, once it is read, is the version to continue after. With ``wait_s``
         (at most 60) the gateway waits for a newer version if there is none.
         """
-        given: dict[str, object] = {"after": after, "until": until, "before_images": before_images or None}
-        given["wait"] = f"{round(wait_s * 1000)}ms" if wait_s else None
+        given: dict[str, object] = {
+            "after": after,
+            "until": until,
+            "before_images": before_images or None,
+            "wait": f"{round(wait_s * 1000)}ms" if wait_s else None,
+        }
         params = {name: value for name, value in given.items() if value is not None}
         return RemoteChanges(self._wire, f"/v1/tables/{quote(name)}/changes", params)
 
