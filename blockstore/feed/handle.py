@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 from blockstore.operations.access import Access
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from blockstore.feed.changes import Changes
+    from blockstore.feed.totals import Materialized, Wanted
 
 
 class Following(ABC):
@@ -49,3 +52,22 @@ class Following(ABC):
         from blockstore.feed.changes import follow
 
         return follow(self._access, after=after, poll_s=poll_s, before_images=before_images)
+
+    def totals_schema(self, wanted: Wanted) -> pa.Schema:
+        """Return the columns of a table for totals of this one; its key is ``wanted.by``. Raises
+        Invalid for totals that cannot be."""
+        from blockstore.feed.form import Form
+
+        return wanted.schema(Form.of(self._access.log.newest()).columns.visible)
+
+    def materialize(self, target: Following, wanted: Wanted) -> Materialized:
+        """Bring a table of totals of this one up to its newest version, in one version that counts
+        once.
+
+        Only the groups that were changed since are counted again. Raises Invalid where the target
+        has other columns than ``totals_schema``, or a row has null in a column to group by;
+        Conflict where another process brought it further meanwhile.
+        """
+        from blockstore.feed.totals import materialize
+
+        return materialize(self._access, target._access, wanted)
