@@ -57,7 +57,9 @@ class Shown:
 
 def effect(before: State, entry: Entry, after: State) -> Wrote | Replaced | None:
     """Return what an entry, between two states, did to rows; None if it changed none."""
-    if not (entry.add or entry.remove or entry.excepts) or _only_merges(before, entry, after):
+    if not (entry.add or entry.remove or entry.excepts):
+        return None
+    if _only_merges(before, entry, after) or _only_forgets(before, entry):
         return None
     reason = entry.parameters.get("reason") if entry.operation == Operation.EXPIRE else None
     moment = Moment(
@@ -103,6 +105,13 @@ def _only_merges(before: State, entry: Entry, after: State) -> bool:
     gone = before.blocks.get_all(entry.remove).values()
     came = after.blocks.get_all(block.ulid for block in entry.add).values()
     return _sources(came) == _sources(gone)
+
+
+def _only_forgets(before: State, entry: Entry) -> bool:
+    """Whether the entry only removes former versions, which no query sees."""
+    removed = before.blocks.get_all(entry.remove).values()
+    is_history = all(block.meta.kind is BlockKind.HISTORY for block in removed)
+    return is_history and not (entry.add or entry.excepts)
 
 
 def _sources(blocks: Iterable[LiveBlock]) -> frozenset[str]:
