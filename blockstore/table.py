@@ -20,6 +20,7 @@ import pyarrow as pa
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.url import last_part
 from blockstore.errors import Invalid, NotFound
+from blockstore.feed.handle import Following
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
@@ -137,7 +138,7 @@ def open_any(url: str, *, dropped: bool = False, world: World | None = None) -> 
     return Table.open_bucket(open_bucket(url, world), world, discovery=None, dropped=dropped)
 
 
-class Table(ChangingRows, GoingBack, FilesOfCells):
+class Table(ChangingRows, GoingBack, FilesOfCells, Following):
     """A handle on one table. Make one with ``blockstore.open`` or ``blockstore.create``."""
 
     def __init__(

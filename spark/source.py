@@ -22,6 +22,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from blockstore.errors import Invalid
+from blockstore.spark.feed.options import ChangeOptions, change_options, wants_changes
+from blockstore.spark.feed.reader import ChangesReader, ChangesStreamReader
+from blockstore.spark.feed.reader import resolved as resolved_changes
 from blockstore.spark.reading.data_source import FilteringReader, SnapshotReader
 from blockstore.spark.reading.options import read_options
 from blockstore.spark.reading.target import Target, resolved
@@ -37,12 +40,18 @@ class BlockstoreSource(DataSource):
     """``spark.read.format("blockstore")`` and ``df.write.format("blockstore")``."""
 
     _target: Target | None = None
+    _changes: ChangeOptions | None = None
+    """The changes to read, with their last version, once Spark has called ``schema``."""
 
     @classmethod
     def name(cls) -> str:
         return "blockstore"
 
     def schema(self) -> StructType:
+        if wants_changes(self.options):
+            settle()
+            self._changes, columns = resolved_changes(change_options(self.options), World.real())
+            return columns
         if is_stream(self.options):
             from blockstore.spark.streaming.source import stream_schema
 
@@ -53,6 +62,9 @@ class BlockstoreSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         settle()
+        if wants_changes(self.options):
+            given = self._changes or resolved_changes(change_options(self.options), World.real())[0]
+            return ChangesReader(given, schema)
         options, world = read_options(self.options), World.real()
         snapshot = (
             resolved(options, world)[1] if self._target is None else self._target.snapshot(world)
@@ -65,6 +77,8 @@ class BlockstoreSource(DataSource):
         return TasksWriter(plan_write(schema, options, World.real()))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        if wants_changes(self.options):
+            return ChangesStreamReader(change_options(self.options), schema)
         from blockstore.spark.streaming.source import TableStreamReader
 
         return TableStreamReader(source_options(self.options), schema)

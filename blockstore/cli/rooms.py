@@ -15,6 +15,7 @@ __all__ = ["MODULES", "READS", "VERBS", "at_once", "extra_of", "load"]
 
 
 VERBS = {
+    "changes": "Print what versions of a table changed, row by row; with --follow as they come.",
     "cleanup": "Publish aged blocks, mark blocks no longer needed, remove those marked long "
     "enough ago.",
     "compact": "Merge small blocks into large ones; with --wait manage tables until stopped.",
@@ -24,13 +25,14 @@ VERBS = {
     "token": "Make a token for the gateway: it is shown once, with its hash for the configuration.",
 }
 
-READS = frozenset({"query", "token"})
+READS = frozenset({"changes", "query", "token"})
 """The verbs that change nothing: they can be run again if their output was lost.
 
 A token that was not shown is worth nothing.
 """
 
 MODULES = {
+    "changes": "blockstore.reader.change_verbs",
     "cleanup": "blockstore.compactor.care_verbs",
     "compact": "blockstore.compactor.verbs",
     "query": "blockstore.reader.verbs",

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from blockstore.client.changes import Changes
+from blockstore.client.feed import RemoteChanges
 from blockstore.client.files import Files
 from blockstore.client.job import OnProgress, RemoteJob
 from blockstore.client.parameters import sendable
@@ -109,6 +110,29 @@ class Client(Changes, Files):
             "entries"
         ]
         return found
+
+    def changes(
+        self,
+        name: str,
+        after: int,
+        until: int | None = None,
+        *,
+        before_images: bool = False,
+        wait_s: float = 0.0,
+    ) -> RemoteChanges:
+        """What the versions of a table after ``after`` changed, row by row, as ``Table.changes``.
+
+        ``until`` of the result, once it is read, is the version to continue after. With ``wait_s``
+        (at most 60) the gateway waits for a newer version if there is none.
+        """
+        given: dict[str, object] = {
+            "after": after,
+            "until": until,
+            "before_images": before_images or None,
+            "wait": f"{round(wait_s * 1000)}ms" if wait_s else None,
+        }
+        params = {name: value for name, value in given.items() if value is not None}
+        return RemoteChanges(self._wire, f"/v1/tables/{quote(name)}/changes", params)
 
     def upload(
         self,

@@ -6,14 +6,17 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import MissingExtra, Unavailable
 
-_ARROW = "application/vnd.apache.arrow.stream"
+if TYPE_CHECKING:
+    import httpx
+
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Rows:
@@ -30,18 +33,14 @@ class Rows:
     def stream(self) -> Iterator[pa.RecordBatchReader]:
         """The rows batch by batch, in bounded memory; leaving the block ends the query. The reader
         raises Unavailable if the response breaks off, and again at every later read."""
-        headers = {"Accept": _ARROW, "Content-Type": "application/json"}
+        headers = {"Accept": ARROW, "Content-Type": "application/json"}
         body = json.dumps(self._question).encode()
         with self._wire.answer("POST", "/v1/query", content=lambda: body, headers=headers) as found:
             try:
                 self.versions = json.loads(found.headers.get("x-blockstore-versions", "{}"))
-                coming = pa.ipc.open_stream(io.BufferedReader(_Body(pieces(found)), 1 << 20))
-            except (ValueError, OSError) as error:
+            except ValueError as error:
                 raise _broken(error) from error
-            with (
-                coming,
-                pa.RecordBatchReader.from_batches(coming.schema, _Batches(coming)) as reader,
-            ):
+            with arrow_of(found) as reader:
                 yield reader
 
     def to_arrow(self) -> pa.Table:
@@ -73,6 +72,21 @@ class Rows:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+@contextmanager
+def arrow_of(found: httpx.Response) -> Iterator[pa.RecordBatchReader]:
+    """Read a response that is an Arrow stream. The reader raises Unavailable if it breaks off, and
+    again at every later read."""
+    try:
+        coming = pa.ipc.open_stream(io.BufferedReader(_Body(pieces(found)), 1 << 20))
+    except (ValueError, OSError) as error:
+        raise _broken(error) from error
+    with (
+        coming,
+        pa.RecordBatchReader.from_batches(coming.schema, _Batches(coming)) as reader,
+    ):
+        yield reader
 
 
 class _Body(io.RawIOBase):

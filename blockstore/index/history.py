@@ -118,15 +118,34 @@ class History:
             first = start
             for entry, data in zip(page, found, strict=True):
                 if data is None:
-                    self._reader.looks.check_now(self._latest)
-                    raise Corrupt(
-                        f"index entry {entry} of {self._url} is missing above the boundary "
-                        f"{boundary}, expected all from {boundary + 1} to {self._latest.version}: "
-                        "restore it from a copy"
-                    )
+                    raise self._missing(entry, boundary)
                 if entry not in self._void:
                     yield entry, data
             start = page.stop
+
+    def walk(self, state: State, last: int) -> Iterator[tuple[State, Entry, State]]:
+        """Each entry after ``state``, up to ``last``, between the states before and after it;
+        without void ones. Raises VersionExpired if one of them was collected."""
+        reader = self._reader
+        while state.version < last:
+            page = range(state.version + 1, min(state.version + _PAGE, last) + 1)
+            found = reader.get_all(page)
+            boundary = reader.boundary.read()
+            if page.start <= boundary:
+                raise self.expired(f"entry {page.start}", boundary)
+            for number, data in zip(page, found, strict=True):
+                if data is None:
+                    raise self._missing(number, boundary)
+                before, state = state, reader.follow(state, data)
+                if number not in state.void:
+                    yield before, reader.decode(data, number), state
+
+    def _missing(self, entry: int, boundary: int) -> Corrupt:
+        self._reader.looks.check_now(self._latest)
+        return Corrupt(
+            f"index entry {entry} of {self._url} is missing above the boundary {boundary}, "
+            f"expected all from {boundary + 1} to {self._latest.version}: restore it from a copy"
+        )
 
     def _tagged(self, version: int) -> State | None:
         """The state at a version at or below the boundary, if a tag pins it."""

@@ -30,6 +30,12 @@ def identities(columns: Sequence[pa.Array]) -> pa.Array:
     return plain[0] if len(plain) == 1 else _joined(plain)
 
 
+def row_texts(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return one text for each row, of all its columns: two rows are equal in every column, nulls
+    and nested values too, if and only if their texts are."""
+    return _joined([_with_nulls(_plain(column)) for column in columns])
+
+
 def hashes(identity: Identity, stream: StreamKey, columns: Sequence[pa.Array]) -> Hashes:
     """Return the 64 bits of each row's identity, by which an entry says what it touched."""
     if isinstance(identity, RowIds):
@@ -41,6 +47,15 @@ def hashes(identity: Identity, stream: StreamKey, columns: Sequence[pa.Array]) -
         for text in texts.to_pylist()
     ]
     return np.frombuffer(b"".join(digest.digest() for digest in digests), dtype="<u8")
+
+
+def _with_nulls(column: pa.Array) -> pa.Array:
+    """A text of each value that says whether there is one."""
+    if pt.is_nested(column.type) or pt.is_null(column.type):
+        return pa.array([repr(value).encode() for value in column.to_pylist()], pa.large_binary())
+    empty = pa.scalar(b"", pa.large_binary())
+    there = pc.binary_join_element_wise(pa.scalar(b"=", pa.large_binary()), _text(column), empty)
+    return pc.fill_null(there, empty)
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

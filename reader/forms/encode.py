@@ -43,6 +43,7 @@ class Form(StrEnum):
 
     ARROW = "arrow"
     JSON = "json"
+    NDJSON = "ndjson"
     CSV = "csv"
     TSV = "tsv"
     PARQUET = "parquet"
@@ -91,9 +92,8 @@ class _Encoder(ABC):
         return data
 
 
-class _Json(_Encoder):
-    """One array with one object a row. Times are ISO texts, bytes are base64, NaN and infinity are
-    null."""
+class _Objects(_Encoder):
+    """One object a row. Times are ISO texts, bytes are base64, NaN and infinity are null."""
 
     def __init__(self, schema: pa.Schema, *, long: bool = False) -> None:
         super().__init__(schema)
@@ -105,19 +105,37 @@ class _Json(_Encoder):
                 f"the result has two columns {twice!r}, and a JSON object can hold only one: give "
                 "one of them an alias"
             )
-        self._separator = b"["
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def _objects(self, batch: pa.RecordBatch) -> Iterator[bytes]:
         columns = [readable(column, long=self._long) for column in batch.columns]
         texts = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
         for row in texts.to_pylist():
-            self._out.write(self._separator)
-            self._out.write(b"\n")
-            self._out.write(orjson.dumps(row, default=json_value, option=orjson.OPT_UTC_Z))
+            yield orjson.dumps(row, default=json_value, option=orjson.OPT_UTC_Z)
+
+
+class _Json(_Objects):
+    """One array of all rows."""
+
+    _separator = b"["
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in self._objects(batch):
+            self._out.write(self._separator + b"\n" + row)
             self._separator = b","
 
     def end(self) -> bytes:
         return b"[]\n" if self._separator == b"[" else b"\n]\n"
+
+
+class _Lines(_Objects):
+    """One line a row."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in self._objects(batch):
+            self._out.write(row + b"\n")
+
+    def end(self) -> bytes:
+        return b""
 
 
 class _Delimited(_Encoder):
@@ -212,6 +230,7 @@ class _Parquet(_Encoder):
 _ENCODERS: dict[Form, Callable[[pa.Schema], _Encoder]] = {
     Form.ARROW: _Arrow,
     Form.JSON: _Json,
+    Form.NDJSON: _Lines,
     Form.CSV: _Csv,
     Form.TSV: _Tsv,
     Form.PARQUET: _Parquet,

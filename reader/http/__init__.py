@@ -13,6 +13,7 @@ JSON shape (``problems.py``).
     gateway.py        tables, engine, jobs, tokens and metrics of one process
     query_routes.py   POST /v1/query
     table_routes.py   tables, history, timeline
+    change_routes.py  the changes of a table, also as events
     job_routes.py     jobs; receiving.py stores an uploaded file
     streaming.py      responses that are made while they are read
     negotiate.py      Accept → the form of a result

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from blockstore.errors import BlockstoreError
 from blockstore.reader.http import (
+    change_routes,
     docs_page,
     file_routes,
     job_routes,
@@ -55,7 +56,15 @@ def application(gateway: Gateway) -> ASGIApp:
     for kind in (BlockstoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
     # Files come before rows, and rows before tables: a table's name may contain a slash.
-    for module in (query_routes, file_routes, row_routes, table_routes, table_changes, job_routes):
+    for module in (
+        query_routes,
+        file_routes,
+        row_routes,
+        change_routes,
+        table_routes,
+        table_changes,
+        job_routes,
+    ):
         app.include_router(module.router)
     app.router.routes.extend(
         [
@@ -86,8 +95,20 @@ def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         app,
         allow_origins=origins,
         allow_methods=("GET", "POST", "PATCH", "DELETE"),
-        allow_headers=("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id"),
-        expose_headers=("X-Blockstore-Versions", "X-Request-Id", "Retry-After", "Location"),
+        allow_headers=(
+            "Authorization",
+            "Content-Type",
+            "Idempotency-Key",
+            "Last-Event-ID",
+            "X-Request-Id",
+        ),
+        expose_headers=(
+            "X-Blockstore-Versions",
+            "X-Blockstore-Until",
+            "X-Request-Id",
+            "Retry-After",
+            "Location",
+        ),
     )
 
 

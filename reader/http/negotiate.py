@@ -10,6 +10,7 @@ from blockstore.reader.http.problems import Problem
 MEDIA_TYPES = {
     Form.ARROW: "application/vnd.apache.arrow.stream",
     Form.JSON: "application/json",
+    Form.NDJSON: "application/x-ndjson",
     Form.CSV: "text/csv",
     Form.TSV: "text/tab-separated-values",
     Form.PARQUET: "application/vnd.apache.parquet",

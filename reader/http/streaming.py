@@ -93,7 +93,7 @@ class Stopper:
         """Nothing is held."""
 
 
-async def while_waited_for(receive: Receive, stopper: Stopper, call: Callable[[], T]) -> T:
+async def while_waited_for(receive: Receive, stopper: Held, call: Callable[[], T]) -> T:
     """Return the result of a call that may take long; stop it if the client disconnects."""
     found: list[T] = []
 

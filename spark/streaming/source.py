@@ -192,7 +192,8 @@ def _opened(options: StreamReadOptions, world: World) -> Table:
     if table.definition.identity is not None:
         raise Invalid(
             f"the rows of {options.url} change, and a stream would deliver every version of a row "
-            "as one more row: read its current rows with spark.read, once or at intervals"
+            "as one more row: read its changes with option('changes', 'true'), or its current rows "
+            "with spark.read"
         )
     return table
 

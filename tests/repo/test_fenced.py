@@ -46,6 +46,10 @@ ELSEWHERE = {
         "tests/blockstore/cli/verbs/test_care.py and "
         "tests/blockstore/care/repair/test_repair.py"
     ),
+    (
+        "docs/guides/changes.md",
+        "changes = spark.readStream",
+    ): "run on a folder by tests/spark/feed/test_changes.py",
     ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,
@@ -201,11 +205,18 @@ def stage_rows(folder: Path) -> Page:
     return Page(folder)
 
 
+def stage_changes(folder: Path) -> Page:
+    (folder / "monday.csv").write_text("item,count\nnut,5\nbolt,1\n")
+    (folder / "tuesday.csv").write_text("item,count\nnut,4\nbolt,0\n")
+    return Page(folder, {}, {"pa": pa})
+
+
 STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
     "docs/guides/columns.md": stage_columns,
     "docs/guides/rows.md": stage_rows,
+    "docs/guides/changes.md": stage_changes,
     "docs/guides/devices.md": stage_devices,
     "docs/tutorials/analyst.md": Page,
     "docs/guides/gateway.md": stage_gateway,

@@ -50,6 +50,7 @@ VERBS = {
     "build": "Build a finished block in a folder, offline.",
     "ship": "Upload finished blocks from a folder, each exactly once.",
     "replicate": "Copy a table, with its versions, to another place.",
+    "materialize": "Keep totals of a table by groups up to date, in a table of their own.",
     "probe": "Measure what an object store guarantees.",
     "simulate": "Test the real code under simulated faults, from a seed.",
 }

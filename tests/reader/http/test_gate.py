@@ -40,6 +40,7 @@ ROUTES = [
     ("GET", "/v1/tables/flights"),
     ("GET", "/v1/tables/flights/blocks"),
     ("GET", "/v1/tables/flights/history"),
+    ("GET", "/v1/tables/flights/changes?after=0"),
     ("GET", "/v1/tables/flights/diff?from=1&to=2"),
     ("GET", "/v1/tables/flights/tags"),
     ("GET", "/v1/tables/flights/timeline"),

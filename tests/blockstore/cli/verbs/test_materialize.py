@@ -1,0 +1,32 @@
+"""The verb ``materialize``: totals in a table of their own, brought up to date by each run."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from blockstore.table import create, open
+from tests.blockstore.cli.conftest import Command
+
+SCHEMA = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("n", pa.int64())])
+WORDS = ("--by", "shop", "--sum", "n", "--min", "n")
+
+
+def test_each_run_brings_the_totals_up_to_the_newest_version(
+    blockstore: Command, lake: str
+) -> None:
+    table = create(f"{lake}/sales", schema=SCHEMA, key="id")
+    table.upsert(pa.table({"id": [1, 2], "shop": ["a", "b"], "n": [3, 4]}, SCHEMA))
+    urls = (f"{lake}/sales", f"{lake}/totals")
+    first = blockstore("materialize", *urls, *WORDS).out
+    assert first == f"{lake}/totals has the totals of version 2: 2 groups counted, as version 2\n"
+    table.delete_rows([1])
+    done = blockstore("materialize", *urls, *WORDS, "--json").json
+    assert done == {"source": 3, "version": 3, "groups": 1, "complete": False}
+    assert "nothing was to be changed" in blockstore("materialize", *urls, *WORDS).out
+    rows = open(f"{lake}/totals").snapshot().scan().to_table().to_pylist()
+    assert rows == [{"shop": "b", "rows": 1, "sum_n": 4, "min_n": 4}]
+    other = blockstore("materialize", *urls, "--by", "shop", code=1).err
+    assert "not a table for these totals" in other
+    assert (
+        "is no column" in blockstore("materialize", urls[0], f"{lake}/x", "--by", "y", code=1).err
+    )

@@ -1,0 +1,158 @@
+"""Totals that follow a table equal those that are counted anew, after any changes and merges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import blockstore as bs
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.feed.form import Form
+from blockstore.feed.totals import APP, Materialized, Wanted, materialize
+from blockstore.format.definition import Definition
+from blockstore.index import log as index_log
+from blockstore.operations.access import Access
+from blockstore.table import Table
+from tests.blockstore.feed.test_rules import forget
+from tests.blockstore.rows.lake import by_id, by_key
+from tests.blockstore.rows.lake import rows_of as rows_like
+from tests.compactor.run.changing import DAY_S, Changing
+
+WANTED = Wanted(by=("name",), sums=("n",), smallest=("n",), largest=("n",))
+
+
+def access(table: Table) -> Access:
+    return Access.of(table.bucket, table.world, table.log)
+
+
+def target_of(source: Table, wanted: Wanted = WANTED) -> Table:
+    schema = wanted.schema(Form.of(source.log.state).columns.visible)
+    definition = Definition.create(schema, key=wanted.by)
+    bucket = MemoryBucket(source.world.clock)
+    return Table(bucket, source.world, index_log.create(bucket, source.world, definition))
+
+
+def step(source: Table, target: Table, wanted: Wanted = WANTED) -> Materialized:
+    return materialize(access(source), access(target), wanted)
+
+
+def shown(table: Table) -> dict[str, tuple[Any, ...]]:
+    table.poll()
+    rows = table.snapshot().scan().to_table().to_pylist()
+    return {row["name"]: (row["rows"], row["sum_n"], row["min_n"], row["max_n"]) for row in rows}
+
+
+def counted(source: Table) -> dict[str, tuple[Any, ...]]:
+    source.poll()
+    found: dict[str, list[Any]] = {}
+    for row in source.snapshot().scan(columns=["name", "n"]).to_table().to_pylist():
+        found.setdefault(row["name"], []).append(row["n"])
+    totals = {}
+    for name, every in found.items():
+        there = [n for n in every if n is not None]
+        edges = (sum(there), min(there), max(there)) if there else (None, None, None)
+        totals[name] = (len(every), *edges)
+    return totals
+
+
+IDS = st.integers(0, 7)
+VALUES = st.dictionaries(IDS, st.integers(-3, 3), min_size=1, max_size=4)
+STEP = st.one_of(
+    st.tuples(st.just("insert"), st.lists(st.integers(-3, 3), min_size=1, max_size=4)),
+    st.tuples(st.just("set"), VALUES),
+    st.tuples(st.just("delete"), st.sets(IDS, min_size=1, max_size=3)),
+    st.tuples(st.just("put"), VALUES),
+    st.tuples(st.just("compact"), st.none()),
+    st.tuples(st.just("step"), st.none()),
+)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(todo=st.lists(STEP, max_size=12), row_ids=st.booleans())
+def test_totals_equal_those_counted_anew(todo: list[tuple[str, Any]], row_ids: bool) -> None:
+    made = Changing(Path(mkdtemp()), row_ids)
+    target = target_of(made.open())
+    for what, given_ in [*todo, ("step", None)]:
+        match what:
+            case "insert":
+                made.insert(given_)
+            case "set":
+                made.set(given_)
+            case "delete":
+                made.delete(given_)
+            case "put":
+                made.put(given_.items())
+            case "compact":
+                made.world.clock.sleep(DAY_S)
+                made.compact()
+            case _:
+                step(made.open(), target)
+                assert shown(target) == counted(made.open())
+
+
+def test_a_step_reads_touched_groups_alone_and_counts_once() -> None:
+    source = by_key()
+    source.upsert(rows_like({"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 5}))
+    target = target_of(source)
+    first = step(source, target)
+    assert (first.source, first.groups, first.complete) == (2, 2, True)
+    source.upsert(rows_like({"id": 3, "name": "b", "n": 2}))
+    second = step(source, target)
+    assert (second.source, second.groups, second.complete) == (3, 1, False)
+    assert shown(target) == {"a": (1, 1, 1, 1), "b": (2, 7, 2, 5)}
+    assert step(source, target).version is None
+    jobs = [entry.job for entry in target.history() if entry.job is not None]
+    assert [(job.app, job.batch) for job in jobs] == [(APP, 2), (APP, 3)]
+    source.delete_rows([3, 1])
+    step(source, target)
+    assert shown(target) == {"b": (1, 5, 5, 5)}
+
+
+def test_changes_that_are_no_longer_known_count_everything_again() -> None:
+    source = by_id()
+    source.append(pa.table({"name": ["a", "b"], "n": [1, 2]}))
+    target = target_of(source)
+    step(source, target)
+    source.delete_rows([0])
+    forget(source, clean=False)
+    source.append(pa.table({"name": ["c"], "n": [3]}))
+    assert step(source, target).complete
+    assert shown(target) == counted(source) == {"b": (1, 2, 2, 2), "c": (1, 3, 3, 3)}
+
+
+def test_a_group_that_was_null_for_a_while_is_no_obstacle() -> None:
+    source = by_id()
+    source.append(pa.table({"name": ["a"], "n": [1]}))
+    target = target_of(source)
+    step(source, target)
+    source.append(pa.table({"name": pa.array([None], pa.string()), "n": [2]}))
+    with pytest.raises(bs.Invalid, match="a row has no name"):
+        step(source, target)
+    source.set_cells([{"_row_id": 1, "name": "b"}])
+    step(source, target)
+    assert shown(target) == {"a": (1, 1, 1, 1), "b": (1, 2, 2, 2)}
+
+
+def test_what_cannot_be_counted_is_refused_and_nothing_is_written() -> None:
+    source = by_id()
+    source.append(pa.table({"name": ["a", None], "n": [1, 2]}))
+    target = target_of(source)
+    with pytest.raises(bs.Invalid, match="a row has no name"):
+        step(source, target)
+    with pytest.raises(bs.Invalid, match="is no column of the table"):
+        step(source, target, Wanted(by=("other",)))
+    with pytest.raises(bs.Invalid, match="not a table for these totals"):
+        step(source, target, Wanted(by=("name",)))
+    with pytest.raises(bs.Invalid, match="no sum"):
+        step(source, target, Wanted(by=("n",), sums=("name",)))
+    large = by_id()
+    large.append(pa.table({"name": ["a", "a"], "n": [2**62, 2**62]}))
+    with pytest.raises(bs.Invalid, match="a sum does not fit"):
+        step(large, target_of(large))
+    assert target.log.state.version == 1

@@ -1,0 +1,174 @@
+"""Changes on Spark: a DataFrame of them, and a stream that keeps a second table equal."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+import blockstore as bs
+from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.spark.feed import reader
+from blockstore.spark.source import BlockstoreSource
+from tests.spark.streaming.test_streams import finish
+
+SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> bs.Table:
+    made = bs.create(f"{tmp_path}/source?durable=false", schema=SCHEMA, key="id")
+    put(made, {1: 1, 2: 2})
+    put(made, {1: 10})
+    made.delete_rows([2])
+    return made
+
+
+def put(table: bs.Table, rows: dict[int, int]) -> None:
+    table.upsert(pa.table({"id": list(rows), "n": list(rows.values())}, SCHEMA))
+
+
+def source(table: bs.Table, **options: Any) -> BlockstoreSource:
+    given = {name: str(value) for name, value in options.items()}
+    return BlockstoreSource({"path": table.url, "changes": "true", **given})
+
+
+def told(made: Any, runs: Any) -> list[tuple[Any, ...]]:
+    """What tasks read, each in a process of its own."""
+    found = []
+    for run in runs:
+        task = pickle.loads(pickle.dumps(made))
+        for batch in task.read(pickle.loads(pickle.dumps(run))):
+            found += [
+                (row["_version"], row["_change"], row["id"], row["n"]) for row in batch.to_pylist()
+            ]
+    return found
+
+
+def test_a_data_frame_ends_with_the_version_that_it_was_made_at(table: bs.Table) -> None:
+    one = source(table, after=1, before_images=True)
+    columns = one.schema()
+    assert columns.fieldNames() == ["_change", "_version", "_time", "_reason", "id", "n"]
+    put(table, {3: 3})
+    made = pickle.loads(pickle.dumps(one)).reader(columns)
+    assert told(made, made.partitions()) == [
+        (2, "insert", 1, 1),
+        (2, "insert", 2, 2),
+        (3, "update_before", 1, 1),
+        (3, "update", 1, 10),
+        (4, "delete", 2, 2),
+    ]
+
+
+def test_runs_of_versions_are_tasks(table: bs.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "TASK_ROWS", 2)
+    one = source(table, after=0)
+    made = one.reader(one.schema())
+    runs = made.partitions()
+    assert [(run.after, run.until) for run in runs] == [(0, 2), (2, 4)]
+    assert [version for version, *_ in told(made, runs)] == [2, 2, 3, 4]
+
+
+def test_a_stream_delivers_each_version_once_wherever_it_is_started_again(table: bs.Table) -> None:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    one = source(table, after=0)
+    columns = one.schema()
+    offset = one.streamReader(columns).initialOffset()
+    for round_ in range(4):
+        stream = source(table, after=0).streamReader(columns)
+        stream.initialOffset()
+        end = stream.latestOffset(offset, ALL)
+        planned = told(stream, stream.partitions(offset, end))
+        again = source(table, after=0).streamReader(columns)
+        assert told(again, again.partitions(offset, end)) == planned, "a batch that runs again"
+        seen.update(planned)
+        assert stream.latestOffset(end, ALL) == end
+        offset = end
+        put(table, {1: round_})
+    rows = table.changes(0, offset["version"]).to_table().to_pylist()
+    assert seen == Counter((row["_version"], row["_change"], row["id"], row["n"]) for row in rows)
+
+
+def test_available_now_ends_with_the_version_at_its_start(table: bs.Table) -> None:
+    stream = source(table, after=0).streamReader(source(table, after=0).schema())
+    stream.prepareForTriggerAvailableNow()
+    put(table, {9: 9})
+    assert stream.latestOffset(stream.initialOffset(), ALL)["version"] == 4
+
+
+def test_another_table_under_the_same_url_stops_the_stream(table: bs.Table, tmp_path: Path) -> None:
+    columns = source(table, after=0).schema()
+    stream = source(table, after=0).streamReader(columns)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    (tmp_path / "source").rename(tmp_path / "old")
+    other = bs.create(table.url, schema=SCHEMA, key="id")
+    with pytest.raises(Conflict, match="new checkpoint location"):
+        source(other, after=0).streamReader(columns).latestOffset(end, ALL)
+    for one in range(5):
+        put(other, {one: one})
+    with pytest.raises(Conflict, match="new checkpoint location"):
+        source(other, after=0).streamReader(columns).partitions(end, {**end, "version": 5})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "name it with option"),
+        ({"after": "x"}, "after='x'"),
+        ({"after": 0, "version": 3}, "version"),
+        ({"after": 0, "changes": "maybe"}, "changes='maybe'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    table: bs.Table, options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(Invalid, match=says):
+        source(table, **options).schema()
+
+
+def test_versions_that_never_were_and_ends_of_streams_are_refused(table: bs.Table) -> None:
+    with pytest.raises(NotFound):
+        source(table, after=9).schema()
+    with pytest.raises(Invalid, match="availableNow"):
+        source(table, after=0, until=3).streamReader(source(table, after=0).schema())
+
+
+def test_a_stream_of_changes_keeps_a_second_table_equal(
+    spark_session: SparkSession, table: bs.Table, tmp_path: Path
+) -> None:
+    wide = pa.schema([*SCHEMA, ("at", pa.int64())])
+    copy = bs.create(f"{tmp_path}/copy?durable=false", schema=wide, key="id")
+    for round_ in range(2):
+        changes = (
+            spark_session.readStream.format("blockstore")
+            .option("changes", "true")
+            .option("after", 0)
+            .load(table.url)
+        )
+        rows = changes.select(
+            "id",
+            "n",
+            sf.col("_version").alias("at"),
+            (sf.col("_change") == "delete").alias("_deleted"),
+        )
+        writer = rows.repartition("id").writeStream.format("blockstore")
+        writer = writer.option("write_mode", "upsert").option("sequence_by", "at")
+        finish(writer, tmp_path, "copy", copy.url)
+        assert rows_of(copy) == rows_of(table)
+        put(table, {2: 20 + round_, 4: 4})
+        table.delete_rows([1])
+        assert rows_of(copy) != rows_of(table), f"round {round_}"
+
+
+def rows_of(table: bs.Table) -> dict[int, int]:
+    table.poll()
+    found = table.snapshot().scan(columns=["id", "n"]).to_table().to_pylist()
+    return {row["id"]: row["n"] for row in found}
