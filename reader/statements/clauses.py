@@ -1,0 +1,427 @@
+"""Statements that change rows, as their clauses: which table, and which pieces of the text.
+
+Nothing here is bound to a table, and nothing runs. What an expression means is DuckDB's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from blockstore.reader.statements.tokens import Cursor, Piece, error_at, tokens_of
+
+_VERBS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"})
+_QUERY = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT"})
+_RETURNING = ("RETURNING",)
+
+
+class OnConflict(StrEnum):
+    """What an insert does with a row whose key exists."""
+
+    FAIL = "fail"
+    NOTHING = "nothing"
+    UPDATE = "update"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The table of a statement."""
+
+    name: str
+    alias: str
+    """By which the statement's expressions name it."""
+    at: int
+    """Where it is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One ``column = value``."""
+
+    column: str
+    at: int
+    value: Piece
+    """The only word DEFAULT means the default of the column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clauses:
+    """What all of them have."""
+
+    source: str
+    target: Target
+    withs: str = ""
+    """``WITH …`` before the statement, as it was written."""
+    returning: Piece | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert(Clauses):
+    """``INSERT INTO``."""
+
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    rows: Piece | None = None
+    """VALUES or a query; None: one row of defaults."""
+    on_conflict: OnConflict = OnConflict.FAIL
+    conflict_columns: tuple[str, ...] | None = None
+    assignments: tuple[Assignment, ...] = ()
+    where: Piece | None = None
+    """The condition of DO UPDATE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Clauses):
+    """``UPDATE``."""
+
+    assignments: tuple[Assignment, ...]
+    others: Piece | None = None
+    """What FROM names."""
+    where: Piece | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(Clauses):
+    """``DELETE FROM``, and ``TRUNCATE``."""
+
+    others: Piece | None = None
+    """What USING names."""
+    where: Piece | None = None
+    truncates: bool = False
+
+
+class When(StrEnum):
+    """The rows that a clause of a merge is about."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    BY_SOURCE = "not matched by source"
+
+
+class Act(StrEnum):
+    """What a clause of a merge does."""
+
+    UPDATE = "update"
+    INSERT = "insert"
+    DELETE = "delete"
+    NOTHING = "nothing"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """One WHEN of a merge."""
+
+    when: When
+    condition: Piece | None
+    act: Act
+    assignments: tuple[Assignment, ...] | None = None
+    """None: all columns of the source, by name or by position."""
+    by_name: bool = False
+    values: tuple[Piece, ...] | None = None
+    """Of an insert, for ``columns``; None: as ``assignments``."""
+    columns: tuple[str, ...] | None = None
+    defaults: bool = False
+    """INSERT DEFAULT VALUES."""
+    message: Piece | None = None
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge(Clauses):
+    """``MERGE INTO``."""
+
+    using: Piece
+    using_alias: str
+    condition: Piece | None
+    columns: tuple[str, ...] = ()
+    """Those of ``USING (…)`` in the place of a condition."""
+    clauses: Sequence[Clause] = field(default_factory=tuple)
+
+
+Dml: TypeAlias = Insert | Update | Delete | Merge
+
+
+def read_dml(source: str) -> Dml:
+    """The clauses of one statement, whose text DuckDB has accepted. Raises BadSql for a form that
+    Blockstore does not have."""
+    tokens = tokens_of(source)
+    cursor = Cursor(source, tokens)
+    withs = ""
+    if cursor.word() == "WITH":
+        withs = cursor.until(*((verb,) for verb in _VERBS)).text + "\n"
+    match cursor.word():
+        case "INSERT":
+            return _insert(cursor, source, withs)
+        case "UPDATE":
+            return _update(cursor, source, withs)
+        case "DELETE":
+            return _delete(cursor, source, withs)
+        case "MERGE":
+            return _merge(cursor, source, withs)
+        case "TRUNCATE":
+            cursor.take("TRUNCATE")
+            cursor.take("TABLE")
+            target = _target(cursor, source, alias=False)
+            return Delete(source=source, target=target, truncates=True)
+    raise cursor.wrong("expected INSERT, UPDATE, DELETE, MERGE or TRUNCATE")
+
+
+def _target(cursor: Cursor, source: str, *, alias: bool = True) -> Target:
+    at = cursor.here
+    name = cursor.name("a table")
+    if cursor.word() == ".":
+        raise error_at(
+            source, at, f"tables are named without a schema, and {name} has one: leave it out"
+        )
+    own = name
+    if alias and (
+        cursor.take("AS")
+        or cursor.word() not in ("", "SET", "FROM", "USING", "WHERE", "RETURNING")
+        or (not cursor.done and not cursor.word())
+    ):
+        own = cursor.name("the table in this statement")
+    return Target(name=name, alias=own, at=at)
+
+
+def _returning(cursor: Cursor) -> Piece | None:
+    if not cursor.take("RETURNING"):
+        return None
+    return cursor.rest()
+
+
+def _update(cursor: Cursor, source: str, withs: str) -> Update:
+    cursor.need("UPDATE")
+    target = _target(cursor, source)
+    cursor.need("SET")
+    assignments = _assignments(cursor.until(("FROM",), ("WHERE",), _RETURNING), source)
+    others = cursor.until(("WHERE",), _RETURNING) if cursor.take("FROM") else None
+    where = cursor.until(_RETURNING) if cursor.take("WHERE") else None
+    return Update(
+        source=source,
+        target=target,
+        withs=withs,
+        assignments=assignments,
+        others=others,
+        where=where,
+        returning=_returning(cursor),
+    )
+
+
+def _delete(cursor: Cursor, source: str, withs: str) -> Delete:
+    cursor.need("DELETE", "FROM")
+    target = _target(cursor, source)
+    others = cursor.until(("WHERE",), _RETURNING) if cursor.take("USING") else None
+    where = cursor.until(_RETURNING) if cursor.take("WHERE") else None
+    return Delete(
+        source=source,
+        target=target,
+        withs=withs,
+        others=others,
+        where=where,
+        returning=_returning(cursor),
+    )
+
+
+def _insert(cursor: Cursor, source: str, withs: str) -> Insert:
+    cursor.need("INSERT")
+    on_conflict, where, conflict_columns = OnConflict.FAIL, None, None
+    assignments: tuple[Assignment, ...] = ()
+    if cursor.take("OR", "REPLACE"):
+        on_conflict = OnConflict.REPLACE
+    elif cursor.take("OR", "IGNORE"):
+        on_conflict = OnConflict.NOTHING
+    cursor.need("INTO")
+    target = _target(cursor, source, alias=False)
+    if cursor.take("AS"):
+        target = Target(name=target.name, alias=cursor.name("the table"), at=target.at)
+    columns = _columns(cursor) if cursor.word() == "(" and cursor.word(1) not in _QUERY else None
+    by_name = cursor.take("BY", "NAME")
+    cursor.take("BY", "POSITION")
+    rows = None
+    if not cursor.take("DEFAULT", "VALUES"):
+        rows = cursor.until(("ON", "CONFLICT"), _RETURNING)
+    if cursor.take("ON", "CONFLICT"):
+        if cursor.word() == "(":
+            conflict_columns = _columns(cursor)
+        if cursor.word() == "WHERE":
+            raise cursor.wrong("ON CONFLICT has no WHERE of its own here")
+        cursor.need("DO")
+        if cursor.take("NOTHING"):
+            on_conflict = OnConflict.NOTHING
+        else:
+            cursor.need("UPDATE", "SET")
+            on_conflict = OnConflict.UPDATE
+            assignments = _assignments(cursor.until(("WHERE",), _RETURNING), source)
+            where = cursor.until(_RETURNING) if cursor.take("WHERE") else None
+    return Insert(
+        source=source,
+        target=target,
+        withs=withs,
+        columns=columns,
+        by_name=by_name,
+        rows=rows,
+        on_conflict=on_conflict,
+        conflict_columns=conflict_columns,
+        assignments=assignments,
+        where=where,
+        returning=_returning(cursor),
+    )
+
+
+def _columns(cursor: Cursor) -> tuple[str, ...]:
+    inner = cursor.one().inside()
+    if inner is None:
+        raise cursor.wrong("expected names of columns in parentheses")
+    names = []
+    for part in inner.split():
+        one = Cursor(inner.source, part.tokens)
+        names.append(one.name("a column"))
+        if not one.done:
+            raise one.wrong("expected names of columns")
+    return tuple(names)
+
+
+def _assignments(piece: Piece, source: str) -> tuple[Assignment, ...]:
+    found: list[Assignment] = []
+    for part in piece.split():
+        cursor = Cursor(source, part.tokens)
+        at = part.start
+        if cursor.word() == "(":
+            names = _columns(cursor)
+            cursor.need("=")
+            inner = cursor.rest().inside()
+            values = [] if inner is None else inner.split()
+            if len(values) != len(names):
+                raise error_at(
+                    source,
+                    at,
+                    "several columns are set at once, expected as many values in "
+                    "parentheses: write each as column = value",
+                )
+            pairs = list(zip(names, values, strict=True))
+        else:
+            name = cursor.name("a column")
+            if cursor.word() == ".":
+                cursor.take(".")
+                name = cursor.name("a column")
+            cursor.need("=")
+            pairs = [(name, cursor.rest())]
+        found += [Assignment(column=name, at=at, value=value) for name, value in pairs]
+    return tuple(found)
+
+
+def _merge(cursor: Cursor, source: str, withs: str) -> Merge:
+    cursor.need("MERGE", "INTO")
+    target = _target(cursor, source)
+    cursor.need("USING")
+    using = cursor.until(("ON",), ("USING",), ("WHEN",))
+    condition: Piece | None = None
+    columns: tuple[str, ...] = ()
+    if cursor.take("ON"):
+        condition = cursor.until(("WHEN",))
+    elif cursor.take("USING"):
+        columns = _columns(cursor)
+    else:
+        raise cursor.wrong("expected ON and a condition")
+    clauses = []
+    while cursor.take("WHEN"):
+        clauses.append(_clause(cursor, source))
+    return Merge(
+        source=source,
+        target=target,
+        withs=withs,
+        using=using,
+        using_alias=_alias_of(using),
+        condition=condition,
+        columns=columns,
+        clauses=clauses,
+        returning=_returning(cursor),
+    )
+
+
+def _alias_of(using: Piece) -> str:
+    """The name by which expressions name the source of a merge; empty if it has none."""
+    outer = using.tokens[0].depth
+    names = [token for token in using.tokens if token.depth == outer and token.text not in "()"]
+    return names[-1].text if names else ""
+
+
+def _clause(cursor: Cursor, source: str) -> Clause:
+    at = cursor.here
+    when = When.MATCHED
+    if cursor.take("NOT", "MATCHED"):
+        when = When.NOT_MATCHED
+        if cursor.take("BY", "SOURCE"):
+            when = When.BY_SOURCE
+        else:
+            cursor.take("BY", "TARGET")
+    else:
+        cursor.need("MATCHED")
+    condition = cursor.until(("THEN",)) if cursor.take("AND") else None
+    cursor.need("THEN")
+    act = _act(cursor, source, when, condition, at)
+    if when is When.NOT_MATCHED and act.act in (Act.UPDATE, Act.DELETE):
+        raise error_at(source, at, "a row that is not matched can only be inserted")
+    if when is not When.NOT_MATCHED and act.act is Act.INSERT:
+        raise error_at(source, at, "only a row that is not matched can be inserted")
+    return act
+
+
+def _act(cursor: Cursor, source: str, when: When, condition: Piece | None, at: int) -> Clause:
+    stops = (("WHEN",), _RETURNING)
+    if cursor.take("DELETE"):
+        return Clause(when=when, condition=condition, act=Act.DELETE, at=at)
+    if cursor.take("DO", "NOTHING"):
+        return Clause(when=when, condition=condition, act=Act.NOTHING, at=at)
+    if cursor.take("ERROR"):
+        message = cursor.until(*stops)
+        return Clause(when=when, condition=condition, act=Act.ERROR, message=message or None, at=at)
+    if cursor.take("UPDATE"):
+        given: tuple[Assignment, ...] | None = None
+        by_name = _by(cursor)
+        if cursor.take("SET") and not cursor.take("*"):
+            given = _assignments(cursor.until(*stops), source)
+        return Clause(
+            when=when,
+            condition=condition,
+            act=Act.UPDATE,
+            assignments=given,
+            by_name=by_name,
+            at=at,
+        )
+    cursor.need("INSERT")
+    by_name = _by(cursor)
+    columns = _columns(cursor) if cursor.word() == "(" else None
+    by_name = by_name or _by(cursor)
+    defaults = cursor.take("DEFAULT", "VALUES")
+    values: tuple[Piece, ...] | None = None
+    if cursor.take("VALUES"):
+        inner = cursor.one().inside()
+        if inner is None:
+            raise cursor.wrong("expected one row of values in parentheses")
+        values = tuple(inner.split())
+    elif not defaults:
+        cursor.take("*")
+    if cursor.word() not in ("", "WHEN", "RETURNING"):
+        raise cursor.wrong("expected the next WHEN")
+    return Clause(
+        when=when,
+        condition=condition,
+        act=Act.INSERT,
+        by_name=by_name,
+        values=values,
+        columns=columns,
+        defaults=defaults,
+        at=at,
+    )
+
+
+def _by(cursor: Cursor) -> bool:
+    if cursor.take("BY", "NAME"):
+        return True
+    cursor.take("BY", "POSITION")
+    return False
