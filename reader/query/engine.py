@@ -181,7 +181,8 @@ class Engine:
         """The tables that a SELECT names, in their own spelling. Raises BadSql and UnknownTable for
         one that ``run`` would refuse."""
         try:
-            return self._parse(sql, allowed).tables
+            statement = self._parse(sql, allowed)
+            return statement.tables - statement.earlier.keys()
         except Exception as error:
             raise self._translated(error) from error
 
@@ -247,14 +248,10 @@ class Engine:
         ending: Ending,
     ) -> Answer:
         statement = self._parse(sql, allowed)
-        others = sorted(statement.tables - taken.keys())
-        snapshots = {
-            **self.source.snapshots(others, at, allowed),
-            **{name: taken[name] for name in sorted(statement.tables & taken.keys())},
-        }
+        snapshots = self._snapshots(statement, at, taken, allowed)
         columns = {name: snapshot.snapshot.columns for name, snapshot in snapshots.items()}
         seen = hide(statement, {name: found.visible for name, found in columns.items()})
-        if seen.changed:
+        if seen.changed or statement.earlier:
             sql = self._syntax.sql(statement.root)
         bind(statement.root, parameters)
         wanted = conditions(statement, {name: found.all for name, found in columns.items()})
@@ -289,7 +286,8 @@ class Engine:
             named=columns_read(statement),
             ending=ending,
         )
-        explain = launch.explainer(partial(self._translated, placed=not seen.changed))
+        own_text = not (seen.changed or statement.earlier)
+        explain = launch.explainer(partial(self._translated, placed=own_text))
         try:
             running = launch.start(
                 self._runner,
@@ -309,6 +307,21 @@ class Engine:
             ending=ending,
             explain=explain,
         )
+
+    def _snapshots(
+        self,
+        statement: Statement,
+        at: At | Mapping[str, At],
+        taken: Mapping[str, TableSnapshot],
+        allowed: Collection[str] | None,
+    ) -> dict[str, TableSnapshot]:
+        """A snapshot for each name of a table in the tree."""
+        now = statement.tables - statement.earlier.keys()
+        found = self.source.snapshots(sorted(now - taken.keys()), at, allowed)
+        found |= {name: taken[name] for name in now & taken.keys()}
+        for own, (table, version) in statement.earlier.items():
+            found[own] = self.source.snapshots([table], version, allowed)[table]
+        return found
 
     def _resolved(self, plan: ScanPlan, snapshot: TableSnapshot, ending: Ending) -> ScanPlan:
         """The plan with the rows that newer versions hide. The query can be stopped meanwhile."""

@@ -45,6 +45,10 @@ Read = Callable[[Selected, Mapping[str, TableSnapshot]], pa.RecordBatchReader]
 """Runs a SELECT of changes over a snapshot of its table; the query ends with the reader."""
 
 
+Committing = Callable[[bool], None]
+"""Learns whether a statement may still be interrupted: not while it is committed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
     """What was committed, and the rows that RETURNING asked for."""
@@ -61,6 +65,7 @@ def change(
     read: Read,
     said: Said,
     *,
+    committing: Committing = lambda _: None,
     ignore: bool = False,
 ) -> Changed:
     """Carry out a statement as one version.
@@ -72,6 +77,8 @@ def change(
         plan: Makes the SELECT, for a definition of the table.
         read: Runs it.
         said: What the caller says of it.
+        committing: Called with True once all rows are computed, and with False if they are
+            computed again.
         ignore: Whether new rows whose key exists are left out.
 
     Raises:
@@ -82,6 +89,7 @@ def change(
 
     def write(state: State, writer: ChangesWriter) -> RowsChanged:
         assert state.definition.identity is not None, "other tables are changed by blocks"
+        committing(False)
         selected = plan(state.definition)
         taken = TableSnapshot(
             bucket=access.bucket,
@@ -94,6 +102,7 @@ def change(
         for batch in reader:
             taking.take(batch)
         returned[0] = taking.returned()
+        committing(True)
         return taking.counted(operation)
 
     done = change_rows(access, operation, write, said, reads=True)
@@ -106,6 +115,7 @@ def append(
     query: Callable[[str, Mapping[str, TableSnapshot]], pa.RecordBatchReader],
     others: Callable[[], Mapping[str, TableSnapshot]],
     said: Said,
+    committing: Committing = lambda _: None,
 ) -> Changed:
     """Append the rows of an INSERT to a table without a key: an ordinary write, which never
     conflicts."""
@@ -117,6 +127,7 @@ def append(
         for batch in reader:
             returned.take(batch)
             yield images(batch, selected, own.definition)
+        committing(True)
 
     done = table.append(rows(), job=said.job, message=said.message)
     return Changed(

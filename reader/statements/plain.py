@@ -39,7 +39,7 @@ from blockstore.operations.scope import Scope
 from blockstore.operations.staging import uploading
 from blockstore.operations.view import snapshot_of
 from blockstore.predicate import Predicate
-from blockstore.reader.statements.changing import Changed, Returned, images
+from blockstore.reader.statements.changing import Changed, Committing, Returned, images
 from blockstore.reader.statements.clauses import Act
 from blockstore.reader.statements.rows import Selected
 from blockstore.rows.attempts import Said, already_done
@@ -72,6 +72,7 @@ def replace_blocks(
     query: Query,
     pinned: Callable[[], Mapping[str, TableSnapshot]],
     said: Said,
+    committing: Committing = lambda _: None,
 ) -> Changed:
     """Carry out a statement as one version.
 
@@ -82,6 +83,7 @@ def replace_blocks(
         query: Runs them.
         pinned: Takes the snapshots of the other tables, for each plan.
         said: What the caller says of it.
+        committing: As in ``changing.change``.
 
     Raises:
         Invalid: The rows do not fit, or a row is matched twice.
@@ -94,7 +96,10 @@ def replace_blocks(
         if already is not None:
             access.log.confirm()
             return Changed(rows=already)
-        attempt = _Attempt(access, operation, plan(state.definition), query, pinned(), said, state)
+        committing(False)
+        attempt = _Attempt(
+            access, operation, plan(state.definition), query, pinned(), said, state, committing
+        )
         with access.log.own_looks():
             try:
                 return attempt.run()
@@ -131,6 +136,7 @@ class _Attempt:
     others: Mapping[str, TableSnapshot]
     said: Said
     state: State
+    committing: Committing
     counts: Counter[str] = field(default_factory=Counter)
     sources: set[str] = field(default_factory=set)
     """Those of the rows that change or go."""
@@ -156,6 +162,7 @@ class _Attempt:
             self._check_once()
             gone = [block.meta for block, meta in rewrites.values() if meta is None]
             own = fresh.block(gone)
+        self.committing(True)
         rows = RowsChanged(
             operation=str(self.operation),
             inserted=self.counts["inserted"],

@@ -11,8 +11,9 @@ Rules:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
 
@@ -45,6 +46,7 @@ from blockstore.reader.statements.defining import (
     read_alter,
     read_create,
 )
+from blockstore.reader.statements.explaining import changes_of, explained, query_of
 from blockstore.reader.statements.kept import kept
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.plain import Plan, replace_blocks
@@ -66,6 +68,10 @@ Parameters = Sequence[object] | Mapping[str, object] | None
 
 class Tables(Protocol):
     """Where the tables are: an engine's source that can be written."""
+
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        """All tables that the caller may see."""
+        ...
 
     def open(self, name: str) -> Table:
         """A handle on a table. Raises UnknownTable."""
@@ -89,6 +95,18 @@ class Doing:
     began: Callable[[Callable[[], None]], None] | None = None
     """Receives a function that stops the statement's query from any thread, each time before one
     runs."""
+    commits: threading.Event | None = None
+    """Set while what was computed is committed: from then on nothing may interrupt the
+    statement."""
+
+    def committing(self, event: threading.Event) -> Doing:
+        """The same with an event that is set for a commit."""
+        return replace(self, commits=event)
+
+    def marks(self, commits: bool) -> None:
+        """Say whether what was computed is being committed."""
+        if self.commits is not None:
+            (self.commits.set if commits else self.commits.clear)()
 
 
 class Session:
@@ -125,11 +143,13 @@ class Session:
                 return self._select(text, doing)
             case Kind.INSERT | Kind.UPDATE | Kind.DELETE | Kind.MERGE:
                 return self._change(text, read_dml(text.sql), doing)
+            case Kind.EXPLAIN:
+                return self._explain(text, doing)
             case Kind.CREATE:
                 return self._create(text, read_create(text.sql), doing)
             case Kind.ALTER:
                 return self._alter(text, read_alter(text.sql), doing)
-        raise BadSql(f"{text.kind} is not a statement that can be run here")
+        raise AssertionError(f"{text.kind} has no code")
 
     def _select(self, text: Text, doing: Doing) -> Outcome:
         answer = self._engine.run(
@@ -169,7 +189,7 @@ class Session:
         )
         access = _access(table)
         if isinstance(dml, Insert) and not isinstance(definition.identity, Key):
-            done = append(table, first, query, others, said)
+            done = append(table, first, query, others, said, doing.marks)
         elif definition.identity is None:
             done = replace_blocks(
                 access,
@@ -178,6 +198,7 @@ class Session:
                 query,
                 others,
                 said,
+                doing.marks,
             )
         else:
             done = change(
@@ -187,9 +208,35 @@ class Session:
                 plan,
                 lambda selected, own: query(selected.sql, {**others(), **own}),
                 said,
+                committing=doing.marks,
                 ignore=isinstance(dml, Insert) and dml.on_conflict is OnConflict.NOTHING,
             )
         return _outcome(text, name, done)
+
+    def _explain(self, text: Text, doing: Doing) -> Outcome:
+        inner, analyzes = explained(self._engine.syntax, text)
+        if inner.kind is Kind.SELECT:
+            sql, table = inner.sql, None
+        elif inner.changes:
+            dml = read_dml(inner.sql)
+            name = self._engine.source.find(dml.target.name, doing.allowed)
+            table = self.tables.open(name)
+            selected = self._plan(inner, dml, name, table.definition, doing)
+            sql = selected.sql
+        else:
+            raise BadSql(f"EXPLAIN {inner.kind} says nothing: explain a query or a change of rows")
+        with self._engine.run(
+            sql,
+            _used(self._engine, sql, doing.parameters),
+            allowed=doing.allowed,
+            budget=doing.budget,
+            began=doing.began,
+        ) as answer:
+            if table is not None:
+                facts = changes_of(answer, selected, table)
+            else:
+                facts = query_of(answer, analyzes=analyzes)
+        return Outcome(statement=text.kind, rows=facts.to_reader())
 
     def _query(
         self, text: Text, sql: str, doing: Doing, taken: Mapping[str, TableSnapshot] = _NOTHING

@@ -39,18 +39,12 @@ class Kind(StrEnum):
     MERGE = "MERGE"
     CREATE = "CREATE"
     ALTER = "ALTER"
-    DROP = "DROP"
-    UNDROP = "UNDROP"
     EXPLAIN = "EXPLAIN"
-    CALL = "CALL"
-    COPY = "COPY"
 
 
 _CHANGES = frozenset({Kind.INSERT, Kind.UPDATE, Kind.DELETE, Kind.MERGE})
-_DDL = frozenset({Kind.CREATE, Kind.ALTER, Kind.DROP, Kind.UNDROP})
+_DDL = frozenset({Kind.CREATE, Kind.ALTER})
 _KINDS = {"MERGE_INTO": Kind.MERGE, **{kind.value: kind for kind in Kind}}
-_OWN = {"UNDROP": Kind.UNDROP}
-"""Statements that DuckDB does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +111,7 @@ def split(syntax: Syntax, text: str) -> list[Text]:
         raise BadSql("the SQL has no statement: write one")
     if len(pieces) > _MOST:
         raise BadSql(f"the SQL has {len(pieces):,} statements, expected at most {_MOST:,}")
-    return [_recognized(syntax, text, tokens) for tokens in pieces]
+    return [recognized(syntax, text, tokens) for tokens in pieces]
 
 
 def _pieces(text: str, tokens: Sequence[Token]) -> list[list[Token]]:
@@ -130,14 +124,14 @@ def _pieces(text: str, tokens: Sequence[Token]) -> list[list[Token]]:
     return [one for one in found if one]
 
 
-def _recognized(syntax: Syntax, text: str, tokens: Sequence[Token]) -> Text:
-    start, end = tokens[0].start, tokens[-1].end
+def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 0) -> Text:
+    """The statement of some tokens, which begin at ``first`` of the text. Raises BadSql."""
+    if not tokens:
+        raise error_at(text, first, "a statement is missing")
+    start, end = first + tokens[0].start, first + tokens[-1].end
     sql = text[start:end]
     before = text[:start]
     line, column = before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
-    own = _OWN.get(tokens[0].word)
-    if own is not None:
-        return Text(kind=own, sql=sql, line=line, column=column)
     comments: Mapping[str, str] = {}
     if tokens[0].word == "CREATE":
         sql, comments = without_comments(sql)
@@ -151,8 +145,8 @@ def _recognized(syntax: Syntax, text: str, tokens: Sequence[Token]) -> Text:
             text,
             start,
             f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
-            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, DROP "
-            "TABLE, EXPLAIN and CALL",
+            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE and "
+            "EXPLAIN",
         )
     return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
 

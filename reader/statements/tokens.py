@@ -20,6 +20,14 @@ from sqlglot.errors import SqlglotError
 from blockstore.predicate.syntax import Dialect
 from blockstore.reader.errors import BadSql
 
+
+class _Words(Dialect):
+    """sqlglot makes one text of what follows EXPLAIN and the like; here these are words too."""
+
+    class Tokenizer(Dialect.Tokenizer):
+        COMMANDS: frozenset[Any] = frozenset()
+
+
 _OPEN, _CLOSE = frozenset({"(", "[", "{"}), frozenset({")", "]", "}"})
 _PLAIN, _NAME, _TEXT = "plain", "name", "text"
 
@@ -97,7 +105,7 @@ class Piece:
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a text. Raises BadSql."""
     try:
-        read = sqlglot.tokenize(text, dialect=Dialect)
+        read = sqlglot.tokenize(text, dialect=_Words)
     except SqlglotError as error:
         raise BadSql(f"the SQL cannot be read: {str(error).splitlines()[0]}") from None
     return list(_with_depth(read, text))

@@ -204,6 +204,7 @@ STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/guides/cli.md": stage_cli,
     "docs/guides/columns.md": stage_columns,
     "docs/guides/rows.md": stage_rows,
+    "docs/guides/sql.md": Page,
     "docs/guides/devices.md": stage_devices,
     "docs/tutorials/analyst.md": Page,
     "docs/guides/gateway.md": stage_gateway,

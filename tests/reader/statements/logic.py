@@ -100,6 +100,10 @@ class Both:
         (text,) = self._session.parse(sql)
         return self._session.run(text, Doing())
 
+    def duck(self, sql: str) -> None:
+        """Run a statement on DuckDB alone."""
+        self._duck.execute(sql)
+
     def compare(self, context: object = None) -> None:
         """The contents of all tables are the same."""
         for name in self._tables:
