@@ -21,6 +21,7 @@ from blockstore.reader.http import (
     job_routes,
     query_routes,
     row_routes,
+    statement_routes,
     table_changes,
     table_routes,
 )
@@ -54,7 +55,14 @@ def application(gateway: Gateway) -> ASGIApp:
     for kind in (BlockstoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
     # Rows come before tables: a table's name may contain a slash.
-    for module in (query_routes, row_routes, table_routes, table_changes, job_routes):
+    for module in (
+        query_routes,
+        statement_routes,
+        row_routes,
+        table_routes,
+        table_changes,
+        job_routes,
+    ):
         app.include_router(module.router)
     app.router.routes.extend(
         [

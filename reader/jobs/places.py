@@ -1,4 +1,5 @@
-"""Places for running jobs that all gateways of a bucket share, so that a cap holds over all of them.
+"""Places for running jobs that all gateways of a bucket share, so that a cap holds over all of
+them.
 
 Rules:
 - A place is held like an attempt of a job (``store.py``): by the gateway that created its newest
@@ -28,7 +29,7 @@ GROUPS = ("uploads", "changes", "reads")
 
 def group_of(kind: Kind) -> str:
     """The group of a job of this kind."""
-    if kind in (Kind.ROWS, Kind.TABLE):
+    if kind in (Kind.ROWS, Kind.TABLE, Kind.STATEMENT):
         return "changes"
     return "uploads" if kind is Kind.UPLOAD else "reads"
 

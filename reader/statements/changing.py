@@ -38,6 +38,10 @@ from blockstore.table import Table
 MOST_RETURNED = 64 << 20
 """So many bytes of rows RETURNING gives back at most; they are kept until the commit."""
 
+_AT_ONCE = 500_000
+_HELD_BYTES = 64 << 20
+"""The keys of so many new rows, or of rows of so many bytes, are looked up at once."""
+
 _COUNTED = {Act.INSERT: "inserted", Act.UPDATE: "updated", Act.DELETE: "deleted"}
 _OTHER = "unchanged"
 
@@ -101,9 +105,10 @@ def change(
         taking = _Taking(access, state, writer, selected, reader.schema, ignore=ignore)
         for batch in reader:
             taking.take(batch)
+        did = taking.counted(operation)
         returned[0] = taking.returned()
         committing(True)
-        return taking.counted(operation)
+        return did
 
     done = change_rows(access, operation, write, said, reads=True)
     return Changed(rows=done, returned=None if done.already else returned[0])
@@ -111,6 +116,7 @@ def change(
 
 def append(
     table: Table,
+    name: str,
     selected: Selected,
     query: Callable[[str, Mapping[str, TableSnapshot]], pa.RecordBatchReader],
     others: Callable[[], Mapping[str, TableSnapshot]],
@@ -120,7 +126,7 @@ def append(
     """Append the rows of an INSERT to a table without a key: an ordinary write, which never
     conflicts."""
     own = table.snapshot()
-    reader = query(selected.sql, {**others(), table.name: own})
+    reader = query(selected.sql, {**others(), name: own})
     returned = Returned(selected, reader.schema)
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -163,6 +169,8 @@ class _Taking:
         self._selected = selected
         self._ignore = ignore
         self._counts = Counter[str]()
+        self._held: list[pa.RecordBatch] = []
+        """New rows of a table with a key that are not written yet."""
         self._returned = Returned(selected, schema)
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -173,15 +181,34 @@ class _Taking:
             rows = batch.filter(chosen)
             if not rows.num_rows:
                 continue
-            if act is Act.INSERT:
-                rows = self._new(rows)
+            if act is Act.INSERT and isinstance(self._identity, Key):
+                self._hold(rows)
+                continue
             self._counts[_COUNTED.get(act, _OTHER)] += rows.num_rows
             if act in _COUNTED:
                 self._write(act, rows)
                 self._returned.take(rows)
 
+    def _hold(self, rows: pa.RecordBatch) -> None:
+        """Keep new rows until there are many: to look for their keys costs a look at the table."""
+        self._held.append(rows)
+        many = sum(map(len, self._held)) >= _AT_ONCE
+        if many or sum(one.nbytes for one in self._held) >= _HELD_BYTES:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        if not self._held:
+            return
+        held, self._held = pa.Table.from_batches(self._held), []
+        (rows,) = held.combine_chunks().to_batches()
+        rows = self._new(rows)
+        self._counts["inserted"] += len(rows)
+        self._write(Act.INSERT, rows)
+        self._returned.take(rows)
+
     def counted(self, operation: Operation) -> RowsChanged:
-        """What they come to."""
+        """Write what is held, and return what all rows come to."""
+        self._write_held()
         return RowsChanged(
             operation=str(operation),
             inserted=self._counts["inserted"],
@@ -209,8 +236,6 @@ class _Taking:
 
     def _new(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose key does not exist. Raises RowConflict unless others are left out."""
-        if not isinstance(self._identity, Key):
-            return rows
         columns = self._identity.columns
         own = images(rows, self._selected, self._state.definition)
         values = identities([own.column(name) for name in columns])
@@ -232,10 +257,21 @@ def images(rows: pa.RecordBatch, selected: Selected, definition: Definition) -> 
         field = definition.schema.field(name)
         column = rows.column(place)
         if column.type != field.type:
-            column = column.cast(field.type)
+            column = _cast(column, field)
         columns.append(column)
         fields.append(pa.field(name, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    """A column of DuckDB's type under the type of the table, which can be narrower."""
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise Invalid(
+            f"the values of column {field.name!r} do not fit {field.type}: {error}; nothing was "
+            "changed"
+        ) from None
 
 
 class Returned:

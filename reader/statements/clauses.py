@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from blockstore.reader.statements.tokens import Cursor, Piece, error_at, tokens_of
+from blockstore.reader.tables.names import folded
 
 _VERBS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"})
 _QUERY = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT"})
@@ -149,10 +150,35 @@ def read_dml(source: str) -> Dml:
     """The clauses of one statement, whose text DuckDB has accepted. Raises BadSql for a form that
     Blockstore does not have."""
     tokens = tokens_of(source)
+    for token in tokens:
+        if token.word == "?":
+            # A statement becomes queries that name a value in another order, or twice.
+            raise error_at(source, token.start, "a parameter has no name: write $1 or $name")
     cursor = Cursor(source, tokens)
     withs = ""
     if cursor.word() == "WITH":
-        withs = cursor.until(*((verb,) for verb in _VERBS)).text + "\n"
+        piece = cursor.until(*((verb,) for verb in _VERBS))
+        withs = piece.text + "\n"
+        found = _dml(cursor, source, withs)
+        _refuse_hidden(piece, found.target)
+        return found
+    return _dml(cursor, source, withs)
+
+
+def _refuse_hidden(withs: Piece, target: Target) -> None:
+    """Where a WITH has the name of the target, expressions could mean either."""
+    outer = withs.tokens[0].depth
+    for token in withs.tokens:
+        if token.depth == outer and folded(token.text) == folded(target.name):
+            raise error_at(
+                withs.source,
+                token.start,
+                f"a WITH is named {token.text}, like the table that the statement changes: give "
+                "it another name",
+            )
+
+
+def _dml(cursor: Cursor, source: str, withs: str) -> Dml:
     match cursor.word():
         case "INSERT":
             return _insert(cursor, source, withs)

@@ -59,11 +59,13 @@ def sql(
         session = Session(engine, lake)
         doing = Doing(parameters=parameters or None, job=job, message=message)
         texts = session.parse(text)
-        outcomes = [session.run(one, doing) for one in texts]
+        last: Outcome | None = None
+        for one in texts:
+            last = session.run(one, doing)
+        assert last is not None, "a text has a statement"
     except BaseException:
         engine.close()
         raise
-    last = outcomes[-1]
     if last.rows is None or last.table is not None:
         engine.close()
         return last

@@ -73,6 +73,8 @@ class Selects:
         self._table = table
         self._definition = definition
         self._probe = probe
+        self._offered: tuple[str, ...] | None = None
+        """The columns of the source of a merge."""
         self._own = quoted(dml.target.alias)
         self._key = definition.identity.columns if isinstance(definition.identity, Key) else ()
         self._hidden = "_source" if definition.identity is None else ROW_ID
@@ -354,7 +356,10 @@ class Selects:
 
     def _taken(self, clause: Clause, dml: Merge) -> Mapping[str, str]:
         """The column of the source for each column of the table, where the clause names none."""
-        names = self._probe(f"{dml.withs}SELECT * FROM {dml.using.text}\nLIMIT 0")
+        if self._offered is None:
+            sql = f"{dml.withs}SELECT * FROM {dml.using.text}\nLIMIT 0"
+            self._offered = tuple(self._probe(sql))
+        names = self._offered
         if clause.by_name:
             found = {self._field(name, clause.at).name: name for name in names}
         else:

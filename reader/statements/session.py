@@ -189,7 +189,7 @@ class Session:
         )
         access = _access(table)
         if isinstance(dml, Insert) and not isinstance(definition.identity, Key):
-            done = append(table, first, query, others, said, doing.marks)
+            done = append(table, name, first, query, others, said, doing.marks)
         elif definition.identity is None:
             done = replace_blocks(
                 access,
@@ -337,9 +337,14 @@ def _read(text: Text) -> None:
 
 
 def _used(engine: Engine, sql: str, parameters: Parameters) -> Parameters:
-    """The named parameters that a text uses: DuckDB refuses others."""
+    """The parameters that a text uses: DuckDB refuses others. Those of a list have the names ``1``,
+    ``2``, …"""
+    if parameters is None:
+        return None
     if not isinstance(parameters, Mapping):
-        return parameters
+        if "?" in sql:
+            return parameters
+        parameters = {str(number): value for number, value in enumerate(parameters, 1)}
     used = engine.syntax.parameters(sql)
     found = {name: value for name, value in parameters.items() if name in used}
     return found or None
