@@ -24,7 +24,7 @@ from blockstore.reader.jobs.failures import conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
 from blockstore.reader.jobs.work import Ended, Failed
-from blockstore.reader.jobs.writing import Writing, job_of
+from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, job_of
 from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements.session import Doing, Session
@@ -109,6 +109,7 @@ class Statements(Writing):
             allowed=request.allowed,
             budget=Budget(seconds=self._time_limit_s),
             began=meter.interruptible,
+            buffer_bytes=BUFFER_BYTES,
         )
         session = Session(self._engine, _One(request.table, table))
         session.parse(text.sql)

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _MOST_SURPRISING = 64
 _NOTHING: Mapping[str, TableSnapshot] = {}
+_APART_S = 60.0
+"""A statement over no data that takes longer ends, in case its gateway is gone."""
 _OVERHEAD_BYTES = 768 << 20
 """The memory of a process that DuckDB does not count: decoded pages, values in transit, what the
 allocator keeps."""
@@ -189,7 +191,7 @@ class Engine:
     def apart(self, steps: Sequence[Step], sql: str, parameters: object = None) -> pa.Table:
         """Run SQL over nothing but what the steps make, and return its rows. Both are the caller's
         own: nothing of them is admitted first. Raises BadSql with the position in ``sql``."""
-        task = Task(views=tuple(steps), sql=sql, parameters=checked(parameters))
+        task = Task(views=tuple(steps), sql=sql, parameters=checked(parameters), seconds=_APART_S)
         try:
             running = self._runner.start(task, lambda _: None)
             try:

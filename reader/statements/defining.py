@@ -9,9 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -32,8 +31,8 @@ _COLUMNS = (
     f"WHERE table_name = {text(_TWIN)} ORDER BY column_index"
 )
 _RULES = (
-    "SELECT constraint_type, expression, constraint_column_names FROM duckdb_constraints() "
-    f"WHERE table_name = {text(_TWIN)}"
+    "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() "
+    f"WHERE table_name = {text(_TWIN)} ORDER BY constraint_index"
 )
 
 NO_COMMENTS: Mapping[str, str] = {}
@@ -139,6 +138,7 @@ def _schema(engine: Engine, columns: str, constant: Constant) -> tuple[pa.Schema
     found = engine.apart(steps, _COLUMNS).to_pylist()
     rules: dict[str, dict[str, object]] = {field.name: {} for field in made}
     key: tuple[str, ...] = ()
+    checks = _checks(columns)
     for rule in engine.apart(steps, _RULES).to_pylist():
         match rule["constraint_type"]:
             case "PRIMARY KEY":
@@ -146,7 +146,7 @@ def _schema(engine: Engine, columns: str, constant: Constant) -> tuple[pa.Schema
             case "NOT NULL":
                 rules[rule["constraint_column_names"][0]]["not_null"] = True
             case "CHECK":
-                _add_check(rules, rule)
+                _add_check(rules, rule["constraint_column_names"], next(checks))
             case kind:
                 raise BadSql(
                     f"{kind} is not a rule that a table can promise: use PRIMARY KEY for a key, or "
@@ -173,17 +173,24 @@ def _described(column: pa.Field, comment: str | None) -> pa.Field:
     return rules_of(column).changed({"description": comment}, column.name).on(column)
 
 
-def _add_check(rules: dict[str, dict[str, object]], rule: Mapping[str, Any]) -> None:
-    columns = rule["constraint_column_names"]
+def _checks(columns: str) -> Iterator[str]:
+    """The conditions of the CHECKs, as they were written and in their order."""
+    cursor = Cursor(columns)
+    while not cursor.done:
+        if cursor.take("CHECK") and cursor.word() == "(":
+            yield cursor.one().text
+        else:
+            cursor.one()
+
+
+def _add_check(rules: dict[str, dict[str, object]], columns: Sequence[str], condition: str) -> None:
     if len(columns) != 1:
         raise BadSql(
-            f"the check {rule['expression']} is about {len(columns)} columns, expected one: a rule "
-            "belongs to a column"
+            f"the check {condition} is about {len(columns)} columns, expected one: a rule belongs "
+            "to a column"
         )
     own = rules[columns[0]]
-    own["check"] = (
-        rule["expression"] if "check" not in own else f"{own['check']} AND {rule['expression']}"
-    )
+    own["check"] = condition if "check" not in own else f"{own['check']} AND {condition}"
 
 
 def _name(cursor: Cursor) -> str:

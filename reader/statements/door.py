@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements.lake import Lake
@@ -59,6 +60,8 @@ def sql(
         session = Session(engine, lake)
         doing = Doing(parameters=parameters or None, job=job, message=message)
         texts = session.parse(text)
+        if job is not None and len(texts) != 1:
+            raise Invalid(f"a job is one statement, found {len(texts)}: give each a job of its own")
         last: Outcome | None = None
         for one in texts:
             last = session.run(one, doing)

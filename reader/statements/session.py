@@ -95,6 +95,8 @@ class Doing:
     began: Callable[[Callable[[], None]], None] | None = None
     """Receives a function that stops the statement's query from any thread, each time before one
     runs."""
+    buffer_bytes: int = 256 << 20
+    """Changed rows of about so many bytes are sorted into one chunk."""
     commits: threading.Event | None = None
     """Set while what was computed is committed: from then on nothing may interrupt the
     statement."""
@@ -164,6 +166,8 @@ class Session:
     def _change(self, text: Text, dml: Dml, doing: Doing) -> Outcome:
         name = self._engine.source.find(dml.target.name, doing.allowed)
         table = self.tables.open(name)
+        if table.indexed:
+            table.poll()
         definition = table.definition
         first = self._plan(text, dml, name, definition, doing)
         named = self._named(text, first.sql, doing) - {name}
@@ -186,6 +190,7 @@ class Session:
             job=doing.job,
             message=doing.message,
             parameters={"statement": text.sql[:_QUOTED]},
+            buffer_bytes=doing.buffer_bytes,
         )
         access = _access(table)
         if isinstance(dml, Insert) and not isinstance(definition.identity, Key):

@@ -52,6 +52,8 @@ def test_a_job_happens_once(lake: str) -> None:
             assert again.already, (table, sql)
             assert again.version == first.version, (table, sql)
         assert rows(lake, table) == [(1, 11), (2, 21), (3, 1)]
+    with pytest.raises(bs.Invalid, match="one statement"):
+        bs.sql(lake, "DELETE FROM t; DELETE FROM r", job=bs.Job("nightly", 9))
 
 
 def test_parameters_are_values_and_others_are_left_out(lake: str) -> None:
@@ -163,5 +165,16 @@ def test_definitions_say_what_sql_says(lake: str) -> None:
     assert described[b"blockstore.description"] == b"of the visit"
     bs.sql(lake, "COMMENT ON COLUMN d.n IS 'how many'; ALTER TABLE d SET (row_history = '10d')")
     assert bs.open(f"{lake}/d").definition.properties.row_history_s == 10 * 86_400
+    bs.sql(
+        lake,
+        "CREATE TABLE c (s VARCHAR CHECK (s LIKE 'a%') NOT NULL, n INTEGER CHECK (n IN (1, 2)), "
+        "CHECK (n > 0))",
+    )
+    bs.sql(lake, "INSERT INTO c VALUES ('ab', 2)")
+    for values in ("('b', 2)", "('a', 3)", "(NULL, 1)"):
+        with pytest.raises(bs.Invalid):
+            bs.sql(lake, f"INSERT INTO c VALUES {values}")
+    with pytest.raises(bs.Invalid, match="about 2 columns"):
+        bs.sql(lake, "CREATE TABLE u (a INTEGER, b INTEGER CHECK (b > a))")
     with pytest.raises(bs.Invalid, match="UNIQUE"):
         bs.sql(lake, "CREATE TABLE u (a INTEGER UNIQUE)")
