@@ -29,6 +29,7 @@ from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements import twins
+from blockstore.reader.statements.calling import Call, read_call
 from blockstore.reader.statements.changing import Changed, append, change
 from blockstore.reader.statements.clauses import (
     Delete,
@@ -147,6 +148,8 @@ class Session:
                 return self._change(text, read_dml(text.sql), doing)
             case Kind.EXPLAIN:
                 return self._explain(text, doing)
+            case Kind.CALL:
+                return self._call(text, read_call(text.sql), doing)
             case Kind.CREATE:
                 return self._create(text, read_create(text.sql), doing)
             case Kind.ALTER:
@@ -301,6 +304,11 @@ class Session:
         with self._engine.run(f"SELECT {expression} AS value") as answer:
             return answer.reader.read_all()["value"][0].as_py()
 
+    def _call(self, text: Text, call: Call, doing: Doing) -> Outcome:
+        name = self._engine.source.find(call.table, doing.allowed)
+        version = call.run(self.tables.open(name), doing.message)
+        return Outcome(statement=text.kind, table=name, version=version)
+
     def _alter(self, text: Text, alter: Alter, doing: Doing) -> Outcome:
         name = self._engine.source.find(alter.name, doing.allowed)
         table = self.tables.open(name)
@@ -339,6 +347,8 @@ def _read(text: Text) -> None:
         read_create(text.sql)
     elif text.kind is Kind.ALTER:
         read_alter(text.sql)
+    elif text.kind is Kind.CALL:
+        read_call(text.sql)
 
 
 def _used(engine: Engine, sql: str, parameters: Parameters) -> Parameters:

@@ -40,6 +40,7 @@ class Kind(StrEnum):
     CREATE = "CREATE"
     ALTER = "ALTER"
     EXPLAIN = "EXPLAIN"
+    CALL = "CALL"
 
 
 _CHANGES = frozenset({Kind.INSERT, Kind.UPDATE, Kind.DELETE, Kind.MERGE})
@@ -145,8 +146,8 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
             text,
             start,
             f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
-            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE and "
-            "EXPLAIN",
+            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, CALL "
+            "and EXPLAIN",
         )
     return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
 

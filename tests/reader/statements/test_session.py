@@ -150,6 +150,22 @@ def test_tables_need_a_lake_and_names_are_compared_without_case(lake: str) -> No
     assert rows(lake) == [(1, 5), (2, 20)]
 
 
+def test_versions_are_tagged_restored_and_reverted_by_call(lake: str) -> None:
+    bs.sql(lake, "CALL tag('t', 'before'); DELETE FROM t WHERE k = 1")
+    assert bs.open(f"{lake}/t").log.state.tags["before"] == 2
+    bs.sql(lake, "CALL restore('T', 'before')")
+    assert rows(lake) == [(1, 10), (2, 20)]
+    bs.sql(lake, "UPDATE t SET a = 0")
+    version = bs.open(f"{lake}/t").log.state.version
+    done = bs.sql(lake, f"CALL revert('t', {version})")
+    assert done.version == version + 1
+    assert rows(lake) == [(1, 10), (2, 20)]
+    bs.sql(lake, "CALL untag('t', 'before')")
+    for wrong in ("nothing('t')", "tag('t')", "tag('t', 1 + 2)", "restore()", "tag('t', 3)"):
+        with pytest.raises(bs.Invalid):
+            bs.sql(lake, f"CALL {wrong}")
+
+
 def test_definitions_say_what_sql_says(lake: str) -> None:
     bs.sql(
         lake,
