@@ -28,7 +28,7 @@ from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.statements import check_takes, statement_of
 from blockstore.reader.jobs.writing import identity_of
-from blockstore.reader.statements.clauses import read_dml
+from blockstore.reader.statements.reading import read_dml
 
 router = APIRouter(responses=ERRORS, tags=["rows"])
 

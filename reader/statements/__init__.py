@@ -6,7 +6,7 @@ of the table, and are committed as one version by the operations that Python has
 
     door.py       ``blockstore.sql``; shell.py: ``blockstore sql``; HTTP: ``jobs/statements.py``
     session.py    runs a statement: parse, plan, try on empty tables (twins.py), compute, commit
-    texts.py      a text as statements; tokens.py, clauses.py: a statement as pieces of its text
+    texts.py      a text as statements; tokens.py, reading.py: a statement as its clauses.py
     rows.py       the SELECT of a change; kept.py: the rows that stay in a block that is replaced
     changing.py   commits it where rows have an identity; plain.py: where they have none
     defining.py   CREATE TABLE and ALTER TABLE; calling.py: CALL; explaining.py: EXPLAIN

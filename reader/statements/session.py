@@ -38,7 +38,6 @@ from blockstore.reader.statements.clauses import (
     Merge,
     OnConflict,
     Update,
-    read_dml,
 )
 from blockstore.reader.statements.defining import (
     Alter,
@@ -51,6 +50,7 @@ from blockstore.reader.statements.explaining import changes_of, explained, query
 from blockstore.reader.statements.kept import kept
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.plain import Plan, replace_blocks
+from blockstore.reader.statements.reading import read_dml
 from blockstore.reader.statements.rows import Selected, Selects
 from blockstore.reader.statements.texts import Kind, Text, split
 from blockstore.reader.statements.tokens import Misread
