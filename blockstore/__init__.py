@@ -15,6 +15,7 @@ merge blocks and remove what no version needs.
   every row must meet.
 - ``Table.snapshot`` returns a ``TableSnapshot``; its ``scan`` returns rows for Arrow, pandas,
   polars or DuckDB.
+- ``sql`` runs SQL that reads and writes.
 - ``Client`` speaks to a gateway over HTTP; ``build`` makes a finished block in a folder, to be
   shipped later; ``Job`` names a write that must happen once.
 - Errors are those of ``blockstore.errors``, grouped by what the caller does next.
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from blockstore.operations.drop import drop, undrop
     from blockstore.operations.results import Changed, Restored, Reverted
     from blockstore.scan.view import Scan, TableSnapshot
+    from blockstore.statements import sql
     from blockstore.table import Table, create, open  # noqa: A004
 
 __all__ = [
@@ -117,6 +119,7 @@ __all__ = [
     "file",
     "link",
     "open",
+    "sql",
     "typed_schema",
     "undrop",
 ]
@@ -133,6 +136,7 @@ __getattr__ = lazy(
         ".operations.diff": ("Diff",),
         ".operations.drop": ("drop", "undrop"),
         ".scan.view": ("Scan", "TableSnapshot"),
+        ".statements": ("sql",),
         ".table": ("Table", "create", "open"),
     },
 )

@@ -1,4 +1,4 @@
-"""The verb ``query`` for the parser of the command line; ``plain_query.ask`` runs it.
+"""The verbs ``query`` and ``sql`` for the parser of the command line; ``plain_query.ask`` runs it.
 
 This module imports neither DuckDB nor the engine: the help needs neither.
 """
@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from blockstore.cli.options import Many
 from blockstore.reader.plain_query import Form, ask
 
 
@@ -48,3 +49,44 @@ def query(
         table.
     """
     ask(words, version=version, as_of=as_of, tag=tag, output=output, to=to, row_ids=row_ids)
+
+
+def sql(
+    *words: str,
+    output: Annotated[Form, Parameter(name=["--output", "-o"])] = "table",
+    set_: Annotated[Many, Parameter(name="--set", negative="")] = (),
+    app: str | None = None,
+    batch: int | None = None,
+    message: str = "",
+) -> None:
+    """Run SQL that reads and writes: INSERT, UPDATE, DELETE, MERGE, CREATE TABLE and more.
+
+    `blockstore sql lake "update flights set dep_delay = 0 where dep_delay < 0"`. Without SQL the
+    statements come from standard input; at a terminal they are typed, each with `;` at its end.
+    Each statement is one version of one table, or nothing.
+
+    Parameters
+    ----------
+    words
+        URLs of tables or of lakes (folders of tables), then perhaps the SQL.
+    output
+        The form of rows; with `json` the result of a statement is JSON too.
+    set_
+        The value of a parameter, `name=value`, which is `$name` in the SQL.
+    app
+        With --batch: the statement happens once, however often the command is repeated.
+    batch
+        The number of the batch of --app.
+    message
+        A comment for the history.
+    """
+    from blockstore.cli.values import job_of, pairs
+    from blockstore.reader.statements import shell
+
+    shell.run(
+        words,
+        output=output,
+        job=job_of(app, batch),
+        message=message,
+        parameters=pairs(set_, "--set"),
+    )

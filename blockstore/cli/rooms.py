@@ -22,6 +22,7 @@ VERBS = {
     "query": "Run SQL over snapshots of tables.",
     "retention": "Expire blocks whose rows are all older than the table's property retention.",
     "serve": "Serve SQL over tables by HTTP, with a page: the reader gateway.",
+    "sql": "Run SQL that reads and writes: INSERT, UPDATE, DELETE, MERGE, CREATE TABLE and more.",
     "token": "Make a token for the gateway: it is shown once, with its hash for the configuration.",
 }
 
@@ -38,6 +39,7 @@ MODULES = {
     "query": "blockstore.reader.verbs",
     "retention": "blockstore.compactor.care_verbs",
     "serve": "blockstore.reader.serve_verbs",
+    "sql": "blockstore.reader.verbs",
     "token": "blockstore.reader.serve_verbs",
 }
 """The module of each verb; its function has the verb's name."""

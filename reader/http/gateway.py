@@ -23,6 +23,7 @@ from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.rows import RowChanges
 from blockstore.reader.jobs.runner import Runner, Terms
+from blockstore.reader.jobs.statements import Statements
 from blockstore.reader.jobs.store import JobStore
 from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.jobs.upload import Uploads
@@ -190,7 +191,8 @@ class Gateway:
         tables = TableChanges(
             *common, lake=self.lake, appeared=self._appeared, bucket_of=self.tables.bucket_of
         )
-        for work in (rows, tables):
+        statements = Statements(*common, engine=self.engine, time_limit_s=jobs.time_limit_s)
+        for work in (rows, tables, statements):
             work.asked_of_boundary = uploads.asked_of_boundary
         extracts = Extracts(
             bucket,
@@ -211,6 +213,7 @@ class Gateway:
             Kind.UPLOAD: uploads,
             Kind.ROWS: rows,
             Kind.TABLE: tables,
+            Kind.STATEMENT: statements,
             Kind.QUERY: extracts,
             Kind.DOWNLOAD: extracts,
         }

@@ -93,6 +93,14 @@ class NamedBody(_Body):
     message: Annotated[str, Field(max_length=1_000)] = ""
 
 
+class StatementBody(_Body):
+    """One statement that changes rows, with the values of its parameters ``$1`` or ``$name``."""
+
+    sql: Sql
+    parameters: list[Any] | dict[str, Any] | None = None
+    message: Annotated[str, Field(max_length=1_000)] = ""
+
+
 class ColumnBody(_Body):
     """A column of a table."""
 

@@ -28,7 +28,7 @@ GROUPS = ("uploads", "changes", "reads")
 
 def group_of(kind: Kind) -> str:
     """The group of a job of this kind."""
-    if kind in (Kind.ROWS, Kind.TABLE):
+    if kind in (Kind.ROWS, Kind.TABLE, Kind.STATEMENT):
         return "changes"
     return "uploads" if kind is Kind.UPLOAD else "reads"
 

@@ -40,11 +40,13 @@ class Kind(StrEnum):
     """Change given rows of one table."""
     TABLE = "table"
     """Create or alter a table."""
+    STATEMENT = "statement"
+    """Change rows of one table by SQL."""
 
     @property
     def writes(self) -> bool:
         """Whether the job changes a table, which needs the scope ``write``."""
-        return self in (Kind.UPLOAD, Kind.ROWS, Kind.TABLE)
+        return self in (Kind.UPLOAD, Kind.ROWS, Kind.TABLE, Kind.STATEMENT)
 
 
 class State(StrEnum):

@@ -110,6 +110,8 @@ class _TablesAt:
         allowed: Collection[str] | None = None,
     ) -> dict[str, TableSnapshot]:
         wanted = [self.find(name, allowed) for name in names]
+        if isinstance(at, At) and not at.newest:
+            return {name: self._earlier(name, at) for name in wanted}
         at_of_each(wanted, self._at)
         return {name: self._snapshot(name) for name in wanted}
 
@@ -169,6 +171,11 @@ class _TablesAt:
                 Table.open_bucket(self._buckets[name], self._world, discovery=None)
             )
         return self._taken[name]
+
+    def _earlier(self, name: str, at: At) -> TableSnapshot:
+        """A table at the version that the SQL names."""
+        table = Table.open_bucket(self._buckets[name], self._world, discovery=None)
+        return table.snapshot(version=at.version, as_of=at.as_of)
 
     def _of(self, table: Table) -> TableSnapshot:
         return table.snapshot(version=self._at.version, as_of=self._at.as_of, tag=self._at.tag)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ from blockstore.reader.query.sql.row_ids import put_first, table_of_rows
 from blockstore.reader.query.sql.statement import Statement, parse
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.query.sql.windows import Windows
-from blockstore.reader.query.task import Parameters, Runner
+from blockstore.reader.query.task import Parameters, Runner, Step, Task
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _MOST_SURPRISING = 64
+_NOTHING: Mapping[str, TableSnapshot] = {}
+_APART_S = 60.0
+"""A statement over no data that takes longer ends, in case its gateway is gone."""
 _OVERHEAD_BYTES = 768 << 20
 """The memory of a process that DuckDB does not count: decoded pages, values in transit, what the
 allocator keeps."""
@@ -114,6 +117,7 @@ class Engine:
         parameters: object = None,
         *,
         at: At | Mapping[str, At] = NEWEST,
+        taken: Mapping[str, TableSnapshot] = _NOTHING,
         allowed: Collection[str] | None = None,
         budget: Budget | None = None,
         began: Callable[[Callable[[], None]], None] | None = None,
@@ -124,6 +128,8 @@ class Engine:
             sql: The SELECT.
             parameters: Values for ``?`` and ``$1``, or for ``$name``.
             at: The version to read, of all tables or of each.
+            taken: Snapshots that the caller has taken before, by the tables' own names; ``at`` is
+                for the others.
             allowed: The tables that this caller may see; None for all.
             budget: The limits of this query.
             began: Receives a function that stops the query from any thread, before the query runs:
@@ -143,7 +149,7 @@ class Engine:
             if budget.seconds is not None:
                 left_s = budget.seconds - (self._world.clock.monotonic_s() - started_s)
                 ending.at_end(self._deadlines.watch(max(0.0, left_s), ending.time_out))
-            return self._begin(sql, values, at, allowed, budget, ending)
+            return self._begin(sql, values, at, taken, allowed, budget, ending)
         except BaseException as error:
             self.counts.failed += 1
             ending.finish()
@@ -172,6 +178,33 @@ class Engine:
             return self._syntax.sql(statement.root)
         except Exception as error:
             raise self._translated(error) from error
+
+    def tables(self, sql: str, *, allowed: Collection[str] | None = None) -> frozenset[str]:
+        """The tables that a SELECT names, in their own spelling. Raises BadSql and UnknownTable for
+        one that ``run`` would refuse."""
+        try:
+            statement = self._parse(sql, allowed)
+            return statement.tables - statement.earlier.keys()
+        except Exception as error:
+            raise self._translated(error) from error
+
+    def apart(self, steps: Sequence[Step], sql: str, parameters: object = None) -> pa.Table:
+        """Run SQL over nothing but what the steps make, and return its rows. Both are the caller's
+        own: nothing of them is admitted first. Raises BadSql with the position in ``sql``."""
+        task = Task(views=tuple(steps), sql=sql, parameters=checked(parameters), seconds=_APART_S)
+        try:
+            running = self._runner.start(task, lambda _: None)
+            try:
+                return pa.Table.from_batches(running.batches(), running.schema)
+            finally:
+                running.close()
+        except Exception as error:
+            raise self._translated(error) from error
+
+    @property
+    def syntax(self) -> Syntax:
+        """DuckDB's parser."""
+        return self._syntax
 
     def query(self, sql: str, parameters: object = None) -> pa.RecordBatchReader:
         """The rows alone, as a stream."""
@@ -211,15 +244,16 @@ class Engine:
         sql: str,
         parameters: Parameters,
         at: At | Mapping[str, At],
+        taken: Mapping[str, TableSnapshot],
         allowed: Collection[str] | None,
         budget: Budget,
         ending: Ending,
     ) -> Answer:
         statement = self._parse(sql, allowed)
-        snapshots = self.source.snapshots(sorted(statement.tables), at, allowed)
+        snapshots = self._snapshots(statement, at, taken, allowed)
         columns = {name: snapshot.snapshot.columns for name, snapshot in snapshots.items()}
         seen = hide(statement, {name: found.visible for name, found in columns.items()})
-        if seen.changed:
+        if seen.changed or statement.earlier:
             sql = self._syntax.sql(statement.root)
         bind(statement.root, parameters)
         wanted = conditions(statement, {name: found.all for name, found in columns.items()})
@@ -254,7 +288,8 @@ class Engine:
             named=columns_read(statement),
             ending=ending,
         )
-        explain = launch.explainer(partial(self._translated, placed=not seen.changed))
+        own_text = not (seen.changed or statement.earlier)
+        explain = launch.explainer(partial(self._translated, placed=own_text))
         try:
             running = launch.start(
                 self._runner,
@@ -274,6 +309,21 @@ class Engine:
             ending=ending,
             explain=explain,
         )
+
+    def _snapshots(
+        self,
+        statement: Statement,
+        at: At | Mapping[str, At],
+        taken: Mapping[str, TableSnapshot],
+        allowed: Collection[str] | None,
+    ) -> dict[str, TableSnapshot]:
+        """A snapshot for each name of a table in the tree."""
+        now = statement.tables - statement.earlier.keys()
+        found = self.source.snapshots(sorted(now - taken.keys()), at, allowed)
+        found |= {name: taken[name] for name in now & taken.keys()}
+        for own, (table, version) in statement.earlier.items():
+            found[own] = self.source.snapshots([table], version, allowed)[table]
+        return found
 
     def _resolved(self, plan: ScanPlan, snapshot: TableSnapshot, ending: Ending) -> ScanPlan:
         """The plan with the rows that newer versions hide. The query can be stopped meanwhile."""

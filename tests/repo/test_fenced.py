@@ -73,6 +73,7 @@ ELSEWHERE = {
         "docs/guides/spark.md",
         "blockstore compact",
     ): "run on a folder by tests/spark/merging/test_engine.py",
+    ("docs/guides/sql.md", "create table if not exists"): "it is the file that the next block runs",
     ("docs/guides/spark.md", "echo 'from blockstore.cli.main"): GUIDE,
 }
 """The page and the beginning of the block, and why it is not run here."""
@@ -211,12 +212,19 @@ def stage_changes(folder: Path) -> Page:
     return Page(folder, {}, {"pa": pa})
 
 
+def stage_sql(folder: Path) -> Page:
+    script = next(one for one in blocks("docs/guides/sql.md") if one.language == "sql")
+    (folder / "night.sql").write_text(script.text)
+    return Page(folder)
+
+
 STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
     "docs/guides/columns.md": stage_columns,
     "docs/guides/rows.md": stage_rows,
     "docs/guides/changes.md": stage_changes,
+    "docs/guides/sql.md": stage_sql,
     "docs/guides/devices.md": stage_devices,
     "docs/tutorials/analyst.md": Page,
     "docs/guides/gateway.md": stage_gateway,

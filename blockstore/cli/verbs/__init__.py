@@ -70,7 +70,6 @@ OTHER_NAMES = {
     "scan": "query",
     "select": "query",
     "snapshot": "query",
-    "sql": "query",
     "undo": "revert",
     "vacuum": "cleanup",
 }

@@ -9,6 +9,8 @@ closed:
 - A table is one of the given ones or the query's own WITH; a file name is not a table.
 - A table function makes rows from its arguments (``range``, ``unnest``, …); none may read files,
   run other SQL or reveal the engine.
+- ``AT (VERSION => 3)`` and ``AT (TIMESTAMP => '…')`` name a table at a version, by a constant; in
+  the tree it then has a name of its own.
 - A kind of node that is not listed in ``allowed.py`` is refused by its name.
 - A name refers to the query's own WITH only where DuckDB resolves it so; elsewhere it must be a
   table's, since DuckDB would search an unknown name among files. The engine blocks the names of
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +40,7 @@ from blockstore.reader.query.sql.allowed import (
     TABLE_NODES,
     is_refused,
 )
+from blockstore.reader.tables.at import At
 from blockstore.reader.tables.names import folded
 
 Node = dict[str, Any]
@@ -61,6 +64,8 @@ class Statement:
     sql: str
     root: Node
     tables: frozenset[str]
+    earlier: Mapping[str, tuple[str, At]]
+    """The tables that it names at a version, by the names that they have in the tree."""
     withs: frozenset[str]
     """The names of its WITHs that differ from all named tables; outside their scope they must
     refer to nothing."""
@@ -110,6 +115,7 @@ def _parsed(root: Node, sql: str, find: Callable[[str], str]) -> Statement:
         sql=sql,
         root=root,
         tables=frozenset(scene.named),
+        earlier=scene.earlier,
         withs=frozenset(scene.withs) - {folded(name) for name in scene.named},
     )
 
@@ -155,6 +161,7 @@ class _Scene:
         self._find = find
         self._references = 0
         self.named: set[str] = set()
+        self.earlier: dict[str, tuple[str, At]] = {}
         self.withs: set[str] = set()
 
     def admit(self, value: object, ctes: frozenset[str]) -> None:
@@ -232,15 +239,41 @@ class _Scene:
                 f"there is no table {_qualified(node)[:200]}: tables are named without a schema"
             )
         if "at_clause" in node:
-            raise BadSql(f"AT is not allowed on table {name}: give the version outside the SQL")
-        if folded(name) not in ctes:
+            self._admit_earlier(node, name)
+        elif folded(name) not in ctes:
             node[GIVEN] = self._find(name)
             self.named.add(node[GIVEN])
+
+    def _admit_earlier(self, node: Node, name: str) -> None:
+        """A table at a version: in the tree it gets a name that no table has."""
+        table, at = self._find(name), _at(node.pop("at_clause"), name)
+        own = f"{table} at {at.version if at.as_of is None else at.as_of}"
+        self.earlier[own] = (table, at)
+        node.update(alias=node.get("alias") or name, table_name=own, qualified_name={"path": [own]})
+        node[GIVEN] = own
+        self.named.add(own)
 
     def _count(self) -> None:
         self._references += 1
         if self._references > _MOST_REFERENCES:
             raise BadSql(f"the SQL names more than {_MOST_REFERENCES} tables and WITHs: split it")
+
+
+def _at(clause: Node, name: str) -> At:
+    """The version that an AT names. Raises BadSql for one that is computed."""
+    unit, value = str(clause.get("unit", "")).upper(), clause.get("expr", {})
+    while value.get("class") == "CAST":
+        value = value.get("child", {})
+    literal = value.get("literal", {}) if value.get("class") == "CONSTANT" else {}
+    text = literal.get("text")
+    if unit == "VERSION" and literal.get("kind") == "INTEGER" and text is not None:
+        return At(version=int(text))
+    if unit == "TIMESTAMP" and text is not None:
+        return At(as_of=str(text))
+    raise BadSql(
+        f"AT of table {name} is not a constant: write AT (VERSION => 3) or AT (TIMESTAMP => "
+        "'2024-01-31T12:00:00Z')"
+    )
 
 
 def _admit_expression(node: Node) -> None:

@@ -46,6 +46,18 @@ class Syntax:
         with self._cursor() as cursor:
             return _text(cursor.execute(_TEXT, [tree]))
 
+    def split(self, sql: str) -> list[tuple[str, str]]:
+        """The statements of a text that DuckDB can parse: the kind of each (``SELECT``, ``UPDATE``,
+        …) and its text. Raises duckdb.Error."""
+        with self._cursor() as cursor:
+            return [(one.type.name, one.query) for one in cursor.extract_statements(sql)]
+
+    def parameters(self, sql: str) -> frozenset[str]:
+        """The names of the parameters of a text that DuckDB can parse. Raises duckdb.Error."""
+        with self._cursor() as cursor:
+            found = (one.named_parameters for one in cursor.extract_statements(sql))
+            return frozenset(name for names in found for name in names)
+
     def _short(self, sql: str) -> str:
         with self._lock:
             # A prepared statement of SQL takes literals only.

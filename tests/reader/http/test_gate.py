@@ -45,6 +45,7 @@ ROUTES = [
     ("GET", "/v1/tables/flights/tags"),
     ("GET", "/v1/tables/flights/timeline"),
     ("POST", "/v1/query"),
+    ("POST", "/v1/statements"),
     ("POST", "/v1/jobs"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/01JD0000000000000000000000"),

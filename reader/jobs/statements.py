@@ -1,0 +1,153 @@
+"""Jobs that carry out one SQL statement that changes rows.
+
+Rules:
+- The statement runs with the permissions of its owner: it reads and changes only tables that the
+  owner may use.
+- The batch of the job is in the entry of the statement, so that it happens once, whichever gateway
+  runs it. On a table without an identity only INSERT leaves a trace from which a later attempt
+  could see that; so no other statement is taken there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from blockstore.bucket import Bucket
+from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.definition import Definition
+from blockstore.reader.errors import BadSql
+from blockstore.reader.jobs.failures import conflict
+from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.record import Failure, Request
+from blockstore.reader.jobs.work import Ended, Failed
+from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, job_of
+from blockstore.reader.query.admission import Budget
+from blockstore.reader.query.engine import Engine
+from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.texts import Kind, Text, split
+from blockstore.rows.results import RowsChanged
+from blockstore.table import Table
+from blockstore.world import World
+
+
+def statement_of(engine: Engine, sql: str) -> Text:
+    """The one statement of a text. Raises BadSql for a text that has another number of them, or one
+    that does not change rows."""
+    texts = split(engine.syntax, sql)
+    if len(texts) != 1 or not texts[0].changes:
+        raise BadSql(
+            "a request has one statement that changes rows: INSERT, UPDATE, DELETE, MERGE or "
+            f"TRUNCATE; found {len(texts)} ({', '.join(one.kind for one in texts[:5])}): send "
+            "queries to /v1/query, and create and alter tables with /v1/tables"
+        )
+    return texts[0]
+
+
+def check_takes(name: str, definition: Definition, text: Text) -> None:
+    """Raise Invalid for a statement that a job cannot carry out exactly once."""
+    if definition.identity is None and text.kind is not Kind.INSERT:
+        raise Invalid(
+            f"the rows of table {name} have neither ids nor a key, so a gateway only inserts: run "
+            "this statement with blockstore sql, or create the table with row ids or a key"
+        )
+
+
+class Statements(Writing):
+    """Runs them; the input of the job is the body of its request."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        world: World,
+        open_table: Callable[[str], Table],
+        folder: Path,
+        wrote: Callable[[str, int], None],
+        *,
+        engine: Engine,
+        time_limit_s: float,
+    ) -> None:
+        super().__init__(bucket, world, open_table, folder, wrote)
+        self._engine = engine
+        self._time_limit_s = time_limit_s
+
+    def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
+        table = self._table(request)
+        before = self._done_before(table, request)
+        if before is not None:
+            return before
+        with self._input(job, request, meter) as path:
+            body = orjson.loads(path.read_bytes())
+        meter.check()
+        try:
+            did = self._did(table, request, body, meter)
+        except RowConflict as error:
+            if not error.rows:
+                raise
+            raise Failed(conflict(error)) from error
+        except NotFound as error:
+            raise Failed(Failure(error="not_found", message=str(error))) from error
+        except Invalid as error:
+            raise Failed(_failure(error)) from error
+        finally:
+            meter.check()
+        return self._changed(request, did, table)
+
+    def _did(
+        self, table: Table, request: Request, body: Mapping[str, Any], meter: Meter
+    ) -> RowsChanged:
+        assert request.table is not None, "a job that writes names its table"
+        text = statement_of(self._engine, str(body["sql"]))
+        check_takes(request.table, table.definition, text)
+        doing = Doing(
+            parameters=body.get("parameters"),
+            job=job_of(request),
+            message=request.message,
+            allowed=request.allowed,
+            budget=Budget(seconds=self._time_limit_s),
+            began=meter.interruptible,
+            buffer_bytes=BUFFER_BYTES,
+        )
+        session = Session(self._engine, _One(request.table, table))
+        session.parse(text.sql)
+        outcome = session.run(text, doing)
+        return RowsChanged(
+            operation=text.kind,
+            version=outcome.version,
+            already=outcome.already,
+            inserted=outcome.inserted,
+            updated=outcome.updated,
+            deleted=outcome.deleted,
+            unchanged=outcome.unchanged,
+        )
+
+
+class _One:
+    """The one table that a job may change."""
+
+    def __init__(self, name: str, table: Table) -> None:
+        self._name = name
+        self._table = table
+
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        return (self._name,)
+
+    def open(self, name: str) -> Table:
+        if name != self._name:
+            raise Invalid(f"the statement is about table {name}, expected {self._name}")
+        return self._table
+
+    def create(self, name: str, definition: Definition) -> Table:
+        raise Invalid(f"table {name} cannot be created by a statement that changes rows")
+
+
+def _failure(error: Invalid) -> Failure:
+    at = (
+        {"line": error.line, "column": error.column}
+        if isinstance(error, BadSql) and error.line is not None
+        else {}
+    )
+    return Failure(error="invalid", message=str(error), detail=at)

@@ -1,0 +1,77 @@
+"""CALL: what is done to the versions of a table, by name: ``tag``, ``untag``, ``restore``,
+``revert``.
+
+Rule: an argument is a constant. What an operation does, and when it conflicts, is the business of
+``blockstore.table``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blockstore.reader.statements.tokens import Cursor, Piece, error_at
+from blockstore.table import Table
+
+_FORMS = {
+    "tag": "CALL tag('t', 'name'), or with a version CALL tag('t', 'name', 3)",
+    "untag": "CALL untag('t', 'name')",
+    "restore": "CALL restore('t', 3), or with a tag CALL restore('t', 'name')",
+    "revert": "CALL revert('t', 'ULID of a write', …); where rows have an identity also a version",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """``CALL name(table, …)``."""
+
+    source: str
+    name: str
+    table: str
+    rest: tuple[str | int, ...]
+
+    def run(self, table: Table, message: str) -> int | None:
+        """Carry it out; return the version that it made, if it made one. Raises BadSql for other
+        arguments, and what the operation raises."""
+        match self.name, self.rest:
+            case "tag", (str(tag),):
+                return table.tag(tag, message=message)
+            case "tag", (str(tag), int(version)):
+                return table.tag(tag, version=version, message=message)
+            case "untag", (str(tag),):
+                table.untag(tag, message=message)
+                return None
+            case "restore", (int(version),):
+                return table.restore(version=version, message=message).version
+            case "restore", (str(tag),):
+                return table.restore(tag=tag, message=message).version
+            case "revert", (_, *_):
+                return table.revert(*self.rest, message=message).version
+        raise error_at(
+            self.source, 0, f"{self.name} has other arguments: write {_FORMS[self.name]}"
+        )
+
+
+def read_call(source: str) -> Call:
+    """The parts of a CALL. Raises BadSql for one that Blockstore does not have."""
+    cursor = Cursor(source)
+    cursor.need("CALL")
+    at = cursor.here
+    name = cursor.name("an operation").lower()
+    if name not in _FORMS:
+        raise error_at(
+            source, at, f"there is no CALL {name[:60]}, expected one of {', '.join(_FORMS)}"
+        )
+    inner = cursor.one().inside()
+    given = [] if inner is None else [_constant(one) for one in inner.split()]
+    if not cursor.done or not given or not isinstance(given[0], str):
+        raise error_at(source, at, f"{name} is not called so: write {_FORMS[name]}")
+    return Call(source=source, name=name, table=given[0], rest=tuple(given[1:]))
+
+
+def _constant(piece: Piece) -> str | int:
+    token = piece.tokens[0]
+    if len(piece.tokens) == 1 and token.is_text:
+        return token.text
+    if len(piece.tokens) == 1 and token.text.isdigit():
+        return int(token.text)
+    raise error_at(piece.source, piece.start, "an argument is a text in quotes, or a whole number")

@@ -1,0 +1,404 @@
+"""CREATE TABLE and ALTER TABLE: the definition of a table, as DuckDB understands it.
+
+Rules:
+- DuckDB makes an empty table of the same columns and says what it has made: the types, which
+  columns refuse nulls, the defaults and the checks. Nothing of SQL's types is written down twice.
+- A default is a constant: it is computed once, by an admitted query.
+- What a table cannot promise is refused, not dropped: UNIQUE, references, generated columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from blockstore.errors import Invalid
+from blockstore.format.column import rules_of
+from blockstore.format.definition import Definition
+from blockstore.format.evolution import Alteration
+from blockstore.format.properties import Properties
+from blockstore.reader.errors import BadSql
+from blockstore.reader.query.engine import Engine
+from blockstore.reader.query.sql.types import quoted, sql_type, text
+from blockstore.reader.statements.tokens import Cursor, Piece, error_at, tokens_of
+
+_TWIN = "blockstore_twin"
+_OPTIONS = frozenset({"row_ids", "time_column", "sort_by", "labels"})
+_COLUMNS = (
+    "SELECT column_name, is_nullable, column_default FROM duckdb_columns() "
+    f"WHERE table_name = {text(_TWIN)} ORDER BY column_index"
+)
+_RULES = (
+    "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() "
+    f"WHERE table_name = {text(_TWIN)} ORDER BY constraint_index"
+)
+
+NO_COMMENTS: Mapping[str, str] = {}
+Constant = Callable[[str], object]
+"""The value of an expression that reads nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """``CREATE TABLE``."""
+
+    source: str
+    name: str
+    at: int
+    columns: Piece | None
+    """The columns and the rules of the table; None: those of the query."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    query: Piece | None = None
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alter:
+    """``ALTER TABLE`` and ``COMMENT ON COLUMN``, one action."""
+
+    source: str
+    name: str
+    at: int
+    action: Callable[[Engine, Definition, Constant], Alteration | None]
+    """Makes the alteration; None where there is nothing to do."""
+
+
+def read_create(source: str) -> Create:
+    """The clauses of a CREATE TABLE. Raises BadSql for another CREATE."""
+    cursor = Cursor(source)
+    cursor.need("CREATE")
+    or_replace = cursor.take("OR", "REPLACE")
+    if cursor.word() != "TABLE":
+        raise cursor.wrong("only tables can be created: expected TABLE")
+    cursor.take("TABLE")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    at = cursor.here
+    name = _name(cursor)
+    columns = cursor.one().inside() if cursor.word() == "(" else None
+    options: dict[str, object] = {}
+    if cursor.take("WITH"):
+        options = _options(cursor)
+    query = cursor.rest() if cursor.take("AS") else None
+    if not cursor.done:
+        raise cursor.wrong("expected the end of the statement")
+    if columns is None and query is None:
+        raise cursor.wrong("expected columns in parentheses")
+    if columns is not None and query is not None:
+        raise error_at(
+            source,
+            columns.start,
+            "a table is made of columns or of a query: name the columns in the query",
+        )
+    return Create(
+        source=source,
+        name=name,
+        at=at,
+        columns=columns,
+        options=options,
+        query=query,
+        if_not_exists=if_not_exists,
+        or_replace=or_replace,
+    )
+
+
+def definition_of(
+    create: Create,
+    engine: Engine,
+    constant: Constant,
+    schema: pa.Schema | None = None,
+    comments: Mapping[str, str] = NO_COMMENTS,
+) -> Definition:
+    """The definition of a new table; ``schema`` are the columns of its query, ``comments`` describe
+    columns. Raises BadSql and Invalid."""
+    key: tuple[str, ...] = ()
+    if schema is None:
+        assert create.columns is not None
+        schema, key = _schema(engine, create.columns.text, constant)
+        schema = pa.schema([_described(one, comments.get(one.name)) for one in schema])
+    options = dict(create.options)
+    given = {name: options.pop(name) for name in _OPTIONS & options.keys()}
+    return Definition.create(
+        schema,
+        time_column=_one(given, "time_column"),
+        sort_by=_listed(given.get("sort_by", ())),
+        labels=_labels(given.get("labels")),
+        row_ids=_yes(given.get("row_ids", False)),
+        key=key or _listed(options.pop("key", ())),
+        properties=Properties.parse(options),
+    )
+
+
+def _schema(engine: Engine, columns: str, constant: Constant) -> tuple[pa.Schema, tuple[str, ...]]:
+    """The columns as Arrow's, with their rules, and the key."""
+    steps = [(f"CREATE TEMP TABLE {quoted(_TWIN)} (\n{columns}\n)", ())]
+    made = engine.apart(steps, f"SELECT * FROM {quoted(_TWIN)}").schema
+    found = engine.apart(steps, _COLUMNS).to_pylist()
+    rules: dict[str, dict[str, object]] = {field.name: {} for field in made}
+    key: tuple[str, ...] = ()
+    checks = _checks(columns)
+    for rule in engine.apart(steps, _RULES).to_pylist():
+        match rule["constraint_type"]:
+            case "PRIMARY KEY":
+                key = tuple(rule["constraint_column_names"])
+            case "NOT NULL":
+                rules[rule["constraint_column_names"][0]]["not_null"] = True
+            case "CHECK":
+                _add_check(rules, rule["constraint_column_names"], next(checks))
+            case kind:
+                raise BadSql(
+                    f"{kind} is not a rule that a table can promise: use PRIMARY KEY for a key, or "
+                    "leave it out"
+                )
+    for one in found:
+        if one["column_default"] is not None:
+            kind = sql_type(made.field(one["column_name"]).type)
+            value = constant(f"CAST(({one['column_default']}) AS {kind})")
+            rules[one["column_name"]]["default"] = value
+    fields = []
+    for one in made:
+        own = {name: value for name, value in rules[one.name].items() if value is not None}
+        if one.name in key:
+            own.pop("not_null", None)
+        plain = pa.field(one.name, one.type)
+        fields.append(rules_of(plain).changed(own, one.name).on(plain))
+    return pa.schema(fields), key
+
+
+def _described(column: pa.Field, comment: str | None) -> pa.Field:
+    if comment is None:
+        return column
+    return rules_of(column).changed({"description": comment}, column.name).on(column)
+
+
+def _checks(columns: str) -> Iterator[str]:
+    """The conditions of the CHECKs, as they were written and in their order."""
+    cursor = Cursor(columns)
+    while not cursor.done:
+        if cursor.take("CHECK") and cursor.word() == "(":
+            yield cursor.one().text
+        else:
+            cursor.one()
+
+
+def _add_check(rules: dict[str, dict[str, object]], columns: Sequence[str], condition: str) -> None:
+    if len(columns) != 1:
+        raise BadSql(
+            f"the check {condition} is about {len(columns)} columns, expected one: a rule belongs "
+            "to a column"
+        )
+    own = rules[columns[0]]
+    own["check"] = condition if "check" not in own else f"{own['check']} AND {condition}"
+
+
+def _name(cursor: Cursor) -> str:
+    name = cursor.name("a table")
+    if cursor.word() == ".":
+        raise cursor.wrong(f"tables are named without a schema, and {name} has one: leave it out")
+    return name
+
+
+def _options(cursor: Cursor) -> dict[str, object]:
+    """``(name = value, …)``."""
+    inner = cursor.one().inside()
+    if inner is None:
+        raise cursor.wrong("expected options in parentheses: (name = value)")
+    found: dict[str, object] = {}
+    for part in inner.split():
+        one = Cursor(inner.source, part.tokens)
+        name = one.name("an option").lower()
+        if one.done:
+            found[name] = True
+            continue
+        one.need("=")
+        value = one.rest()
+        if not value.tokens:
+            raise one.wrong("expected a value")
+        found[name] = _constant(value)
+    return found
+
+
+def _constant(value: Piece) -> object:
+    """The value of an option, as people write properties."""
+    if len(value.tokens) == 1 and value.word in ("TRUE", "FALSE"):
+        return value.word == "TRUE"
+    if len(value.tokens) == 1:
+        return value.tokens[0].text
+    inner = value.inside()
+    return value.text if inner is None else [one.tokens[0].text for one in inner.split()]
+
+
+def _one(given: Mapping[str, object], name: str) -> str | None:
+    value = given.get(name)
+    return None if value is None else str(value)
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(one.strip() for one in value.split(",") if one.strip())
+    return tuple(str(one) for one in value) if isinstance(value, (list, tuple)) else ()
+
+
+def _labels(value: object) -> dict[str, str] | None:
+    if value is None:
+        return None
+    pairs = [one.partition("=") for one in _listed(value)]
+    return {name: label for name, _, label in pairs}
+
+
+def _yes(value: object) -> bool:
+    if str(value).lower() in ("true", "1", "yes"):
+        return True
+    if str(value).lower() in ("false", "0", "no"):
+        return False
+    raise Invalid(f"row_ids is {value!r}, expected true or false")
+
+
+def read_alter(source: str) -> Alter:
+    """The clauses of an ALTER TABLE or a COMMENT ON COLUMN. Raises BadSql."""
+    cursor = Cursor(source)
+    if cursor.take("COMMENT", "ON"):
+        return _comment(cursor, source)
+    cursor.need("ALTER", "TABLE")
+    cursor.take("IF", "EXISTS")
+    at = cursor.here
+    name = _name(cursor)
+    action = _action(cursor)
+    if not cursor.done:
+        raise cursor.wrong("expected the end of the statement: one change in each ALTER TABLE")
+    return Alter(source=source, name=name, at=at, action=action)
+
+
+def _comment(cursor: Cursor, source: str) -> Alter:
+    cursor.need("COLUMN")
+    at = cursor.here
+    table = cursor.name("a table")
+    cursor.need(".")
+    column = cursor.name("a column")
+    cursor.need("IS")
+    value = cursor.rest()
+    said = None if value.word == "NULL" else value.tokens[0].text
+    return Alter(
+        source=source,
+        name=table,
+        at=at,
+        action=lambda _, now, __: Alteration.of(columns={_own(now, column): {"description": said}}),
+    )
+
+
+Action = Callable[[Engine, Definition, Constant], "Alteration | None"]
+
+
+def _action(cursor: Cursor) -> Action:
+    if cursor.take("ADD"):
+        cursor.take("COLUMN")
+        return _add(cursor.take("IF", "NOT", "EXISTS"), cursor.rest())
+    if cursor.take("DROP"):
+        cursor.take("COLUMN")
+        return _drop(cursor.take("IF", "EXISTS"), _last_name(cursor))
+    if cursor.take("RENAME"):
+        if cursor.word() == "TO":
+            raise cursor.wrong("a table is named by its place and cannot be renamed")
+        cursor.take("COLUMN")
+        old = cursor.name("a column")
+        cursor.need("TO")
+        new = cursor.name("a column")
+        return lambda _, now, __: Alteration.of(rename={_own(now, old): new})
+    if cursor.take("SET"):
+        properties = _options(cursor)
+        return lambda _, __, ___: Alteration.of(properties=properties)
+    if cursor.take("RESET"):
+        names = _options(cursor)
+        return lambda _, __, ___: Alteration.of(properties=dict.fromkeys(names))
+    cursor.need("ALTER")
+    cursor.take("COLUMN")
+    return _column(cursor, cursor.name("a column"))
+
+
+def _column(cursor: Cursor, name: str) -> Action:
+    if cursor.take("TYPE") or cursor.take("SET", "DATA", "TYPE"):
+        kind = cursor.rest().text
+        return lambda engine, now, constant: Alteration.of(
+            widen={
+                _own(now, name): _schema(engine, f"{quoted(name)} {kind}", constant)[0]
+                .field(0)
+                .type
+            }
+        )
+    if cursor.take("SET", "NOT", "NULL"):
+        return lambda _, now, __: Alteration.of(columns={_own(now, name): {"not_null": True}})
+    if cursor.take("DROP", "NOT", "NULL"):
+        return lambda _, now, __: Alteration.of(columns={_own(now, name): {"not_null": False}})
+    if cursor.take("DROP", "DEFAULT"):
+        return lambda _, now, __: Alteration.of(columns={_own(now, name): {"default": None}})
+    if cursor.take("SET", "DEFAULT"):
+        value = cursor.rest().text
+        return lambda _, now, constant: Alteration.of(
+            columns={
+                _own(now, name): {
+                    "default": constant(
+                        f"CAST(({value}\n) AS {sql_type(now.schema.field(_own(now, name)).type)})"
+                    )
+                }
+            }
+        )
+    raise cursor.wrong("expected TYPE, SET NOT NULL, DROP NOT NULL, SET DEFAULT or DROP DEFAULT")
+
+
+def _add(if_not_exists: bool, column: Piece) -> Action:
+    def action(engine: Engine, now: Definition, constant: Constant) -> Alteration | None:
+        schema, key = _schema(engine, column.text, constant)
+        if key:
+            raise error_at(
+                column.source, column.start, "a key is named when a table is created, not later"
+            )
+        names = {name.lower() for name in now.schema.names}
+        if if_not_exists and schema.names[0].lower() in names:
+            return None
+        return Alteration.of(add=list(schema))
+
+    return action
+
+
+def _drop(if_exists: bool, name: str) -> Action:
+    def action(_: Engine, now: Definition, __: Constant) -> Alteration | None:
+        if if_exists and name.lower() not in {one.lower() for one in now.schema.names}:
+            return None
+        return Alteration.of(drop=[_own(now, name)])
+
+    return action
+
+
+def _last_name(cursor: Cursor) -> str:
+    name = cursor.name("a column")
+    if cursor.take("CASCADE"):
+        raise cursor.wrong("CASCADE has nothing to do here: leave it out")
+    cursor.take("RESTRICT")
+    return name
+
+
+def _own(definition: Definition, name: str) -> str:
+    """The table's own spelling of a column; the name itself where it has none."""
+    names: Sequence[str] = definition.schema.names
+    return next((one for one in names if one.lower() == name.lower()), name)
+
+
+def without_comments(source: str) -> tuple[str, dict[str, str]]:
+    """A CREATE TABLE without ``COMMENT 'text'`` in its columns, which DuckDB does not parse, and
+    these texts by column. Every other token stays where it is."""
+    tokens = tokens_of(source)
+    said: dict[str, str] = {}
+    text_ = source
+    column = ""
+    for place, token in enumerate(tokens[:-1]):
+        before = tokens[place - 1] if place else None
+        if token.depth == 1 and before is not None and before.text in ("(", ","):
+            column = token.text
+        following = tokens[place + 1]
+        if token.depth == 1 and token.word == "COMMENT" and following.is_text:
+            said[column] = following.text
+            gap = " " * (following.end - token.start)
+            text_ = text_[: token.start] + gap + text_[following.end :]
+    return text_, said

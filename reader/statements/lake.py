@@ -1,0 +1,148 @@
+"""The tables at some URLs, for statements: newest snapshots to read, handles to write, and the
+place where new tables are made.
+
+Rules:
+- A URL names a table or a lake, a folder that directly contains tables. Only a lake takes new ones.
+- A handle stays open for the next statement, which sees at least what the last one wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from blockstore.bucket import Bucket, open_bucket
+from blockstore.bucket.prefixed import Prefixed
+from blockstore.errors import AlreadyExists, Invalid, NotFound
+from blockstore.format.definition import Definition
+from blockstore.index import log as index_log
+from blockstore.index.log import Log
+from blockstore.operations.place import check_place, folders, tables_among
+from blockstore.reader.errors import UnknownTable
+from blockstore.reader.query.files import local_folder
+from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.names import Names, folded
+from blockstore.scan.view import TableSnapshot
+from blockstore.table import Table
+from blockstore.world import World
+
+
+class Lake:
+    """A source of snapshots (``query/source.py``) whose tables can be written."""
+
+    def __init__(self, urls: str | Sequence[str], world: World) -> None:
+        self._world = world
+        self._places = [
+            open_bucket(url, world) for url in ([urls] if isinstance(urls, str) else urls)
+        ]
+        self._lakes: list[Bucket] = []
+        self._buckets: dict[str, Bucket] = {}
+        self._open: dict[str, Table] = {}
+        for bucket in self._places:
+            self._add(bucket)
+
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        return Names(self._buckets, allowed).all
+
+    def find(self, name: str, allowed: Collection[str] | None = None) -> str:
+        try:
+            return Names(self._buckets, allowed).find(name)
+        except UnknownTable:
+            self._look()
+            return Names(self._buckets, allowed).find(name)
+
+    def snapshots(
+        self,
+        names: Iterable[str],
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
+    ) -> dict[str, TableSnapshot]:
+        wanted = [self.find(name, allowed) for name in names]
+        each = at_of_each(wanted, at)
+        return {
+            name: self.open(name).snapshot(
+                version=each[name].version, as_of=each[name].as_of, tag=each[name].tag
+            )
+            for name in wanted
+        }
+
+    def folders(self) -> list[str]:
+        found = {local_folder(bucket) for bucket in self._places}
+        return sorted(folder for folder in found if folder is not None)
+
+    @property
+    def remote(self) -> bool:
+        return any(local_folder(bucket) is None for bucket in self._places)
+
+    def open(self, name: str) -> Table:
+        """A handle on a table of the lake. Raises UnknownTable."""
+        own = self.find(name)
+        if own not in self._open:
+            self._open[own] = Table.open_bucket(self._buckets[own], self._world, discovery=None)
+        return self._open[own]
+
+    def create(self, name: str, definition: Definition) -> Table:
+        """Create an empty table. Raises AlreadyExists, and Invalid where no lake is named."""
+        if not self._lakes:
+            raise Invalid(
+                "a new table needs a lake, and only tables are named: give the URL of the folder "
+                "that contains them"
+            )
+        self._look()
+        twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
+        if twin is not None:
+            raise AlreadyExists(f"table {twin} exists: choose another name, or say IF NOT EXISTS")
+        bucket = Prefixed(self._lakes[0], name)
+        check_place(bucket, self._world, index=True)
+        made = Table(bucket, self._world, index_log.create(bucket, self._world, definition))
+        self._buckets[name] = bucket
+        self._open[name] = made
+        return made
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a table that is gone."""
+        self._buckets.pop(name, None)
+        self._open.pop(name, None)
+
+    def _add(self, bucket: Bucket) -> None:
+        log = Log(bucket, self._world)
+        try:
+            log.poll()
+        except NotFound:
+            self._lakes.append(bucket)
+            if not self._look():
+                self._add_unindexed(bucket)
+        else:
+            self._keep(Table(bucket, self._world, log))
+
+    def _add_unindexed(self, bucket: Bucket) -> None:
+        """A table without an index; or else an empty lake."""
+        try:
+            table = Table.open_bucket(bucket, self._world, discovery=None)
+        except NotFound:
+            return
+        self._lakes.remove(bucket)
+        self._keep(table)
+
+    def _keep(self, table: Table) -> None:
+        self._name(table.name, table.bucket)
+        self._open[table.name] = table
+
+    def _look(self) -> bool:
+        """Find the tables of the lakes; return whether there are some."""
+        found = False
+        for lake in self._lakes:
+            below = {name: Prefixed(lake, name) for name in folders(lake)}
+            for name, bucket in tables_among(below, self._world.pool).items():
+                found = True
+                if name not in self._buckets:
+                    self._name(name, bucket)
+        return found
+
+    def _name(self, name: str, bucket: Bucket) -> None:
+        twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
+        if twin is not None:
+            raise Invalid(
+                f"two tables are named {name}: {self._buckets[twin].url} and {bucket.url}; the "
+                "last parts of their URLs must differ"
+            )
+        self._buckets[name] = bucket

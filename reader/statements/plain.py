@@ -1,0 +1,295 @@
+"""The rows of a statement's SELECT become a new version of a table whose rows have no identity: the
+blocks that hold affected rows are replaced.
+
+Rules:
+- The statement's rows are computed once and written as one new block; of each block that holds
+  affected rows the others are written again, with the same sources. All other blocks stay.
+- One entry does it all. If an affected block was replaced meanwhile, everything is done again on
+  the newer version. Rows that others append meanwhile follow the statement, unless the table is
+  ``serializable``: then it is done again.
+- Each row of an affected block is written once, in one of both blocks, or deleted. Two queries say
+  which rows change, and the number and the hashes of these rows must be the same: a statement that
+  matches a row twice, or that decides otherwise each time, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blockstore.errors import BlockCondemned, Conflict, Fenced, HistoryReplaced, Invalid
+from blockstore.format.block import BlockMeta
+from blockstore.format.casting import cast_batch
+from blockstore.format.definition import Definition
+from blockstore.format.properties import Isolation
+from blockstore.format.schema import with_reserved
+from blockstore.index.entry import Operation
+from blockstore.index.rows import LiveBlock
+from blockstore.index.state import State
+from blockstore.operations.access import Access
+from blockstore.operations.kept_rows import Rewriter
+from blockstore.operations.new_rows import FreshRows
+from blockstore.operations.replacement import Replace
+from blockstore.operations.scope import Scope
+from blockstore.operations.staging import uploading
+from blockstore.operations.view import snapshot_of
+from blockstore.predicate import Predicate
+from blockstore.reader.statements.changing import Changed, Committing, Returned, images
+from blockstore.reader.statements.clauses import Act
+from blockstore.reader.statements.rows import Selected
+from blockstore.rows.attempts import Said, already_done
+from blockstore.rows.results import RowsChanged
+from blockstore.scan.snapshot import Snapshot, labels_of
+from blockstore.scan.view import TableSnapshot
+
+_PLANS = 12
+"""So often a statement is planned before the table is said to change too fast."""
+_SOURCE = "_source"
+
+Query = Callable[[str, Mapping[str, TableSnapshot]], pa.RecordBatchReader]
+"""Runs a SELECT over snapshots that were taken before; the query ends with the reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be computed."""
+
+    table: str
+    selected: Selected
+    kept: str
+    """The SELECT of the rows that stay (``kept.py``)."""
+
+
+def replace_blocks(
+    access: Access,
+    operation: Operation,
+    plan: Callable[[Definition], Plan],
+    query: Query,
+    pinned: Callable[[], Mapping[str, TableSnapshot]],
+    said: Said,
+    committing: Committing = lambda _: None,
+) -> Changed:
+    """Carry out a statement as one version.
+
+    Args:
+        access: The table.
+        operation: What the entry calls it.
+        plan: Makes the SELECTs, for a definition of the table.
+        query: Runs them.
+        pinned: Takes the snapshots of the other tables, for each plan.
+        said: What the caller says of it.
+        committing: As in ``changing.change``.
+
+    Raises:
+        Invalid: The rows do not fit, or a row is matched twice.
+        Conflict: Others change the same blocks all the time.
+    """
+    problem: Conflict | None = None
+    for _ in range(_PLANS):
+        state = access.log.poll()
+        already = already_done(state, operation, said)
+        if already is not None:
+            access.log.confirm()
+            return Changed(rows=already)
+        committing(False)
+        attempt = _Attempt(
+            access, operation, plan(state.definition), query, pinned(), said, state, committing
+        )
+        with access.log.own_looks():
+            try:
+                return attempt.run()
+            except (Fenced, HistoryReplaced):
+                raise
+            except (Conflict, BlockCondemned) as error:
+                problem = error
+    raise Conflict(
+        f"this {operation} was planned {_PLANS} times, and each time another process was faster; "
+        f"nothing of it was applied, try again: {problem}"
+    )
+
+
+@dataclass(slots=True)
+class Rows:
+    """Any number of rows, to compare with others: two sums that do not depend on the order."""
+
+    count: int = 0
+    hashes: int = 0
+
+    def add(self, hashes: pa.Array) -> None:
+        """Add rows by their hashes."""
+        self.count += len(hashes)
+        values = hashes.to_numpy(zero_copy_only=False).astype(np.uint64)
+        self.hashes = (self.hashes + int(values.sum(dtype=np.uint64))) % (1 << 64)
+
+
+@dataclass
+class _Attempt:
+    access: Access
+    operation: Operation
+    plan: Plan
+    query: Query
+    others: Mapping[str, TableSnapshot]
+    said: Said
+    state: State
+    committing: Committing
+    counts: Counter[str] = field(default_factory=Counter)
+    sources: set[str] = field(default_factory=set)
+    """Those of the rows that change or go."""
+    changed: Rows = field(default_factory=lambda: Rows())
+    """These rows, by the statement."""
+    left: Rows = field(default_factory=lambda: Rows())
+    """These rows, by what is not kept of the affected blocks."""
+
+    def run(self) -> Changed:
+        labels = _labels(self.state)
+        fresh = FreshRows(
+            self.access,
+            self.state.definition,
+            labels=labels,
+            job=self.said.job,
+            producer=str(self.operation),
+        )
+        reader = self._run(self.plan.selected.sql, Snapshot.of(self.state))
+        returned = Returned(self.plan.selected, reader.schema)
+        with uploading(str(self.operation)):
+            fresh.write(self._images(reader, returned))
+            rewrites = {block.ulid: (block, self._rewritten(block)) for block in self._affected()}
+            self._check_once()
+            gone = [block.meta for block, meta in rewrites.values() if meta is None]
+            own = fresh.block(gone)
+        self.committing(True)
+        rows = RowsChanged(
+            operation=str(self.operation),
+            inserted=self.counts["inserted"],
+            updated=self.counts["updated"],
+            deleted=self.counts["deleted"],
+            unchanged=self.counts["unchanged"],
+        )
+        add = [meta for meta in (own, *(meta for _, meta in rewrites.values())) if meta is not None]
+        if not (add or rewrites or self.said.job):
+            return Changed(rows=rows, returned=returned.table())
+        return Changed(rows=self._commit(rows, add, rewrites), returned=returned.table())
+
+    def _commit(
+        self,
+        rows: RowsChanged,
+        add: list[BlockMeta],
+        rewrites: Mapping[str, tuple[LiveBlock, BlockMeta | None]],
+    ) -> RowsChanged:
+        commit = self.access.world.ids.ulid()
+        isolation = self.state.definition.properties.isolation
+        change = Replace(
+            operation=self.operation,
+            commit=commit,
+            read=self.state,
+            add=tuple(add),
+            gone={ulid: block.excepted for ulid, (block, _) in rewrites.items()},
+            scope=Scope(what=str(self.operation), predicate=Predicate(), isolation=isolation)
+            if isolation is Isolation.SERIALIZABLE
+            else None,
+            job=self.said.job,
+            ordered=self.said.ordered,
+            parameters=self.said.parameters,
+            message=self.said.message,
+        )
+        committed = self.access.log.commit(change)
+        if committed.already and self.access.log.state.commits.find(commit) is None:
+            return RowsChanged(
+                operation=str(self.operation), version=committed.version, already=True
+            )
+        return RowsChanged(
+            operation=rows.operation,
+            version=committed.version,
+            inserted=rows.inserted,
+            updated=rows.updated,
+            deleted=rows.deleted,
+            unchanged=rows.unchanged,
+        )
+
+    def _run(self, sql: str, snapshot: Snapshot) -> pa.RecordBatchReader:
+        taken = TableSnapshot(
+            bucket=self.access.bucket,
+            world=self.access.world,
+            snapshot=snapshot,
+            reads=self.access.reads,
+        )
+        return self.query(sql, {**self.others, self.plan.table: taken})
+
+    def _images(self, reader: pa.RecordBatchReader, returned: Returned) -> Iterator[pa.RecordBatch]:
+        """The new rows, and those that change; counts these and the rows that go."""
+        definition, first = self.state.definition, 0
+        for batch in reader:
+            did = batch.column(0)
+            for number, act in enumerate(self.plan.selected.acts, 1):
+                rows = batch.filter(pc.equal(did, number))
+                if not rows.num_rows:
+                    continue
+                if act not in _COUNTED:
+                    self.counts["unchanged"] += rows.num_rows
+                    continue
+                self.counts[_COUNTED[act]] += rows.num_rows
+                returned.take(rows)
+                if act is not Act.INSERT:
+                    self.sources.update(pc.unique(rows.column(1)).to_pylist())
+                    self.changed.add(rows.column(2))
+                if act is not Act.DELETE:
+                    new = images(rows, self.plan.selected, definition)
+                    yield cast_batch(new, definition, first_row=first)
+                    first += rows.num_rows
+
+    def _check_once(self) -> None:
+        """Raise Invalid unless every row of the affected blocks is in one place."""
+        if self.changed == self.left:
+            return
+        if self.changed.count > self.left.count:
+            raise Invalid(
+                f"the statement matches {self.left.count:,} rows {self.changed.count:,} times, and "
+                "a row changes once: let each match one; nothing was changed"
+            )
+        raise Invalid(
+            "the statement decides otherwise each time that it is computed, so rows cannot be "
+            "replaced by it; nothing was changed: leave random values and LIMIT without ORDER BY "
+            "out of its conditions"
+        )
+
+    def _affected(self) -> list[LiveBlock]:
+        """The blocks that hold rows of the sources that changed; some may hold none."""
+        return [
+            block for block in self.state.blocks if not self.sources.isdisjoint(block.meta.sources)
+        ]
+
+    def _rewritten(self, block: LiveBlock) -> BlockMeta | None:
+        reader = self._run(self.plan.kept, snapshot_of(self.state, block))
+        schema = with_reserved(self.state.definition.schema, (_SOURCE,))
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for batch in reader:
+                *columns, stays, hashes = batch.columns
+                self.left.add(hashes.filter(pc.invert(stays)))
+                own = [
+                    column if column.type == one.type else column.cast(one.type)
+                    for column, one in zip(columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(own, schema=schema).filter(stays)
+
+        rewriter = Rewriter(access=self.access, state=self.state, producer=str(self.operation))
+        return rewriter.of_rows(block, rows())
+
+
+_COUNTED = {Act.INSERT: "inserted", Act.UPDATE: "updated", Act.DELETE: "deleted"}
+
+
+def _labels(state: State) -> Mapping[str, str] | None:
+    streams = sorted(set(state.blocks.table()["stream"].to_pylist()))
+    if len(streams) > 1:
+        raise Invalid(
+            f"a statement changes rows of one set of labels, and the table has rows with "
+            f"{dict(labels_of(streams[0]))} and with {dict(labels_of(streams[-1]))}: use overwrite "
+            "or delete with a condition"
+        )
+    return labels_of(streams[0]) if streams else None

@@ -1,0 +1,162 @@
+"""A text with statements, split into them by DuckDB's own parser.
+
+Rule: a text is split and each statement is recognized before any of them runs. A text with one
+statement that is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import duckdb
+
+from blockstore.errors import Invalid
+from blockstore.reader.errors import BadSql
+from blockstore.reader.query.runners.failures import translated
+from blockstore.reader.query.sql.syntax import Syntax
+from blockstore.reader.statements.defining import without_comments
+from blockstore.reader.statements.tokens import Misread, Token, error_at, position, tokens_of
+
+_LONGEST = 1 << 20
+_MOST = 1_000
+
+
+_PLACE = re.compile(r", at line \d+(, column \d+)?")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+
+
+class Kind(StrEnum):
+    """What a statement is."""
+
+    SELECT = "SELECT"
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    MERGE = "MERGE"
+    CREATE = "CREATE"
+    ALTER = "ALTER"
+    EXPLAIN = "EXPLAIN"
+    CALL = "CALL"
+
+
+_CHANGES = frozenset({Kind.INSERT, Kind.UPDATE, Kind.DELETE, Kind.MERGE})
+_DDL = frozenset({Kind.CREATE, Kind.ALTER})
+_KINDS = {"MERGE_INTO": Kind.MERGE, **{kind.value: kind for kind in Kind}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """One statement of a text."""
+
+    kind: Kind
+    sql: str
+    line: int = 1
+    """Where it begins in the complete text."""
+    column: int = 1
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """What a CREATE TABLE says of its columns, by their names."""
+
+    def placed(self, error: Misread) -> BadSql:
+        """The error at its place in the complete text."""
+        return self._at(error.at, error.what)
+
+    def quoting(self, error: BadSql) -> BadSql:
+        """The error of a query that the statement became, at the place of the statement that its
+        message quotes; without a place if it quotes none."""
+        message = _PLACE.sub("", str(error))
+        quotes = [one or other for one, other in _QUOTED.findall(message)]
+        tokens = tokens_of(self.sql)
+        found = (one for quote in quotes for one in tokens if one.text == quote)
+        own = next(found, None)
+        if own is None:
+            return BadSql(f"{message}; nothing was changed")
+        return self._at(own.start, message, "; nothing was changed")
+
+    def _at(self, at: int, what: str, more: str = "") -> BadSql:
+        line, column = position(self.sql, at)
+        if line == 1:
+            column += self.column - 1
+        line += self.line - 1
+        where = f", at line {line}, column {column}"
+        return BadSql(f"{what}{where}{more}", line=line, column=column)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes rows."""
+        return self.kind in _CHANGES
+
+    @property
+    def defines(self) -> bool:
+        """Whether it creates, alters or drops a table."""
+        return self.kind in _DDL
+
+
+def split(syntax: Syntax, text: str) -> list[Text]:
+    """The statements of a text. Raises BadSql for one that cannot be parsed, with its line and
+    column, and for one that Blockstore does not run."""
+    if not isinstance(text, str):
+        raise Invalid(f"the SQL is {type(text).__name__}, expected text")
+    if len(text) > _LONGEST:
+        raise BadSql(
+            f"the SQL has {len(text):,} characters, expected at most {_LONGEST:,}: pass values as "
+            "parameters, or load rows from a file"
+        )
+    if "\0" in text:
+        raise BadSql("the SQL contains a NUL character: remove it")
+    pieces = _pieces(text, tokens_of(text))
+    if not pieces:
+        raise BadSql("the SQL has no statement: write one")
+    if len(pieces) > _MOST:
+        raise BadSql(f"the SQL has {len(pieces):,} statements, expected at most {_MOST:,}")
+    return [recognized(syntax, text, tokens) for tokens in pieces]
+
+
+def _pieces(text: str, tokens: Sequence[Token]) -> list[list[Token]]:
+    found: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.text == ";" and not token.is_text:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return [one for one in found if one]
+
+
+def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 0) -> Text:
+    """The statement of some tokens, which begin at ``first`` of the text. Raises BadSql."""
+    if not tokens:
+        raise error_at(text, first, "a statement is missing")
+    start, end = first + tokens[0].start, first + tokens[-1].end
+    sql = text[start:end]
+    before = text[:start]
+    line, column = before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
+    comments: Mapping[str, str] = {}
+    if tokens[0].word == "CREATE":
+        sql, comments = without_comments(sql)
+    try:
+        found = syntax.split(sql)
+    except duckdb.Error as error:
+        raise _unparsed(syntax, text, start, sql, error) from None
+    kind = _KINDS.get(found[0][0]) if len(found) == 1 else None
+    if kind is None:
+        raise error_at(
+            text,
+            start,
+            f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
+            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, CALL "
+            "and EXPLAIN",
+        )
+    return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
+
+
+def _unparsed(syntax: Syntax, text: str, start: int, sql: str, error: duckdb.Error) -> Exception:
+    answer = json.loads(syntax(sql))
+    place = answer.get("position")
+    if place is None or answer.get("error_type") == "not implemented":
+        return translated(error, placed=False)
+    at = start + len(sql.encode()[: int(place)].decode(errors="replace"))
+    message = str(answer.get("error_message", "")).splitlines()[0]
+    return error_at(text, at, f"the SQL cannot be parsed, and nothing was run: {message[:300]}")

@@ -1,0 +1,58 @@
+"""A statement is tried on empty tables in DuckDB before it is carried out.
+
+DuckDB says what is wrong with it, and at which line and column: an unknown column, a type that does
+not fit, a value that cannot be cast. So a statement means what it means in DuckDB, and one that is
+wrong has changed nothing.
+
+Rule: only a statement whose parts were admitted is tried; the tables have no rows, and nothing but
+these tables is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from blockstore.format.definition import Definition
+from blockstore.format.identity import Key
+from blockstore.reader.errors import BadSql
+from blockstore.reader.query.engine import Engine
+from blockstore.reader.query.sql.types import quoted, sql_type
+from blockstore.reader.query.task import Step
+from blockstore.reader.statements.texts import Text
+from blockstore.reader.statements.tokens import tokens_of
+from blockstore.scan.chunk import HIDDEN
+
+_NO_TRAVEL = "does not support time travel"
+
+
+def check(engine: Engine, text: Text, tables: Mapping[str, Definition], parameters: object) -> None:
+    """Raise BadSql, with its line and column, for a statement that DuckDB would refuse on these
+    tables."""
+    named = {token.text.lower() for token in tokens_of(text.sql)}
+    if named & set(HIDDEN.names):
+        return  # DuckDB's own tables have none of these columns
+    steps = [_twin(name, definition) for name, definition in tables.items()]
+    # The lines and columns are those of the complete text, one line further down.
+    sql = "EXPLAIN" + "\n" * text.line + " " * (text.column - 1) + text.sql
+    try:
+        engine.apart(steps, sql, parameters)
+    except BadSql as error:
+        if _NO_TRAVEL in str(error):
+            return  # they have one version
+        raise _moved(error) from None
+
+
+def _moved(error: BadSql) -> BadSql:
+    if error.line is None or error.line < 2:
+        return error
+    message = str(error).replace(f", at line {error.line}", f", at line {error.line - 1}")
+    return BadSql(f"{message}; nothing was changed", line=error.line - 1, column=error.column)
+
+
+def _twin(name: str, definition: Definition) -> Step:
+    columns: Iterable[str] = (
+        f"{quoted(field.name)} {sql_type(field.type)}" for field in definition.schema
+    )
+    key = definition.identity.columns if isinstance(definition.identity, Key) else ()
+    own = [*columns, *([f"PRIMARY KEY ({', '.join(map(quoted, key))})"] if key else [])]
+    return f"CREATE TEMP TABLE {quoted(name)} ({', '.join(own)})", ()

@@ -1,0 +1,138 @@
+"""SQL that changes rows, over HTTP: once by key, with the tables and the scopes of the token, and
+nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from tests.reader.http.gateways import FEW, READ, Served, make_lake, serving, settings
+
+ITEMS = pa.schema([("sku", pa.string()), ("n", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("statements")
+    with serving(settings(make_lake(folder), folder)) as one:
+        yield one
+
+
+@pytest.fixture
+def items(served: Served, request: pytest.FixtureRequest) -> str:
+    """A table with a key and two rows; of this test alone."""
+    name = f"items_{abs(hash(request.node.name))}"
+    table = bs.create(url(served, name), schema=ITEMS, key="sku")
+    table.upsert(pa.table({"sku": ["a", "b"], "n": [1, 2]}, ITEMS))
+    served.gateway.tables.poll_now()
+    return name
+
+
+def url(served: Served, name: str) -> str:
+    return f"{served.gateway.settings.tables.urls[0].partition('?')[0]}/{name}?durable=false"
+
+
+def send(
+    served: Served, sql: str, *, key: str = "", token: str | None = None, **more: object
+) -> httpx.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    if token is None:
+        return served.http.post("/v1/statements", json={"sql": sql, **more}, headers=headers)
+    with served.as_(token) as client:
+        return client.post("/v1/statements", json={"sql": sql, **more}, headers=headers)
+
+
+def rows(served: Served, name: str) -> list[tuple[str, int]]:
+    found = bs.open(url(served, name)).snapshot().scan().to_table().to_pylist()
+    return sorted((row["sku"], row["n"]) for row in found)
+
+
+def test_statements_change_rows_and_report_counts_and_the_version(
+    served: Served, items: str
+) -> None:
+    answer = send(
+        served, f"UPDATE {items} SET n = n + $more WHERE sku = 'a'", parameters={"more": 5}
+    )
+    assert answer.status_code == 200, answer.text
+    written = answer.json()["written"]
+    assert (written["updated"], written["version"]) == (1, 3)
+    send(served, f"INSERT INTO {items} VALUES ('c', 3)")
+    send(
+        served,
+        f"MERGE INTO {items} AS t USING (VALUES ('c', 30), ('d', 4)) AS s(sku, n) ON t.sku = s.sku "
+        "WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT",
+    )
+    send(served, f"DELETE FROM {items} WHERE sku = 'b'")
+    assert rows(served, items) == [("a", 6), ("c", 30), ("d", 4)]
+    assert served.rows(f"SELECT count(*) AS n FROM {items}") == [{"n": 3}]
+
+
+def test_a_statement_with_a_key_happens_once(served: Served, items: str) -> None:
+    sql = f"UPDATE {items} SET n = n + 1"
+    first = send(served, sql, key="monday").json()
+    again = send(served, sql, key="monday").json()
+    assert first["id"] == again["id"]
+    assert first["written"] == again["written"]
+    assert rows(served, items) == [("a", 2), ("b", 3)]
+    assert send(served, f"DELETE FROM {items}", key="monday").status_code == 409
+
+
+def test_scopes_and_tables_are_those_of_the_token(served: Served, items: str) -> None:
+    assert send(served, f"DELETE FROM {items}", token=READ).status_code == 403
+    assert send(served, f"DELETE FROM {items}", token=FEW).status_code in (403, 404)
+    assert rows(served, items) == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "CREATE TABLE made (a INTEGER)",
+        "COPY {t} TO '/tmp/out.csv'",
+        "ATTACH '/tmp/x.db'",
+        "PRAGMA database_list",
+        "SET threads = 1",
+        "INSTALL httpfs",
+        "DELETE FROM {t}; DELETE FROM {t}",
+        "DELETE FROM {t}; SET threads = 1",
+        "EXPLAIN DELETE FROM {t}",
+        "DELETE FROM {t} RETURNING *",
+        "UPDATE {t} SET n = (SELECT count(*) FROM read_csv('/etc/passwd'))",
+        "UPDATE {t} SET sku = getenv('HOME')",
+        "INSERT INTO {t} SELECT content, 1 FROM read_text('/etc/passwd')",
+        "UPDATE {t} SET nope = 1",
+        "UPDATE {t} SET n = 'abc'",
+        "INSERT INTO {t} VALUES (NULL, 1)",
+    ],
+)
+def test_everything_else_is_refused_and_changes_nothing(
+    served: Served, items: str, sql: str
+) -> None:
+    answer = send(served, sql.format(t=items))
+    assert answer.status_code == 400, answer.text
+    assert bs.open(url(served, items)).log.state.version == 2
+
+
+def test_an_error_names_the_line_and_a_conflict_its_rows(served: Served, items: str) -> None:
+    wrong = send(served, f"UPDATE {items}\nSET n = nope").json()
+    assert "at line 2, column 9" in wrong["message"]
+    twice = send(served, f"INSERT INTO {items} VALUES ('a', 9)")
+    assert twice.status_code == 409
+    assert twice.json()["detail"]["rows"] == [{"row": "a", "expected": None, "found": None}]
+    assert send(served, "DELETE FROM nowhere_at_all").status_code == 404
+
+
+def test_a_table_without_identity_takes_inserts_alone(served: Served, tmp_path: Path) -> None:
+    bs.create(url(served, "plain"), schema=ITEMS)
+    served.gateway.tables.poll_now()
+    assert send(served, "INSERT INTO plain VALUES ('a', 1)", key="one").status_code == 200
+    assert send(served, "INSERT INTO plain VALUES ('a', 1)", key="one").status_code == 200
+    assert rows(served, "plain") == [("a", 1)]
+    refused = send(served, "DELETE FROM plain")
+    assert refused.status_code == 400
+    assert "only inserts" in refused.json()["message"]

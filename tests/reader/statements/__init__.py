@@ -1,0 +1,1 @@
+"""Statements: SQL that writes."""

@@ -1,0 +1,96 @@
+"""A statement that dies at any write of its own leaves everything as it was, or is done; and the
+same statement by a fresh process, with the same job, counts once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import blockstore as bs
+from blockstore.errors import BlockstoreError
+from blockstore.reader.query.engine import Engine
+from blockstore.reader.statements.lake import Lake
+from blockstore.reader.statements.session import Doing, Session
+from blockstore.table import Table
+from blockstore.world import World
+from tests.support.faulty import FaultyBucket, Killed
+from tests.support.tally import tally
+
+MADE = (
+    "CREATE TABLE key (k BIGINT PRIMARY KEY, a INTEGER);"
+    "CREATE TABLE ids (k BIGINT, a INTEGER) WITH (row_ids = true);"
+    "CREATE TABLE plain (k BIGINT, a INTEGER)"
+)
+STATEMENTS = {
+    "key": "MERGE INTO key AS t USING (VALUES (1, 5), (9, 9)) AS s(k, a) ON t.k = s.k "
+    "WHEN MATCHED THEN UPDATE SET a = t.a + s.a WHEN NOT MATCHED THEN INSERT",
+    "ids": "UPDATE ids SET a = a + 1 WHERE k < 2",
+    "plain": "UPDATE plain SET a = a + 1 WHERE k < 2",
+}
+FAULTS = ("kill_before", "kill_after", "lose_answer")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    bs.sql(str(folder), MADE)
+    for name in STATEMENTS:
+        bs.sql(str(folder), f"INSERT INTO {name} SELECT i, i FROM range(4) r(i)")
+    return folder
+
+
+def run(folder: Path, name: str, **faults: Any) -> tuple[FaultyBucket, bool]:
+    """Run the statement about a table in a process that may die; return its calls, and whether it
+    said that it was done."""
+    world = World.real()
+    lake = Lake(str(folder), world)
+    bucket = FaultyBucket(lake.open(name).bucket)
+    lake._open[name] = Table.open_bucket(bucket, world)
+    bucket.calls.clear()
+    for fault, number in faults.items():
+        setattr(bucket, f"_{fault}", frozenset({number}) if fault == "lose_answer" else number)
+    done = False
+    with Engine(lake, world=world) as engine:
+        session = Session(engine, lake)
+        (text,) = session.parse(STATEMENTS[name])
+        try:
+            session.run(text, Doing(job=bs.Job("nightly", 1)))
+            done = True
+        except (Killed, BlockstoreError):
+            pass
+    return bucket, done
+
+
+def rows(folder: Path, name: str) -> list[tuple[int, int]]:
+    found = bs.open(str(folder / name)).snapshot().scan().to_table()
+    return sorted(zip(found["k"].to_pylist(), found["a"].to_pylist(), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_is_all_or_nothing_at_every_write_and_once_after_a_retry(
+    name: str, made: Path, tmp_path: Path
+) -> None:
+    whole = shutil.copytree(made, tmp_path / "whole")
+    before = rows(whole, name)
+    bucket, done = run(whole, name)
+    after = rows(whole, name)
+    assert done
+    assert after != before
+    writes = [call for call in bucket.calls if call.writes]
+    assert len(writes) >= 3, "a chunk, its meta.json, an entry"
+    for call in writes:
+        for fault in FAULTS:
+            tally("crash points")
+            point = f"{name}: {fault} {call}"
+            copy = shutil.copytree(made, tmp_path / "copy")
+            _, said = run(copy, name, **{fault: call.number})
+            found = rows(copy, name)
+            assert found in (before, after), point
+            assert not said or found == after, point
+            run(copy, name)
+            assert rows(copy, name) == after, point
+            shutil.rmtree(copy)

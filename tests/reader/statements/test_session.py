@@ -1,0 +1,196 @@
+"""Statements through ``blockstore.sql``: versions, jobs, parameters, conflicts, and what stays as
+it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.reader.statements import changing
+from blockstore.reader.statements.door import opened
+from blockstore.reader.statements.session import Doing
+
+MADE = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INTEGER); INSERT INTO t VALUES (1, 10), (2, 20)"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    bs.sql(str(tmp_path), MADE)
+    return str(tmp_path)
+
+
+def rows(lake: str, table: str = "t") -> list[tuple[object, ...]]:
+    found = bs.sql(lake, f"SELECT * FROM {table} ORDER BY ALL").to_arrow()
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_a_statement_is_one_version_and_says_what_it_did(lake: str) -> None:
+    done = bs.sql(lake, "UPDATE t SET a = a + 1 WHERE k = 1", message="one more")
+    assert (done.version, done.updated, done.deleted) == (3, 1, 0)
+    assert str(done) == "UPDATE: 1 updated, version 3"
+    (entry,) = bs.open(f"{lake}/t").log.entries(3, 3)
+    assert entry.message == "one more"
+    assert "a + 1" in str(entry.parameters["statement"])
+    assert bs.sql(lake, "UPDATE t SET a = 0 WHERE false").version is None
+
+
+def test_a_job_happens_once(lake: str) -> None:
+    for table in ("t", "r", "p"):
+        if table != "t":
+            options = " WITH (row_ids = true)" if table == "r" else ""
+            bs.sql(lake, f"CREATE TABLE {table} (k BIGINT, a INTEGER){options}")
+            bs.sql(lake, f"INSERT INTO {table} VALUES (1, 10), (2, 20)")
+        for number, sql in enumerate(
+            (f"UPDATE {table} SET a = a + 1", f"INSERT INTO {table} VALUES (3, 1)")
+        ):
+            first = bs.sql(lake, sql, job=bs.Job("nightly", number))
+            again = bs.sql(lake, sql, job=bs.Job("nightly", number))
+            assert not first.already, (table, sql)
+            assert again.already, (table, sql)
+            assert again.version == first.version, (table, sql)
+        assert rows(lake, table) == [(1, 11), (2, 21), (3, 1)]
+    with pytest.raises(bs.Invalid, match="one statement"):
+        bs.sql(lake, "DELETE FROM t; DELETE FROM r", job=bs.Job("nightly", 9))
+
+
+def test_parameters_are_values_and_others_are_left_out(lake: str) -> None:
+    text = "UPDATE t SET a = $n WHERE k = $k; DELETE FROM t WHERE k <> $k"
+    bs.sql(lake, text, n=7, k=1, unused="x")
+    assert rows(lake) == [(1, 7)]
+
+
+def test_a_change_meanwhile_plans_again_and_both_are_there(
+    lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = bs.open(f"{lake}/t")
+    took = changing._Taking.take
+    rivals = [{"a": 100}]
+
+    def rival(self: changing._Taking, batch: pa.RecordBatch) -> None:
+        took(self, batch)
+        if rivals:
+            other.update(rivals.pop(), where="k = 1")
+
+    monkeypatch.setattr(changing._Taking, "take", rival)
+    done = bs.sql(lake, "UPDATE t SET a = a + 1 RETURNING k, a")
+    assert sorted(row["a"] for row in done.to_arrow().to_pylist()) == [21, 101]
+    assert rows(lake) == [(1, 101), (2, 21)]
+
+
+def test_appends_meanwhile_follow_a_statement_on_a_table_without_identity(lake: str) -> None:
+    bs.sql(lake, "CREATE TABLE p AS SELECT * FROM t")
+    other = bs.open(f"{lake}/p")
+    with opened(lake) as session:
+        (text,) = session.parse("UPDATE p SET a = 0")
+        raced = []
+
+        def began(stop: object) -> None:
+            if not raced:
+                raced.append(other.append(pa.table({"k": [3], "a": pa.array([30], pa.int32())})))
+
+        session.run(text, Doing(began=began))
+    assert rows(lake, "p") in ([(1, 0), (2, 0), (3, 0)], [(1, 0), (2, 0), (3, 30)])
+
+
+def test_blocks_without_affected_rows_stay(lake: str) -> None:
+    bs.sql(lake, "CREATE TABLE p (k BIGINT, a INTEGER)")
+    for number in range(3):
+        bs.sql(lake, f"INSERT INTO p VALUES ({number}, 0), ({number + 10}, 0)")
+    before = {block.ulid for block in bs.open(f"{lake}/p").log.state.blocks}
+    explained = bs.sql(lake, "EXPLAIN UPDATE p SET a = 1 WHERE k = 11").to_arrow().to_pylist()
+    facts = {one["what"]: one["number"] for one in explained}
+    assert (facts["rows to update"], facts["blocks to write again"]) == (1, 1)
+    assert {block.ulid for block in bs.open(f"{lake}/p").log.state.blocks} == before
+    bs.sql(lake, "UPDATE p SET a = 1 WHERE k = 11")
+    after = {block.ulid for block in bs.open(f"{lake}/p").log.state.blocks}
+    assert len(before & after) == 2
+    assert rows(lake, "p") == [(0, 0), (1, 0), (2, 0), (10, 0), (11, 1), (12, 0)]
+
+
+@pytest.mark.parametrize(
+    "condition", ["random() < 0.5", "k IN (SELECT k FROM p ORDER BY random() LIMIT 1)"]
+)
+def test_a_condition_that_is_a_matter_of_chance_loses_no_row(lake: str, condition: str) -> None:
+    bs.sql(lake, "CREATE TABLE p AS SELECT i AS k, 0 AS a FROM range(500) r(i)")
+    with pytest.raises(bs.Invalid, match=r"decides otherwise|matches"):
+        bs.sql(lake, f"UPDATE p SET a = 1 WHERE {condition}")
+    assert rows(lake, "p") == [(number, 0) for number in range(500)]
+
+
+def test_a_row_that_several_rows_match_is_refused(lake: str) -> None:
+    bs.sql(lake, "CREATE TABLE p AS SELECT * FROM t")
+    twice = "SELECT * FROM (VALUES (1, 5), (1, 6)) x(i, n)"
+    for table in ("t", "p"):
+        with pytest.raises(bs.Invalid):
+            bs.sql(lake, f"UPDATE {table} SET a = n FROM ({twice}) x WHERE {table}.k = x.i")
+        assert rows(lake, table) == [(1, 10), (2, 20)]
+
+
+def test_earlier_versions_are_read_by_at(lake: str) -> None:
+    bs.sql(lake, "DELETE FROM t WHERE k = 1")
+    bs.sql(lake, "INSERT INTO t SELECT * FROM t AT (VERSION => 2) WHERE k = 1")
+    assert rows(lake) == [(1, 10), (2, 20)]
+    both = bs.sql(
+        lake, "SELECT (SELECT count(*) FROM t AT (VERSION => 3)) AS was, count(*) AS n FROM t"
+    )
+    assert both.to_arrow().to_pylist() == [{"was": 1, "n": 2}]
+    with pytest.raises(bs.Invalid, match="not a constant"):
+        bs.sql(lake, "SELECT * FROM t AT (TIMESTAMP => now())")
+
+
+def test_tables_need_a_lake_and_names_are_compared_without_case(lake: str) -> None:
+    with pytest.raises(bs.Invalid, match="needs a lake"):
+        bs.sql(f"{lake}/t", "CREATE TABLE u (a INTEGER)")
+    with pytest.raises(bs.AlreadyExists, match="table t exists"):
+        bs.sql(lake, "CREATE TABLE T (a INTEGER)")
+    bs.sql(f"{lake}/t", "UPDATE T SET A = 5 WHERE K = 1")
+    assert rows(lake) == [(1, 5), (2, 20)]
+
+
+def test_versions_are_tagged_restored_and_reverted_by_call(lake: str) -> None:
+    bs.sql(lake, "CALL tag('t', 'before'); DELETE FROM t WHERE k = 1")
+    assert bs.open(f"{lake}/t").log.state.tags["before"] == 2
+    bs.sql(lake, "CALL restore('T', 'before')")
+    assert rows(lake) == [(1, 10), (2, 20)]
+    bs.sql(lake, "UPDATE t SET a = 0")
+    version = bs.open(f"{lake}/t").log.state.version
+    done = bs.sql(lake, f"CALL revert('t', {version})")
+    assert done.version == version + 1
+    assert rows(lake) == [(1, 10), (2, 20)]
+    bs.sql(lake, "CALL untag('t', 'before')")
+    for wrong in ("nothing('t')", "tag('t')", "tag('t', 1 + 2)", "restore()", "tag('t', 3)"):
+        with pytest.raises(bs.Invalid):
+            bs.sql(lake, f"CALL {wrong}")
+
+
+def test_definitions_say_what_sql_says(lake: str) -> None:
+    bs.sql(
+        lake,
+        "CREATE TABLE d (day DATE COMMENT 'of the visit', n INTEGER DEFAULT 2 + 3 CHECK (n > 0)) "
+        "WITH (time_column = day, row_ids = true, row_history = '30d')",
+    )
+    table = bs.open(f"{lake}/d")
+    described = table.definition.schema.field("day").metadata
+    assert table.definition.time_column == "day"
+    assert table.definition.properties.row_history_s == 30 * 86_400
+    metadata = table.definition.schema.field("n").metadata
+    assert metadata[b"blockstore.default"] == b"5"
+    assert described[b"blockstore.description"] == b"of the visit"
+    bs.sql(lake, "COMMENT ON COLUMN d.n IS 'how many'; ALTER TABLE d SET (row_history = '10d')")
+    assert bs.open(f"{lake}/d").definition.properties.row_history_s == 10 * 86_400
+    bs.sql(
+        lake,
+        "CREATE TABLE c (s VARCHAR CHECK (s LIKE 'a%') NOT NULL, n INTEGER CHECK (n IN (1, 2)), "
+        "CHECK (n > 0))",
+    )
+    bs.sql(lake, "INSERT INTO c VALUES ('ab', 2)")
+    for values in ("('b', 2)", "('a', 3)", "(NULL, 1)"):
+        with pytest.raises(bs.Invalid):
+            bs.sql(lake, f"INSERT INTO c VALUES {values}")
+    with pytest.raises(bs.Invalid, match="about 2 columns"):
+        bs.sql(lake, "CREATE TABLE u (a INTEGER, b INTEGER CHECK (b > a))")
+    with pytest.raises(bs.Invalid, match="UNIQUE"):
+        bs.sql(lake, "CREATE TABLE u (a INTEGER UNIQUE)")
