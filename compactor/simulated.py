@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,13 +16,18 @@ from blockstore.bucket.api import Bucket
 from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.compactor.clean.report import CleaningReport
 from blockstore.compactor.clean.retention import retain
-from blockstore.compactor.merge import DamagedInput, Merged, MergeInput, MergeOptions, MergeTask
+from blockstore.compactor.merge import DamagedInput, Merged, MergeOptions, MergeTask
+from blockstore.compactor.merge.chunkrun import ChunkSpec
+from blockstore.compactor.merge.inputs import chunk_specs
 from blockstore.compactor.merge.result import PRODUCER
+from blockstore.compactor.merge.sources import SOURCE, Sources
+from blockstore.compactor.merge.versions import LEFT_OUT, column, extra_columns, numbered
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError, Corrupt, Fenced, HistoryReplaced, ObjectMissing
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.chunk_reader import read_chunk
+from blockstore.format.fields import RESERVED
 from blockstore.format.schema import adapt
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
@@ -32,7 +38,6 @@ from blockstore.simulation.rows import BUFFER_BYTES
 from blockstore.table import Table
 from blockstore.world import World
 
-_SOURCE = "_source"
 _SETTINGS = Settings(tier_blocks=3, work_dir=Path("/nonexistent"), concurrency=1)
 
 
@@ -41,10 +46,11 @@ class PlainEngine:
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
         """The rows of all inputs under the table's schema, in the order of its sort key."""
+        extra = extra_columns(task.definition.identity, task.kind)
         read = [
-            _rows(bucket, item, number, task.definition.schema)
-            for item in task.inputs
-            for number in range(len(item.meta.chunks))
+            _rows(bucket, spec, task, sources, extra)
+            for sources in [Sources(task.met)]
+            for spec in chunk_specs(task, sources)
         ]
         kept = pa.concat_tables([table for _, table in read])
         writer = BlockWriter(
@@ -55,7 +61,7 @@ class PlainEngine:
             labels=dict(task.inputs[0].meta.labels),
             producer=PRODUCER,
             buffer_bytes=4 * BUFFER_BYTES,
-            extra_columns=(_SOURCE,),
+            extra_columns=(SOURCE, *extra),
             presorted=True,
         )
         writer.write(kept.sort_by([(name, "ascending") for name in task.definition.sort_by]))
@@ -64,22 +70,29 @@ class PlainEngine:
         )
 
 
-def _rows(bucket: Bucket, item: MergeInput, number: int, schema: pa.Schema) -> tuple[int, pa.Table]:
-    """The number of rows of a chunk, and the rows that the merge takes, each with its source."""
-    file, ulid = item.meta.chunks[number], item.meta.ulid
+def _rows(
+    bucket: Bucket, spec: ChunkSpec, task: MergeTask, sources: Sources, extra: tuple[str, ...]
+) -> tuple[int, pa.Table]:
+    """The number of rows of a chunk, and the rows that the merge takes, each with its source and
+    what else says which row it is."""
+    file, ulid = spec.file, spec.ulid
     try:
         table = read_chunk(bucket, object_key(ulid, file.path), file, verify=True)
     except (Corrupt, ObjectMissing) as error:
         raise DamagedInput(ulid, str(error)) from error
-    if _SOURCE in table.column_names:
-        sources = table[_SOURCE].cast(pa.string())
-        table = table.drop_columns([_SOURCE])
+    if spec.source is None and not task.former:
+        numbers = sources.numbers(table[SOURCE].combine_chunks(), ulid)
     else:
-        sources = pa.chunked_array([pa.repeat(pa.scalar(item.meta.sources[0]), table.num_rows)])
-    dropped = pc.is_in(sources, value_set=pa.array(sorted(item.dropped), pa.string()))
-    return table.num_rows, adapt(table, schema).append_column(_SOURCE, sources).filter(
-        pc.invert(dropped)
-    )
+        numbers = pa.repeat(pa.scalar(spec.source or 0, pa.int32()), table.num_rows)
+    places = np.arange(table.num_rows)
+    numbers = numbered(numbers, spec.implied, places)
+    rows = adapt(table.select([name for name in table.column_names if name not in RESERVED]),
+                 task.definition.schema)
+    rows = rows.append_column(SOURCE, sources.names.take(pc.max_element_wise(numbers, 0)))
+    for name in extra:
+        rows = rows.append_column(name, column(name, table, spec.implied, places))
+    dropped = pa.array([LEFT_OUT, *sorted(spec.excepted)], pa.int32())
+    return table.num_rows, rows.filter(pc.invert(pc.is_in(numbers, value_set=dropped)))
 
 
 def tend(process: Process, thread: int) -> None:

@@ -4,6 +4,7 @@ Rules (design 8.5):
 - A row whose current version is the reverted write's gets the version before it, as a new version:
   its former image, or a tombstone where it did not exist. No block is hidden or removed.
 - Where the version before is of another write that is reverted too, the one before that counts.
+- What retention, or a person, removed cannot be reverted: the version that removed it is no write.
 - A row that was changed since is left, and reported; ``strict`` applies nothing then.
 - The former versions are read at the version of the write. If that was collected, it is
   VersionExpired.
@@ -23,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from blockstore.errors import Invalid, NotFound, RowConflict, VersionExpired
+from blockstore.errors import Conflict, Invalid, NotFound, RowConflict, VersionExpired
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import DELETED, Identity
 from blockstore.index.entry import Operation
@@ -33,6 +34,7 @@ from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
 from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.expire import PRODUCER
 from blockstore.rows.former import (
     NewestVersions,
     as_now,
@@ -275,7 +277,18 @@ def _among(values: pa.Array, others: pa.Array | None) -> Mask:
 def _read(access: Access, now: State, source: str, state: State) -> _Write:
     """The write of a source, with the identities of its rows."""
     identity = identity_of(now.definition, _WHAT)
-    block = next(one for one in state.blocks.holding([source]) if one.meta.level == 1)
+    held = [one for one in state.blocks.holding([source]) if one.meta.level == 1]
+    if not held:
+        raise Conflict(
+            f"version {state.version} of {access.bucket.url} has no write {source}, and its entry "
+            "named it just before: the history of the table was replaced; open it again"
+        )
+    (block,) = held
+    if block.meta.producer == PRODUCER:
+        raise NotFound(
+            f"block {source} of {access.bucket.url} keeps away rows that version {state.version} "
+            "removed, and is no write that could be reverted"
+        )
     alone = replace(as_now(state, now.definition), blocks=state.blocks.of([block]))
     plan = plan_scan(alone, columns=identity.columns, every_version=True)
     rows = pa.Table.from_batches(
@@ -318,12 +331,14 @@ def _versions(
 def _writes_of(access: Access, version: int) -> list[str]:
     """The writes that a version added."""
     access.log.at(version)
-    (entry,) = access.log.entries(version, version)
-    found = [added.meta for added in entry.add if added.meta.level == 1]
+    entry = next(access.log.entries(version, version), None)
+    added = () if entry is None or entry.operation == Operation.EXPIRE else entry.add
+    found = [one.meta for one in added if one.meta.level == 1]
     if not found:
+        what = "void" if entry is None else f"a version of {entry.operation}"
         raise NotFound(
-            f"version {version} of {access.bucket.url} is a {entry.operation} and has written no "
-            "rows: name the version of a write"
+            f"version {version} of {access.bucket.url} is {what} and has written no rows: name the "
+            "version of a write"
         )
     return [meta.sources[0] for meta in found]
 

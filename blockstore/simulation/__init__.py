@@ -17,6 +17,8 @@ seed breaks it again.
   sees of it.
 - ``replaced_history.py``: the disasters that replace a table's history during a run; ``damage.py``:
   damage after its end.
+- ``changes.py``: what operations on rows that have an identity mean; ``images.py`` and
+  ``versions.py``: such rows.
 - ``ledger.py``: what was requested, and what came back; ``oracle/``: what must be true after every
   step.
 - ``actors/``: the foundation's processes, and the compactor's, which is loaded by name.

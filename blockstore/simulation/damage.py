@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import pyarrow as pa
+
 from blockstore.clock import ManualClock
 from blockstore.errors import BlockstoreError, BoundaryLost, Corrupt, ObjectMissing
+from blockstore.format.block import BlockKind
 from blockstore.ids import Ids
 from blockstore.index.gc import collect
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key, meta_key, object_key
 from blockstore.operations.unindexed import Unindexed
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import batches_of
 from blockstore.simulation.schedule import HOUR_MS
@@ -85,7 +89,9 @@ class _Site:
         """A block that is read lost a part: the query fails and names it; it never returns fewer
         rows (R11)."""
         snapshot = self._warm.snapshot()
-        metas = [block.meta for block in snapshot.blocks]
+        metas = [
+            block.meta for block in snapshot.blocks if block.meta.kind is not BlockKind.HISTORY
+        ]
         if not metas:
             return
         meta = metas[-1]
@@ -116,7 +122,10 @@ class _Site:
 
     def _append(self) -> object:
         write = self._stage.ledger.write(self._stage.scheduler.now_ms)
-        return self._warm.append(batches_of(write, self._warm.definition.schema))
+        rows = batches_of(write, self._warm.definition.schema)
+        if self._stage.kind is Kind.KEYED:
+            return self._warm.upsert(pa.Table.from_batches(rows))
+        return self._warm.append(rows)
 
     def _open(self) -> Table:
         if self._history is not None:

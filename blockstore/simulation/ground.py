@@ -17,7 +17,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.ids import Ids
 from blockstore.simulation.draw import subseed
-from blockstore.simulation.faults import Ask, Faults
+from blockstore.simulation.faults import STALE_MS, Ask, Faults
 from blockstore.simulation.ledger import Ledger
 from blockstore.simulation.report import Report
 from blockstore.simulation.schedule import Scheduler
@@ -76,6 +76,23 @@ class Kind(StrEnum):
 
     INDEXED = "with an index"
     LISTED = "without an index"
+    WITH_IDS = "of rows with ids"
+    KEYED = "of rows with a key"
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the table has an index."""
+        return self is not Kind.LISTED
+
+    @property
+    def has_identity(self) -> bool:
+        """Whether its rows have an identity, and change."""
+        return self in (Kind.WITH_IDS, Kind.KEYED)
+
+
+WITH_INDEX = (Kind.INDEXED, Kind.WITH_IDS, Kind.KEYED)
+APPENDED = (Kind.INDEXED, Kind.LISTED, Kind.WITH_IDS)
+"""Tables to which rows are appended."""
 
 
 @dataclass(kw_only=True)
@@ -109,6 +126,12 @@ class Ground:
         clock = ManualClock(self.scheduler.now_ms)
         ids = Ids.seeded(clock, subseed(self.seed, self.era, clock.now_ms()))
         return World(clock=clock, ids=ids, pool=Serial())
+
+    @property
+    def promised_ms(self) -> int:
+        """For how long a snapshot can be read."""
+        properties = self.properties
+        return round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS
 
     def expired(self, time_ms: int) -> bool:
         """Whether retention may have taken rows of this time out of the table."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blockstore.format.block import Job
+from blockstore.simulation.changes import Counted, RowOperation
 
 ROWS = 4
 """Rows of a write: two chunks of two."""
@@ -59,6 +60,11 @@ class Intent:
     """The rows that it brings."""
     read: int | None = None
     """The version that its caller has read before, and named."""
+    rows: RowOperation | None = None
+    """What it does where rows have an identity."""
+    job: Job | None = None
+    counted: Counted | None = None
+    """The rows that its entry changes, by kind of change."""
     fate: Fate = Fate.OPEN
     versions: list[int] = field(default_factory=list)
     """The entries that it became."""
@@ -72,6 +78,8 @@ class Ledger:
     intents: dict[str, Intent] = field(default_factory=dict)
     condemned: set[str] = field(default_factory=set)
     """Blocks that a person marked for deletion."""
+    numbers: int = 0
+    """How many numbers were drawn that rows of operations carry as their write."""
     jobs: dict[Job, Write] = field(default_factory=dict)
     """The writes of jobs that several processes do."""
 
@@ -86,11 +94,13 @@ class Ledger:
         version: int | None = None,
         write: Write | None = None,
         read: int | None = None,
+        rows: RowOperation | None = None,
+        job: Job | None = None,
     ) -> Intent:
         """Open the books for a new operation; its ``message`` is what the entry must carry."""
         message = f"intent {len(self.intents)}"
         self.intents[message] = Intent(
-            operation, message, now_ms, key, only, sources, version, write, read
+            operation, message, now_ms, key, only, sources, version, write, read, rows, job
         )
         return self.intents[message]
 

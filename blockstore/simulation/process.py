@@ -46,7 +46,7 @@ class Role:
 
     name: str
     act: Callable[[Process, int], None]
-    kinds: tuple[Kind, ...] = (Kind.INDEXED, Kind.LISTED)
+    kinds: tuple[Kind, ...] = tuple(Kind)
     """The kinds of tables that it has to do with."""
     count: int = 1
     threads: int = 1

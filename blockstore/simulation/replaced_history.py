@@ -44,11 +44,13 @@ from blockstore.names import (
 )
 from blockstore.simulation.draw import Draw
 from blockstore.simulation.faults import Ask
+from blockstore.simulation.ground import Kind
 from blockstore.simulation.oracle.books import Books, brought_back, remembered, replaced
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import SCHEMA
 from blockstore.simulation.stage import Stage
 from blockstore.simulation.store import StoreCopy
+from blockstore.simulation.versions import CELL
 
 _SHARE = 0.5
 """In how many runs on a table with an index the history is replaced."""
@@ -242,9 +244,15 @@ def is_replaced(seed: int) -> bool:
 
 def definition_of(stage: Stage, more: list[pa.Field] | None = None) -> Definition:
     """The definition of the run's table, perhaps with more columns."""
-    schema = pa.schema([*SCHEMA, *(more or [])])
+    kind = stage.kind
+    schema = pa.schema([*SCHEMA, *([CELL] if kind.has_identity else []), *(more or [])])
     return Definition.create(
-        schema, time_column="at", sort_by=["key", "at"], properties=stage.properties
+        schema,
+        time_column="at",
+        sort_by=["key", "at"],
+        properties=stage.properties,
+        row_ids=kind is Kind.WITH_IDS,
+        key="key" if kind is Kind.KEYED else (),
     )
 
 

@@ -72,6 +72,11 @@ class Content:
     columns: list[str]
     """Of its chunks, without those that say where rows are from."""
 
+    @property
+    def writes(self) -> Mapping[str, frozenset[int]]:
+        """The writes of which each source holds rows."""
+        return {source: frozenset(masks) for source, masks in self.by_source.items()}
+
     def rows(self, excepted: frozenset[str] = frozenset()) -> Masks:
         """Its rows without those of some sources."""
         found: Masks = {}

@@ -27,6 +27,8 @@ from blockstore.simulation.schedule import HOUR_MS, START_MS
 from blockstore.simulation.stage import Stage
 from blockstore.simulation.violation import Violation
 
+_IDENTITIES = 1 / 3
+"""How many of the tables with an index have rows with an identity."""
 _PATIENCE = 4_000
 """So many steps may pass until all processes have finished,"""
 _LOOKS = 20
@@ -83,7 +85,11 @@ def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
 
 def kind_of(seed: int) -> Kind:
     """What kind of table a seed's run is about."""
-    return _kind(Draw(seed, "table"))
+    kind = _kind(Draw(seed, "table"))
+    draw = Draw(seed, "identity")
+    if kind is Kind.LISTED or not draw.chance(_IDENTITIES):
+        return kind
+    return draw.choice([Kind.WITH_IDS, Kind.KEYED])
 
 
 def _kind(draw: Draw) -> Kind:
@@ -92,9 +98,9 @@ def _kind(draw: Draw) -> Kind:
 
 def _stage(seed: int) -> Stage:
     """One run in four is about a table without an index, and every other of those is on an eventual
-    store."""
-    draw = Draw(seed, "table")
-    kind = _kind(draw)
+    store; one run in three of the others about rows that have an identity."""
+    draw, kind = Draw(seed, "table"), kind_of(seed)
+    _kind(draw)
     eventual = kind is Kind.LISTED and draw.chance(0.5)
     properties = Properties.parse(
         {
@@ -104,16 +110,24 @@ def _stage(seed: int) -> Stage:
             "partial_delay": "25h",
             "history_retention": draw.choice(["1h", "5h"]),
             "retention": draw.choice(["none", "none", "none", "4d"]),
+            **_history(seed, kind),
         }
     )
     return Stage.of(seed, kind, properties)
+
+
+def _history(seed: int, kind: Kind) -> dict[str, str]:
+    """For how long former versions of rows are kept."""
+    if not kind.has_identity:
+        return {}
+    return {"row_history": Draw(seed, "history").choice(["none", "forever", "forever", "30h"])}
 
 
 def _drawn(stage: Stage, roles: Sequence[Role]) -> list[tuple[Role, int]]:
     """The roles: those that tend the table always, of the others some, and of each one or more."""
     draw = Draw(stage.seed, "roles")
     fit = [role for role in roles if stage.kind in role.kinds]
-    chosen = [role for role in fit if role.tends or draw.chance(role.share)]
+    chosen = [role for role in fit if role.tends or draw.chance(_share(role, stage.kind))]
     if all(role.tends for role in chosen):
         chosen = [*chosen, fit[0]]
     return [
@@ -121,10 +135,17 @@ def _drawn(stage: Stage, roles: Sequence[Role]) -> list[tuple[Role, int]]:
     ]
 
 
+def _share(role: Role, kind: Kind) -> float:
+    """In how many runs of a kind a role plays: where rows change, those half as often that do not
+    care, so that there are many changes."""
+    cares = all(one.has_identity for one in role.kinds)
+    return role.share / 2 if kind.has_identity and not cares else role.share
+
+
 def _create(stage: Stage, first: Process) -> None:
     """The table, before any trouble begins."""
     stage.definition = definition_of(stage)
-    if stage.kind is Kind.INDEXED:
+    if stage.kind.has_index:
         if is_replaced(stage.seed):
             stage.replacements = Replacements(stage, Draw(stage.seed, "replacements"))
         index_log.create(stage.store, first.world, stage.definition)

@@ -239,7 +239,7 @@ class Executor:
         assert seen.version is not None
         former = former_versions(task, self.table.world.ids)
         with self.table.log.own_looks():
-            history = None if former is None else self._history(former)
+            history = None if former is None else self._history(former, self._engine_for(seen))
             block = self._upload(task, merged, VisibleBy.INDEX) if merged.written.rows else None
             committed = self.table.log.commit(
                 Compact(
@@ -262,9 +262,9 @@ class Executor:
             version=committed.version,
         )
 
-    def _history(self, task: MergeTask) -> BlockMeta:
+    def _history(self, task: MergeTask, engine: MergeEngine) -> BlockMeta:
         """Merge and upload the former versions."""
-        merged = LocalEngine().merge(self.table.bucket, self.table.world, task, self.options)
+        merged = engine.merge(self.table.bucket, self.table.world, task, self.options)
         return self._upload(task, merged, VisibleBy.INDEX)
 
     def _leave_to_its_age(

@@ -48,7 +48,7 @@ from tests.end_to_end.faulty_world import (
 from tests.end_to_end.gateways import GatewayProcess
 from tests.end_to_end.killed_world import SCHEMA, noted
 
-__all__ = ["Report", "run"]
+__all__ = ["Report", "run", "server"]
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = 1_500
@@ -298,7 +298,7 @@ def run(
 
 
 @contextmanager
-def _server(folder: Path, kind: str) -> Iterator[str]:
+def server(folder: Path, kind: str) -> Iterator[str]:
     """A server of its own in the environment; gives the URL of a bucket on it."""
     import boto3
 
@@ -324,7 +324,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--writers", type=int, default=4)
     parser.add_argument("--readers", type=int, default=2)
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder, _server(Path(folder), given.store) as url:
+    with tempfile.TemporaryDirectory() as folder, server(Path(folder), given.store) as url:
         (place := Path(folder) / "run").mkdir()
         report = run(
             url, place, seconds=given.seconds, delay_ms=given.delay, faults=Faults(seed=given.seed),

@@ -1,6 +1,9 @@
 """Clients that append unique values to lists in rows, and read them: what a checker of histories
 (``elle.py``) is fed with.
 
+Clients work on a few lists at a time, and leave one for the next when it has become long: so a
+history of any length stays one of short lists.
+
 A transaction reads rows of one version and appends to some of them: by cells, which name the
 versions that were read, or by an update, which reads again by itself where others were faster. A
 ``careless`` client names no versions, so that its cells overwrite what others appended meanwhile: a
@@ -24,6 +27,11 @@ from tests.support.elle import FAILED, OK, UNKNOWN, Lists, Transaction
 LISTS = pa.list_(pa.int64())
 BY_KEY = pa.schema([("id", pa.int64()), ("list", LISTS)])
 BY_ID = pa.schema([("list", LISTS)])
+
+WINDOW = 6
+"""So many lists are worked on,"""
+LONG = 40
+"""until the first of them has so many values."""
 
 Note = Callable[[dict[str, Any]], None]
 """Keeps a line of a client's log, before it goes on."""
@@ -69,22 +77,29 @@ class Client:
         self._note = note
         self._careless = careless
         self._done = first
+        lists = lists_of(table)
+        self._count = len(lists)
+        long = [key for key, values in lists.items() if len(values) >= LONG]
+        self._first = 0
+        self._move(max(long, default=-1) + 1)
 
     def step(self) -> None:
         """One transaction."""
         self._done += 1
         name = f"{self._number}.{self._done}"
         kind = self._rng.choice(["read", "cells", "cells", "update"])
+        reads: dict[int, tuple[int, ...]]
         if kind == "read":
-            self._end(name, OK, lists_of(self._table))
+            reads = {key: read for key, (read, _) in _read(self._table, self._window).items()}
+            self._end(name, OK, reads)
             return
-        keys = self._rng.sample(range(_count(self._table)), self._rng.choice([1, 1, 2]))
+        keys = self._rng.sample(self._window, self._rng.choice([1, 1, 2]))
         appends = {
             key: (self._number * 1_000_000 + self._done) * 10 + place
             for place, key in enumerate(keys)
         }
         self._note({"begin": name, "appends": appends})
-        reads: dict[int, tuple[int, ...]] = {}
+        reads = {}
         try:
             (self._cells if kind == "cells" else self._update)(appends, reads)
         except RowConflict:
@@ -95,7 +110,7 @@ class Client:
             self._end(name, OK, reads)
 
     def _cells(self, appends: Mapping[int, int], reads: dict[int, tuple[int, ...]]) -> None:
-        found = _read(self._table)
+        found = _read(self._table, self._window)
         reads.update({key: read for key, (read, _) in found.items()})
         own = self._table.definition.identity.columns[0]  # type: ignore[union-attr]
         versions = {} if self._careless else {key: {"_version": found[key][1]} for key in appends}
@@ -116,8 +131,17 @@ class Client:
         among = ", ".join(map(str, appends))
         self._table.update({"list": appended}, where=f"{own} IN ({among})")
 
+    @property
+    def _window(self) -> range:
+        return range(self._first, min(self._first + WINDOW, self._count))
+
+    def _move(self, first: int) -> None:
+        self._first = max(self._first, min(first, self._count - WINDOW))
+
     def _end(self, name: str, outcome: str, reads: Lists) -> None:
         self._note({"end": name, "outcome": outcome, "reads": reads})
+        if len(reads.get(self._first, ())) >= LONG:
+            self._move(self._first + 1)
 
 
 def transactions(log: list[dict[str, Any]]) -> list[Transaction]:
@@ -142,15 +166,12 @@ def transactions(log: list[dict[str, Any]]) -> list[Transaction]:
     ]
 
 
-def _count(table: Table) -> int:
-    return len(_read(table))
-
-
-def _read(table: Table) -> dict[int, tuple[tuple[int, ...], int]]:
+def _read(table: Table, keys: range | None = None) -> dict[int, tuple[tuple[int, ...], int]]:
     """By key: the list, and the row's version."""
     table.poll()
     own = table.definition.identity.columns[0]  # type: ignore[union-attr]
-    rows = table.snapshot().scan(columns=[own, "list", "_version"]).to_table()
+    where = None if keys is None else f"{own} >= {keys.start} AND {own} < {keys.stop}"
+    rows = table.snapshot().scan(columns=[own, "list", "_version"], where=where).to_table()
     return {
         key: (tuple(read), version)
         for key, read, version in zip(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from blockstore.extras import load
 from blockstore.simulation.actors.bunglers import BUNGLER
+from blockstore.simulation.actors.changers import CHANGER
 from blockstore.simulation.actors.editors import EDITOR
+from blockstore.simulation.actors.fetchers import FETCHER
 from blockstore.simulation.actors.librarians import LIBRARIAN
 from blockstore.simulation.actors.readers import HISTORIAN, LISTER, READER
 from blockstore.simulation.actors.streams import STREAM
 from blockstore.simulation.actors.writers import GROUP, LAPTOP, TWIN, WRITER
 from blockstore.simulation.process import Role
 
-_OWN = (WRITER, LAPTOP, GROUP, TWIN, STREAM, EDITOR, LIBRARIAN, BUNGLER, READER, LISTER, HISTORIAN)
+_OWN = (
+    *(WRITER, LAPTOP, GROUP, TWIN, STREAM, EDITOR, CHANGER),
+    *(LIBRARIAN, BUNGLER, READER, LISTER, HISTORIAN, FETCHER),
+)
 
 
 def cast() -> tuple[Role, ...]:

@@ -23,7 +23,6 @@ from blockstore.errors import (
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
 from blockstore.operations.unindexed import Unindexed
-from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
 from blockstore.simulation.stage import Stage
@@ -101,7 +100,7 @@ class _CountedLog(Log):
 def _open(process: Process, discovery: str) -> tuple[Table, int]:
     """A handle, and the era in which its opening began."""
     era = process.stage.era
-    if process.stage.kind is Kind.INDEXED:
+    if process.stage.kind.has_index:
         log = _CountedLog(process)
         log.poll()
         return Table(process.bucket, process.world, log, discovery=discovery), era

@@ -14,7 +14,6 @@ from blockstore.index.tags import TEMPORARY
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import DELETION_MARK
 from blockstore.simulation.actors.doors import DISTURBED, met, open_table, until_answered
-from blockstore.simulation.ground import Kind
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
@@ -179,4 +178,4 @@ def _marker(table: Table) -> Marker:
     )
 
 
-LIBRARIAN = Role(name="librarian", act=keep_order, kinds=(Kind.INDEXED, Kind.LISTED), share=0.9)
+LIBRARIAN = Role(name="librarian", act=keep_order, share=0.9)

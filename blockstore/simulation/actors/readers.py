@@ -15,16 +15,13 @@ from blockstore.simulation.actors.doors import (
     open_table,
     until_answered,
 )
-from blockstore.simulation.faults import STALE_MS
-from blockstore.simulation.ground import Kind
+from blockstore.simulation.ground import WITH_INDEX, Kind
 from blockstore.simulation.oracle.snapshots import Look, Snapshots
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import Masks
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
-
-_COLUMNS = ("write", "row")
 
 
 def read(process: Process, thread: int) -> None:
@@ -111,12 +108,11 @@ def _read_later(
     """Read the rows of a snapshot, now or after some time: completely, as long as the table
     promises it."""
     stage = process.stage
-    properties, era = stage.properties, judged.era
-    promised_ms = round(1000 * (properties.delete_delay_s - properties.sync_delay_s)) - STALE_MS
+    era, promised_ms = judged.era, stage.promised_ms
     if process.draw.chance(0.5):
         process.hold(process.draw.integer(0, promised_ms))
     try:
-        rows = until_answered(process, lambda: snapshot.scan(columns=_COLUMNS).to_table())
+        rows = until_answered(process, lambda: snapshot.scan(columns=judged.columns).to_table())
     except Exception as error:
         if stage.era != era:
             stage.report.count(Section.EVENTS, "snapshot of a replaced history could not be read")
@@ -131,6 +127,6 @@ def _read_later(
     stage.report.count(Section.CHECKS, "snapshots read")
 
 
-READER = Role(name="reader", act=read, count=2, kinds=(Kind.INDEXED,))
-LISTER = Role(name="lister", act=read_by_listing, count=2)
-HISTORIAN = Role(name="historian", act=read_the_past, share=0.9, kinds=(Kind.INDEXED,))
+READER = Role(name="reader", act=read, count=2, kinds=WITH_INDEX)
+LISTER = Role(name="lister", act=read_by_listing, count=2, kinds=(Kind.INDEXED, Kind.LISTED))
+HISTORIAN = Role(name="historian", act=read_the_past, share=0.9, kinds=WITH_INDEX)

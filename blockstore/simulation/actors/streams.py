@@ -86,4 +86,6 @@ def _upload(process: Process, table: Table, write: Write) -> BlockMeta:
     return writer.describe(written, visible_by=VisibleBy.INDEX, uploaded_time=uploaded_ms)
 
 
-STREAM = Role(name="stream", act=stream, count=2, sleep=0.2, share=0.9, kinds=(Kind.INDEXED,))
+STREAM = Role(
+    name="stream", act=stream, count=2, sleep=0.2, share=0.9, kinds=(Kind.INDEXED, Kind.WITH_IDS)
+)

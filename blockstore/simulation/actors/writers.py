@@ -26,7 +26,7 @@ from blockstore.ids import ulid_at
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.simulation.actors.doors import met, open_table
-from blockstore.simulation.ground import Kind
+from blockstore.simulation.ground import APPENDED, Kind
 from blockstore.simulation.ledger import Write
 from blockstore.simulation.process import Process, Role
 from blockstore.simulation.rows import BUFFER_BYTES, batches_of
@@ -106,7 +106,7 @@ def _pending(process: Process, note: str) -> Ask | None:
 
 def _new(process: Process) -> Ask:
     draw, stage = process.draw, process.stage
-    styles = list(Style) if stage.kind is Kind.INDEXED else [Style.PLAIN, Style.LATE]
+    styles = list(Style) if stage.kind.has_index else [Style.PLAIN, Style.LATE]
     style = draw.choice([Style.PLAIN, *styles])
     if process.role is LAPTOP and Style.JOB in styles and draw.chance(0.7):
         style = Style.JOB
@@ -201,7 +201,7 @@ def _append(table: Table, ask: Ask) -> AppendedBlock:
     return writer.finish()
 
 
-WRITER = Role(name="writer", act=write, count=2)
-LAPTOP = Role(name="laptop", act=write, count=3, sleep=0.3, share=0.9)
-GROUP = Role(name="group", act=write, threads=3)
-TWIN = Role(name="twin", act=write_twice, count=2, sleep=0.1, kinds=(Kind.INDEXED,))
+WRITER = Role(name="writer", act=write, count=2, kinds=APPENDED)
+LAPTOP = Role(name="laptop", act=write, count=3, sleep=0.3, share=0.9, kinds=APPENDED)
+GROUP = Role(name="group", act=write, threads=3, kinds=APPENDED)
+TWIN = Role(name="twin", act=write_twice, count=2, sleep=0.1, kinds=(Kind.INDEXED, Kind.WITH_IDS))

@@ -35,7 +35,6 @@ _HISTORY = (
     "_created_ms",
     "_least_retention_s",
 )
-_MEANING = ("applied", "accounted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ def replaced(judge: Judge, ledger: Ledger) -> Replaced:
         stored=frozenset(
             directories.write_of[source]
             for source, holders in directories.holders.items()
-            if holders
+            if holders and source in directories.write_of
         ),
         intents={
             name: tuple(intent.versions)
@@ -97,7 +96,7 @@ def _parts(judge: Judge) -> Iterable[tuple[object, tuple[str, ...]]]:
         (judge, _JUDGE),
         (judge.directories, _DIRECTORIES),
         (judge.history, _HISTORY),
-        (judge.history.meaning, _MEANING),
+        (judge.history.meaning, judge.history.meaning.remembered),
     )
 
 

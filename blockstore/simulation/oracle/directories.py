@@ -21,10 +21,11 @@ from blockstore.format.block import BlockMeta
 from blockstore.format.marks import decode_deletion_mark
 from blockstore.format.meta import decode
 from blockstore.names import DELETION_MARK, META, NO_COMPACT_MARK, object_key, sources_path
-from blockstore.simulation.ground import Ground, Kind
+from blockstore.simulation.ground import Ground
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import Content, read_content
 from blockstore.simulation.store import Changed
+from blockstore.simulation.versions import VersionContent, read_versions
 from blockstore.simulation.violation import Violation
 
 _MARKS = (DELETION_MARK, NO_COMPACT_MARK)
@@ -64,13 +65,25 @@ class Directories:
         """The write that a source is."""
         self.forced: set[str] = set()
         """Blocks that a person had removed at once."""
-        self._contents: dict[str, Content] = {}
+        self._contents: dict[str, Content | VersionContent] = {}
 
-    def content(self, ulid: str) -> Content:
+    def known(self, ulid: str) -> Content | VersionContent:
         """What the block holds, or held when it was complete."""
         found = self._contents.get(ulid)
         if found is None:
             raise Violation(f"block {ulid} is named, and was never complete")
+        return found
+
+    def content(self, ulid: str) -> Content:
+        """The same of rows without an identity."""
+        found = self.known(ulid)
+        assert isinstance(found, Content)
+        return found
+
+    def versions(self, ulid: str) -> VersionContent:
+        """The same of rows with an identity."""
+        found = self.known(ulid)
+        assert isinstance(found, VersionContent)
         return found
 
     def lain_since_ms(self, write: int) -> int:
@@ -163,7 +176,7 @@ class Directories:
         """Whether it is a merge that came late, and no process misses it."""
         ground, meta = self._ground, directory.meta
         young = ground.scheduler.now_ms - directory.meta_ms < self._delete_delay_ms
-        if ground.kind is Kind.INDEXED or meta is None or meta.level == 1 or not young:
+        if ground.kind.has_index or meta is None or meta.level == 1 or not young:
             return False
         waiting = self._waiting()
         alone = [
@@ -209,20 +222,22 @@ class Directories:
         meta, objects = directory.meta, directory.objects
         return meta is not None and all(objects.get(file.path) == file.bytes for file in meta.files)
 
-    def _read(self, meta: BlockMeta) -> Content:
+    def _read(self, meta: BlockMeta) -> Content | VersionContent:
         for file in meta.files:
             data = self._ground.store.get(object_key(meta.ulid, file.path)).data
             if hashlib.sha256(data).hexdigest() != file.sha256:
                 raise Violation(
                     f"block {meta.ulid}: {file.path} has another SHA-256 than its meta.json says"
                 )
-        content = read_content(self._ground.store, meta)
-        for source, rows in content.by_source.items():
+        read = read_versions if self._ground.kind.has_identity else read_content
+        content: Content | VersionContent = read(self._ground.store, meta)
+        for source in content.by_source:
             if source not in meta.sources:
                 raise Violation(
                     f"block {meta.ulid} holds rows of {source}, which it does not account for"
                 )
-            for write in rows:
+        for source, writes in content.writes.items():
+            for write in writes:
                 if self.write_of.setdefault(source, write) != write:
                     raise Violation(
                         f"block {meta.ulid} holds rows of write {write} under another write's "

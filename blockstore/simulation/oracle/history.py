@@ -13,14 +13,14 @@ Promises (protocol 3.4, 3.5):
 - Every checkpoint equals the fold. The one at the boundary stays, and those that a tag pins.
 - Every block of every version above the boundary, and of every version that a tag keeps, stays
   complete.
-- Entries do to the rows what their operations mean (``meaning.py``), and the blocks hold exactly
-  those rows.
+- Entries do to the rows what their operations mean (``masks.py``, ``row_versions.py``), and the
+  blocks hold exactly those rows.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.sources import decode_sources
@@ -41,7 +41,9 @@ from blockstore.names import (
 from blockstore.simulation.ground import Ground
 from blockstore.simulation.oracle.chain import Chain
 from blockstore.simulation.oracle.directories import Directories, Directory
-from blockstore.simulation.oracle.meaning import Delta, Meaning, Rows
+from blockstore.simulation.oracle.masks import MaskMeaning
+from blockstore.simulation.oracle.meaning import Meaning, Rows, Version
+from blockstore.simulation.oracle.row_versions import VersionMeaning
 from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
@@ -50,21 +52,17 @@ _REMEMBERED = 400
 """So many versions below the boundary are remembered, for readers that still hold one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version: its state, and the rows that it shows."""
-
-    state: State
-    rows: Rows
-
-
 class History:
     """What the index has ever said."""
 
     def __init__(self, ground: Ground, directories: Directories) -> None:
         self._ground = ground
         self._directories = directories
-        self.meaning = Meaning(ground, directories)
+        self.meaning: Meaning = (
+            VersionMeaning(ground, directories)
+            if ground.kind.has_identity
+            else MaskMeaning(ground, directories)
+        )
         self.boundary = -1
         """-1 until it is written."""
         self.latest = Version(State.EMPTY, Rows())
@@ -220,8 +218,8 @@ class History:
             return
         if self._ground.crossing and self._ground.replacements is not None:
             self._ground.replacements.bring_back(block.ulid for block in entry.add)
-        delta = self._delta(before, entry, state)
-        self.meaning.check(before.state, before.rows, entry, delta, self.versions)
+        self._check_blocks(entry, state)
+        rows = self.meaning.follow(before, entry, state, self.versions)
         self._least_retention_s = min(
             self._least_retention_s, state.definition.properties.history_retention_s
         )
@@ -230,7 +228,7 @@ class History:
             for name in before.state.tags.keys() - state.tags
         ):
             self.mended_step = self._ground.scheduler.steps
-        self.latest = self.versions[number] = Version(state, _changed(before.rows, delta))
+        self.latest = self.versions[number] = Version(state, rows)
         self._event(f"entry: {entry.operation}")
         for ulid in entry.remove:
             if ulid not in state.blocks:
@@ -286,45 +284,20 @@ class History:
         data = self._ground.store.get(object_key(block.ulid, sources_path())).data
         return block.with_sources(decode_sources(data, block.ulid))
 
-    def _delta(self, before: Version, entry: Entry, state: State) -> Delta:
-        """What the entry does to the rows, by its blocks: those that it does not touch are as
-        before."""
-        lost: Delta = {}
-        won: Delta = {}
+    def _check_blocks(self, entry: Entry, state: State) -> None:
+        """The blocks that it leaves live are complete, and have the columns of their schemas."""
         for ulid in sorted({*entry.remove, *entry.excepts, *(block.ulid for block in entry.add)}):
-            old, new = before.state.blocks.get(ulid), state.blocks.get(ulid)
+            new = state.blocks.get(ulid)
             if new is not None:
                 directory = self._directories.by_ulid.get(ulid)
                 if directory is None or not directory.complete:
                     raise Violation(f"entry {entry.id} names block {ulid}, which is not complete")
-            content = self._directories.content(ulid)
-            if (
-                new is not None
-                and content.columns != state.definition.schemas[new.meta.schema_id].names
-            ):
-                raise Violation(
-                    f"entry {entry.id} names block {ulid}, whose columns {content.columns} are "
-                    "not those of its schema"
-                )
-            if old is not None:
-                _gather(lost, content.rows(old.excepted), entry)
-            if new is not None:
-                _gather(won, content.rows(new.excepted), entry)
-        delta: Delta = {}
-        for write in sorted({*lost, *won}):
-            held = before.rows.get(write, 0)
-            left = held & ~lost.get(write, 0)
-            if held & lost.get(write, 0) != lost.get(write, 0):
-                raise Violation(
-                    f"entry {entry.id} takes away rows of write {write} that version "
-                    f"{entry.id - 1} did not show"
-                )
-            if left & won.get(write, 0):
-                raise Violation(f"after entry {entry.id} rows of write {write} are in two blocks")
-            after = left | won.get(write, 0)
-            if after != held:
-                delta[write] = after
-        return delta
+                columns = self._directories.known(ulid).columns
+                if columns != state.definition.schemas[new.meta.schema_id].names:
+                    raise Violation(
+                        f"entry {entry.id} names block {ulid}, whose columns {columns} are not "
+                        "those of its schema"
+                    )
 
     def _follow_tags(self, before: State, entry: Entry) -> None:
         for tag, version in entry.tags.items():
@@ -337,20 +310,3 @@ class History:
 
     def _event(self, name: str) -> None:
         self._ground.report.count(Section.EVENTS, name)
-
-
-def _gather(into: Delta, rows: Delta, entry: Entry) -> None:
-    for write, mask in rows.items():
-        if into.get(write, 0) & mask:
-            raise Violation(f"rows of write {write} are in two blocks of entry {entry.id}")
-        into[write] = into.get(write, 0) | mask
-
-
-def _changed(rows: Rows, delta: Delta) -> Rows:
-    changed = rows.mutate()
-    for write, mask in delta.items():
-        if mask:
-            changed[write] = mask
-        else:
-            del changed[write]
-    return changed.finish()

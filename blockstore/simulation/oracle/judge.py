@@ -21,10 +21,11 @@ from blockstore.names import (
     split_block_key,
 )
 from blockstore.operations.append import AppendedBlock
-from blockstore.simulation.ground import Ground, Kind
+from blockstore.simulation.ground import Ground
 from blockstore.simulation.ledger import Fate, Write
 from blockstore.simulation.oracle.directories import Directories, Directory
-from blockstore.simulation.oracle.history import History, Version
+from blockstore.simulation.oracle.history import History
+from blockstore.simulation.oracle.meaning import Version
 from blockstore.simulation.report import Section
 from blockstore.simulation.store import Changed
 from blockstore.simulation.violation import Violation
@@ -49,7 +50,7 @@ class Judge:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self.directories = Directories(ground, lambda: self.waiting)
-        self.history = History(ground, self.directories) if ground.kind is Kind.INDEXED else None
+        self.history = History(ground, self.directories) if ground.kind.has_index else None
         self.waiting: set[int] = set()
         """Acknowledged writes that no entry has named yet, and that no process wants to be
         deleted."""
@@ -148,7 +149,7 @@ class Judge:
         """A person is about to mark a block for deletion."""
         self._ground.ledger.condemned.add(ulid)
         if self.history is None:
-            sources = self.directories.content(ulid).meta.sources
+            sources = self.directories.known(ulid).meta.sources
             self._condemned |= {self.directories.write_of[source] for source in sources}
             self.waiting -= self._condemned
 
@@ -158,7 +159,7 @@ class Judge:
         if self.history is None or self.history.needed(directory.ulid) is not None:
             return False
         schemas = self.history.latest.state.definition.schemas.values()
-        columns = self.directories.content(directory.ulid).columns
+        columns = self.directories.known(directory.ulid).columns
         return all(schema.names != columns for schema in schemas)
 
     def _is_of_another_schema(self, write: int) -> bool:
@@ -212,7 +213,7 @@ class Judge:
         directories = self.directories
         if ulid in self._ground.ledger.condemned:
             return
-        for source in directories.content(ulid).meta.sources:
+        for source in directories.known(ulid).meta.sources:
             write = directories.write_of.get(source)
             if write not in self.waiting or self._ground.expired(
                 self._ground.ledger.writes[write].at_ms

@@ -26,14 +26,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from blockstore.format.identity import VERSION
 from blockstore.scan.view import TableSnapshot
 from blockstore.simulation.faults import STALE_MS
 from blockstore.simulation.ledger import Fate
-from blockstore.simulation.oracle.history import Version
+from blockstore.simulation.oracle.meaning import Version
 from blockstore.simulation.report import Section
 from blockstore.simulation.rows import WHOLE, Masks, masks_of
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.stage import Stage
+from blockstore.simulation.versions import COLUMNS, identity_column, rows_read
 from blockstore.simulation.violation import Violation
 
 _SLACK_MS = HOUR_MS + 60_000
@@ -105,15 +107,28 @@ class Snapshots:
             self._check_ripe(snapshot, look, rows)
         return rows
 
-    def check_rows(self, table: pa.Table, expected: Masks) -> None:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a reader reads."""
+        kind = self._stage.kind
+        if not kind.has_identity:
+            return ("write", "row")
+        return tuple(dict.fromkeys((identity_column(kind), VERSION, *COLUMNS)))
+
+    def check_rows(self, table: pa.Table, expected: Mapping[int, object]) -> None:
         """What was read, against what had to be."""
-        found = masks_of(table["write"].to_pylist(), table["row"].to_pylist(), "what a reader read")
+        found: Mapping[int, object] = (
+            rows_read(table, self._stage.kind)
+            if self._stage.kind.has_identity
+            else masks_of(table["write"].to_pylist(), table["row"].to_pylist(), "a reader's answer")
+        )
         if found != expected:
             wrong = sorted(
-                write for write in {*found, *expected} if found.get(write) != expected.get(write)
+                one for one in {*found, *expected} if found.get(one) != expected.get(one)
             )
             raise Violation(
-                f"a reader read other rows than its snapshot says, of writes {wrong[:10]}"
+                f"a reader read other rows than its snapshot says, {wrong[:10]}: "
+                f"{found.get(wrong[0])}, expected {expected.get(wrong[0])}"
             )
 
     def _era_of(self, snapshot: TableSnapshot, look: Look, *, latest: bool) -> int:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import blockstore as bs
 from blockstore.index.entry import Operation
+from blockstore.names import entry_key
 from blockstore.rows import former
+from blockstore.rows.expire import expire_rows
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
 
@@ -179,6 +181,30 @@ def test_writes_that_are_none_are_refused() -> None:
     ):
         with pytest.raises(kind, match=text):
             table.revert(*given_)
+
+
+def test_what_a_person_removed_is_no_write_and_does_not_come_back_as_an_older_version() -> None:
+    table = by_key()
+    table.upsert(rows_of({"id": 1, "n": 1}, {"id": 2, "n": 1}))
+    changed = table.upsert(rows_of({"id": 1, "n": 2}))
+    assert changed.block is not None
+    expired = expire_rows(table._access, [changed.block], "by hand")
+    (tombstones,) = expired.added
+    for write in (expired.version, tombstones):
+        with pytest.raises(bs.NotFound, match=r"no write|has written no rows"):
+            table.revert(write)
+    assert [row["id"] for row in seen(table)] == [2]
+
+
+def test_a_void_version_is_no_write() -> None:
+    table, other = by_key(), by_key()
+    table.upsert(rows_of({"id": 1, "n": 1}))
+    other.upsert(rows_of({"id": 2, "n": 1}))
+    other.upsert(rows_of({"id": 2, "n": 2}))
+    table.bucket.put(entry_key(3), other.bucket.get(entry_key(3)).data)
+    fresh = again(table)
+    with pytest.raises(bs.NotFound, match="void"):
+        fresh.revert(3)
 
 
 STEPS = st.lists(

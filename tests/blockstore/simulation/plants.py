@@ -109,8 +109,8 @@ def discovery_of_accounted_sources(patch: Patch) -> None:
     """Discovery adds every aged block that it finds, also one that the index has accounted for."""
     leave, check = rules._reason_to_leave, fold._check_new
 
-    def careless(state: State, meta: Any, taken: set[str], operation: Operation) -> Any:
-        return None if operation is Operation.DISCOVER else leave(state, meta, taken, operation)
+    def careless(*given: Any) -> Any:
+        return None if given[-1] is Operation.DISCOVER else leave(*given)
 
     def blind(state: State, entry: Entry, *rest: Any) -> None:
         if entry.operation != Operation.DISCOVER:

@@ -18,6 +18,7 @@ from blockstore.simulation.report import Section
 from blockstore.simulation.run import kind_of, run
 from blockstore.simulation.series import run_series
 from tests.blockstore.simulation.plants import PLANTS
+from tests.blockstore.simulation.row_plants import ROW_PLANTS, ROW_SEEDS
 from tests.support.segments import segments_everywhere
 from tests.support.tally import tally
 from tests.support.tiers import is_fast
@@ -39,6 +40,14 @@ REPLACED = (
     "no_look_before_an_entry_is_sent_again",
 )
 """Faults that only a replaced history shows."""
+CHANGES = (
+    "entry: append",
+    "entry: expire",
+    *(f"rows changed: {name}" for name in ("delete", "merge", "overwrite", "revert")),
+    *(f"rows changed: {name}" for name in ("restore", "update", "upsert")),
+    *(f"rows merged: {name}" for name in ("changes", "history", "promotion", "purge")),
+)
+"""What must happen to rows that have an identity."""
 LONG_AND_LISTED = ("removal_without_a_fresh_look",)
 """Faults that need two compactors which did not see each other's merge, on a table without an
 index."""
@@ -81,6 +90,7 @@ def test_no_seed_breaks_a_promise_and_everything_happens_often_enough() -> None:
     assert {
         strike: events.get(strike, 0) for strike in Strike if events.get(strike, 0) < LEAST
     } == {}
+    assert is_fast() or [name for name in CHANGES if not events.get(name)] == []
     tally("simulated steps", series.steps)
     for strike in Strike:
         tally(f"simulated disasters: {strike}", events[strike])
@@ -94,12 +104,21 @@ def test_blocks_with_the_hashes_of_their_segments_break_no_promise() -> None:
             assert run(seed, 600, cast()).problem is None, seed
 
 
+def _is_broken(seed: int, steps: int) -> bool:
+    """Whether a promise is broken, and not the plant itself."""
+    problem = run(seed, steps, cast()).problem
+    assert "TypeError" not in (problem or ""), f"the plant does not fit the code: {problem}"
+    return problem is not None
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_fault_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[plant](monkeypatch)
     seeds: Iterable[int] = (
-        seed for seed in itertools.count() if is_replaced(seed) is (plant in REPLACED)
+        seed
+        for seed in itertools.count()
+        if is_replaced(seed) is (plant in REPLACED) and not kind_of(seed).has_identity
     )
     steps = STEPS
     if plant in REPLACED:
@@ -107,7 +126,26 @@ def test_a_planted_fault_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) ->
     if plant in LONG_AND_LISTED:
         seeds, steps = (seed for seed in seeds if kind_of(seed) is Kind.LISTED), LONG_STEPS
     tried = itertools.islice(seeds, PLANTED_SEEDS)
-    seen = next((seed for seed in tried if run(seed, steps, cast()).problem), None)
+    seen = next((seed for seed in tried if _is_broken(seed, steps)), None)
+    assert seen is not None, f"{plant!r} went unseen in {PLANTED_SEEDS} seeds"
+    print(f"{plant}: seen with seed {seen}")
+    tally("planted faults seen")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("plant", ROW_PLANTS)
+def test_a_fault_planted_where_rows_change_is_seen(
+    plant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ROW_PLANTS[plant](monkeypatch)
+    first = ROW_SEEDS[plant]
+    seeds = (
+        seed
+        for seed in itertools.count(first)
+        if kind_of(seed).has_identity and not is_replaced(seed)
+    )
+    tried = itertools.islice(seeds, PLANTED_SEEDS)
+    seen = next((seed for seed in tried if _is_broken(seed, STEPS)), None)
     assert seen is not None, f"{plant!r} went unseen in {PLANTED_SEEDS} seeds"
     print(f"{plant}: seen with seed {seen}")
     tally("planted faults seen")
