@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,38 @@ class Newest:
         older = self.versions[rows] > versions[known]
         return Hidden(known[older], rows[older])
 
+    def hidden_each(
+        self, chunks: Iterable[tuple[pa.Array, npt.NDArray[np.int64]]]
+    ) -> Iterator[Hidden]:
+        """The same of several chunks, in their order.
+
+        Small ones are looked up together: each lookup begins by hashing all of the newest.
+        """
+        held: list[tuple[pa.Array, npt.NDArray[np.int64]]] = []
+        rows = 0
+        for chunk in chunks:
+            held.append(chunk)
+            rows += len(chunk[0])
+            if rows >= len(self.values):
+                yield from self._hidden_together(held)
+                held, rows = [], 0
+        yield from self._hidden_together(held)
+
+    def _hidden_together(
+        self, chunks: Sequence[tuple[pa.Array, npt.NDArray[np.int64]]]
+    ) -> Iterator[Hidden]:
+        if not chunks:
+            return
+        values, versions = zip(*chunks, strict=True)
+        found = self.hidden(pa.concat_arrays(values), np.concatenate(versions))
+        ends = np.cumsum([len(one) for one in values])
+        cuts = np.searchsorted(found.positions, ends[:-1])
+        firsts = ends - [len(one) for one in values]
+        for first, positions, places in zip(
+            firsts, np.split(found.positions, cuts), np.split(found.rows, cuts), strict=True
+        ):
+            yield Hidden(positions - first, places)
+
     def hidden_inserts(self, first: int, rows: int, version: int) -> Hidden:
         """The same of new rows, whose ids are consecutive."""
         ids = self.values.to_numpy()
@@ -118,10 +151,14 @@ def hidden_in(
             )
         else:
             to_read.append(chunk)
-    for chunk, rows in zip(to_read, read(to_read, (*identity.columns, VERSION)), strict=True):
-        found[chunk.key] = newest[chunk.stream].hidden(
-            identities(columns_of(rows, identity)), numbers([rows[VERSION]])
+    for stream, some in groupby(to_read, key=lambda chunk: chunk.stream):
+        own = list(some)
+        rows = (
+            (identities(columns_of(one, identity)), numbers([one[VERSION]]))
+            for one in read(own, (*identity.columns, VERSION))
         )
+        for chunk, hidden in zip(own, newest[stream].hidden_each(rows), strict=True):
+            found[chunk.key] = hidden
     return found
 
 

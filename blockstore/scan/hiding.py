@@ -138,11 +138,17 @@ def _found(
         yield target, hidden[target.chunk.key].positions
     changed = [one for one in shadowed if one.chunk.kind is not BlockKind.PLAIN]
     names = (*identity.columns, VERSION, DELETED)
-    for target, rows in zip(changed, read([one.chunk for one in changed], names), strict=True):
-        is_hidden = _flags(rows[DELETED])
-        older = newest.hidden(identities(columns_of(rows, identity)), numbers([rows[VERSION]]))
+    tombstones: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
+
+    def rows_of() -> Iterator[tuple[pa.Array, Positions]]:
+        for rows in read([one.chunk for one in changed], names):
+            tombstones.append(_flags(rows[DELETED]))
+            yield identities(columns_of(rows, identity)), numbers([rows[VERSION]])
+
+    for place, older in enumerate(newest.hidden_each(rows_of())):
+        is_hidden = tombstones[place]
         is_hidden[older.positions] = True
-        yield target, np.flatnonzero(is_hidden)
+        yield changed[place], np.flatnonzero(is_hidden)
 
 
 def _newest_of(

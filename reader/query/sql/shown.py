@@ -6,6 +6,8 @@ Rules:
   one by one, and a window over all rows is six times slower.
 - Few numbers are in the SQL. More are given as an Arrow table: as values of a statement, 10,000 of
   them would take 25 ms.
+- A large file of which all rows are read has a bit for each row instead, which takes half as long
+  as a join. To make 5 million bits takes 15 ms, so a query of few rows has none.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ FILE_INDEX = "file_index"
 _LEFT_OUT = "_blockstore_left_out"
 _FEW = 16
 
+_LARGE_ROWS = 250_000
+"""To read a file of fewer rows by itself costs more than its bits save."""
+
 LeftOut = Sequence[Positions]
 """The numbers of rows to leave out, of each file of a list."""
 
@@ -32,6 +37,19 @@ LeftOut = Sequence[Positions]
 def left_out(chunks: Sequence[ScanChunk], window: range | None) -> LeftOut:
     """Return the hidden rows of these chunks, as far as they are in the window."""
     return [_within(chunk.hidden, window) for chunk in chunks]
+
+
+def has_bits(chunk: ScanChunk) -> bool:
+    """Whether the hidden rows of a chunk are left out by bits, where all of it is read."""
+    hidden = chunk.hidden
+    return hidden is not None and chunk.file.rows >= _LARGE_ROWS and len(hidden) > _FEW
+
+
+def bits_of(chunk: ScanChunk) -> bytes:
+    """A bit for each row of a chunk: 1 where it is hidden."""
+    hidden = np.zeros(chunk.file.rows, dtype=np.bool_)
+    hidden[chunk.hidden] = True
+    return np.packbits(hidden).tobytes()
 
 
 def joined_away(rows: LeftOut, name: str, files: str, number: str) -> tuple[str, Given | None]:

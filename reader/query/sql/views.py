@@ -22,12 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import pyarrow as pa
 
 from blockstore.format.identity import ROW_ID
 from blockstore.reader.query.sql.reading import Named
-from blockstore.reader.query.sql.shown import LeftOut, joined_away, left_out
+from blockstore.reader.query.sql.shown import (
+    LeftOut,
+    bits_of,
+    has_bits,
+    joined_away,
+    left_out,
+)
 from blockstore.reader.query.sql.types import quoted, sql_type, text
 from blockstore.reader.query.sql.windows import (
     FILE_ROW,
@@ -155,12 +162,19 @@ class _Lists:
         self.steps += [] if given is None else [given]
         return f" {join}"
 
+    def is_shown(self, chunk: ScanChunk, number: str) -> str:
+        """The condition of the rows of a file that are not hidden."""
+        variable = f"hidden {len(self.steps)} of {self._table}"
+        self.steps.append((f"SET VARIABLE {quoted(variable)} = CAST($1 AS BIT)", [bits_of(chunk)]))
+        row = f"CAST({_CHUNK}.{number} AS INTEGER)"
+        return f"get_bit(getvariable({text(variable)}), {row}) = 0"
+
 
 def parts_of(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]) -> Iterator[Part]:
     """The plan's chunks as parts; ``windows`` are the rows of a chunk that suffice, by its key.
 
     They are the plan's groups; those that need row numbers that DuckDB cannot provide are split by
-    file."""
+    file, and so are large ones of which all rows are read and some are hidden."""
     for group in plan.groups():
         schema = plan.schemas[group.schema_id]
         shadowed = group.chunks[0].hidden is not None
@@ -170,7 +184,10 @@ def parts_of(plan: ScanPlan, hidden: Sequence[str], windows: Mapping[str, range]
             for chunk in group.chunks:
                 yield Part([chunk])
         else:
-            yield from _alike(group.chunks, hidden, windows)
+            alone = [not windows and has_bits(chunk) for chunk in group.chunks]
+            yield from (Part([chunk]) for chunk in compress(group.chunks, alone))
+            rest = [chunk for chunk, apart in zip(group.chunks, alone, strict=True) if not apart]
+            yield from _alike(rest, hidden, windows)
 
 
 def contains(chunk: ScanChunk, column: str) -> bool:
@@ -222,10 +239,13 @@ def _selected(
     if numbered and row != FILE_ROW:
         # Rows of one file, numbered in its order, which a window without ORDER BY keeps in DuckDB.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
-    source += f" AS {_CHUNK}{lists.without(hidden_rows, row)}"
+    by_bits = len(part.chunks) == 1 and part.window is None and has_bits(first)
+    source += f" AS {_CHUNK}" + ("" if by_bits else lists.without(hidden_rows, row))
     if facts:
         source += f" JOIN {_facts(part, paths)} ON {_CHUNK}.{file} = {_FACTS}.path"
-    return f"{', '.join(columns)} FROM {source}{_filter(part)}"
+    tests = [*_tests(part), *([lists.is_shown(first, row)] if by_bits else [])]
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    return f"{', '.join(columns)} FROM {source}{where}"
 
 
 def _free(name: str, stored: pa.Schema) -> str:
@@ -284,16 +304,14 @@ def _facts(part: Part, paths: Mapping[str, str]) -> str:
     return f"(VALUES {rows}) AS {_FACTS}(path, source, version, first_row_id)"
 
 
-def _filter(part: Part) -> str:
+def _tests(part: Part) -> Iterator[str]:
     first = part.chunks[0]
-    tests = []
     if first.sources is not None:
-        tests.append(f"{_in('_source', first.sources)}")
+        yield _in("_source", first.sources)
     if first.excepted is not None:
-        tests.append(f"NOT {_in('_source', first.excepted)}")
+        yield f"NOT {_in('_source', first.excepted)}"
     if part.window is not None:
-        tests.append(f"{_CHUNK}.{FILE_ROW} BETWEEN {part.window.start} AND {part.window.stop - 1}")
-    return f" WHERE {' AND '.join(tests)}" if tests else ""
+        yield f"{_CHUNK}.{FILE_ROW} BETWEEN {part.window.start} AND {part.window.stop - 1}"
 
 
 def _in(column: str, values: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from blockstore.format.identity import Key, RowIds
 from blockstore.reader.cache import ChunkCache
 from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query import Capacity, Engine
+from blockstore.reader.query.sql import shown, views
 from blockstore.reader.query.sql.shown import joined_away
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
@@ -116,6 +117,29 @@ def test_groups_have_the_current_rows_alone(changed: Changed, engines: list[Engi
         assert engine.query("SELECT count(*) FROM t").read_all()[0][0].as_py() == len(
             changed.current
         )
+
+
+def test_rows_of_large_files_are_left_out_by_bits(
+    changed: Changed, engines: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "_LARGE_ROWS", ROWS)
+    joined = []
+
+    def spied(rows: shown.LeftOut, name: str, files: str, number: str) -> tuple[str, object]:
+        joined.append(sum(map(len, rows)))
+        return joined_away(rows, name, files, number)
+
+    monkeypatch.setattr(views, "joined_away", spied)
+    without = {one: row for one, row in changed.current.items() if one % 8 != 7 or row["k"] != 77}
+    expected = Counter(row["k"] for row in without.values())
+    for engine in engines:
+        sql = "SELECT k, count(*) FROM t WHERE id % 8 <> 7 OR k <> 77 GROUP BY k"
+        found = engine.query(sql).read_all()
+        assert dict(zip(*found.to_pydict().values(), strict=True)) == expected
+    assert max(joined, default=0) <= 40, "only rows of the small files of changes"
+    bits = shown.bits_of(replace(changed.local.scan().plan.chunks[0], hidden=np.array([0, 9])))
+    assert bits[:3] == bytes([0b10000000, 0b01000000, 0])
+    assert len(bits) == ROWS // 8
 
 
 CONDITIONS = [

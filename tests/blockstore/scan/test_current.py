@@ -1,0 +1,34 @@
+"""Which rows newer versions hide: of several chunks as of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blockstore.scan.current import newest_among
+
+ROWS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), max_size=8)
+
+
+@settings(max_examples=40)
+@given(st.lists(ROWS, max_size=6), ROWS, st.booleans())
+def test_chunks_that_are_looked_up_together_are_as_each_alone(
+    chunks: list[list[tuple[int, int]]], changes: list[tuple[int, int]], texts: bool
+) -> None:
+    def arrays(rows: list[tuple[int, int]]) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype]]:
+        values = pa.array([one for one, _ in rows], pa.int64())
+        versions = np.array([version for _, version in rows], dtype=np.int64)
+        return values.cast(pa.string()) if texts else values, versions
+
+    values, versions = arrays(changes)
+    newest, *_ = newest_among(values, versions, np.zeros(len(changes), dtype=bool))
+    together = list(newest.hidden_each(arrays(rows) for rows in chunks))
+    alone = [newest.hidden(*arrays(rows)) for rows in chunks]
+    assert [one.positions.tolist() for one in together] == [one.positions.tolist() for one in alone]
+    assert [one.rows.tolist() for one in together] == [one.rows.tolist() for one in alone]
+    highest = {one: max(v for o, v in changes if o == one) for one, _ in changes}
+    for rows, hidden in zip(chunks, together, strict=True):
+        expected = [at for at, (one, v) in enumerate(rows) if highest.get(one, 0) > v]
+        assert hidden.positions.tolist() == expected
