@@ -49,6 +49,7 @@ VERBS = {
     "index": "Rebuild a lost index from what is left.",
     "build": "Build a finished block in a folder, offline.",
     "ship": "Upload finished blocks from a folder, each exactly once.",
+    "export": "Write Iceberg metadata of a table, so that other engines read it.",
     "replicate": "Copy a table, with its versions, to another place.",
     "materialize": "Keep totals of a table by groups up to date, in a table of their own.",
     "probe": "Measure what an object store guarantees.",

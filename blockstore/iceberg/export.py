@@ -1,0 +1,192 @@
+"""Writing the Iceberg metadata of a version below ``metadata/``.
+
+Rules:
+- Objects are written before those that name them; ``version-hint.text``, which some readers look
+  at, comes last and is only a hint.
+- Names follow from content, so an export that ran before, or runs at the same time elsewhere,
+  writes the same objects; those that are there are not written again.
+- Manifests hold the chunks of some 1,000 blocks. Where one ends follows from the ULIDs, so that a
+  new block changes one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from blockstore.bucket.api import Bucket
+from blockstore.errors import AlreadyExists, Invalid
+from blockstore.format.fields import field_id
+from blockstore.iceberg.deletes import delete_file, left_out
+from blockstore.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
+from blockstore.iceberg.metadata import IcebergSnapshot, metadata
+from blockstore.iceberg.schema import leaves, schema_of
+from blockstore.iceberg.values import bound
+from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.execute import resolve
+from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.view import TableSnapshot
+from blockstore.table import Table
+
+METADATA = "metadata/"
+_HINT = f"{METADATA}version-hint.text"
+_ENDS, _MOST = 512, 4_096
+"""A manifest ends after one block in so many, and has so many chunks at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What an export made."""
+
+    version: int
+    metadata: str
+    """The URL of the document that Iceberg readers take."""
+    files: int
+    deletes: int
+    """The rows that position deletes leave out."""
+    written: int
+    """Objects that were not there before."""
+
+
+def export_iceberg(table: Table) -> Exported:
+    """Write Iceberg metadata for the newest version, and for the versions with tags.
+
+    Raises:
+        Invalid: The table has no index, or a column has a type that Iceberg lacks.
+    """
+    if not table.indexed:
+        raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
+    sink = _Sink(table.bucket)
+    current = table.snapshot()
+    tags = table.log.state.tags
+    location = table.bucket.url.partition("?")[0].rstrip("/")
+    made = {
+        view.version: _snapshot(view, location, sink)
+        for view in (current, *(table.snapshot(tag=name) for name in sorted(tags)))
+    }
+    newest = made[current.version]
+    tagged = {name: made[table.snapshot(tag=name).version] for name in sorted(tags)}
+    document = json.dumps(metadata(location, newest, tagged), indent=1).encode()
+    assert current.version is not None
+    name = f"{METADATA}v{current.version}-{zlib.crc32(document):08x}.metadata.json"
+    sink.put(name, document)
+    table.bucket.put(
+        _HINT, f"{name.removeprefix(METADATA).removesuffix('.metadata.json')}\n".encode()
+    )
+    return Exported(
+        version=current.version,
+        metadata=f"{location}/{name}",
+        files=newest.files,
+        deletes=newest.deletes,
+        written=sink.written,
+    )
+
+
+class _Sink:
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self.written = 0
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object if it is absent."""
+        try:
+            self._bucket.put_if_absent(key, data)
+            self.written += 1
+        except AlreadyExists:
+            return
+
+
+def _snapshot(view: TableSnapshot, location: str, sink: _Sink) -> IcebergSnapshot:
+    shown = view.snapshot
+    labels = shown.columns.labels
+    assert shown.version is not None
+    schema = schema_of(shown.definition.schema, labels, shown.definition.schema_id)
+    plan = resolve(view.bucket, plan_scan(shown), view.world)
+    manifests: list[Manifest] = []
+    files = rows = 0
+    deleted: list[DataFile] = []
+    for group in _groups(plan.chunks):
+        listed = []
+        for chunk in group:
+            positions = left_out(view.bucket, chunk)
+            if len(positions) == chunk.file.rows:
+                continue
+            own = _data_file(plan, chunk, location)
+            listed.append(own)
+            if len(positions):
+                name, data = delete_file(own.path, positions)
+                sink.put(METADATA + name, data)
+                deleted.append(
+                    DataFile(
+                        path=f"{location}/{METADATA}{name}",
+                        rows=len(positions),
+                        size=len(data),
+                        labels=own.labels,
+                        references=own.path,
+                    )
+                )
+        if listed:
+            manifests.append(manifest(listed, schema, labels))
+            files += len(listed)
+            rows += sum(one.rows for one in listed)
+    if deleted:
+        manifests.append(manifest(deleted, schema, labels, content=DELETES, sequence=shown.version))
+    for one in manifests:
+        sink.put(METADATA + one.name, one.data)
+    name, data = manifest_list(manifests, f"{location}/{METADATA.rstrip('/')}", shown.version)
+    sink.put(METADATA + name, data)
+    return IcebergSnapshot(
+        shown=shown,
+        manifest_list=f"{location}/{METADATA}{name}",
+        files=files,
+        rows=rows,
+        deletes=sum(one.rows for one in deleted),
+    )
+
+
+def _groups(chunks: Sequence[ScanChunk]) -> Iterator[list[ScanChunk]]:
+    group: list[ScanChunk] = []
+    block = ""
+    for chunk in sorted(chunks, key=lambda one: one.key):
+        ended = block != chunk.block and zlib.crc32(block.encode()) % _ENDS == 0
+        if group and (ended or len(group) == _MOST):
+            yield group
+            group = []
+        group.append(chunk)
+        block = chunk.block
+    if group:
+        yield group
+
+
+def _data_file(plan: ScanPlan, chunk: ScanChunk, location: str) -> DataFile:
+    schema = plan.schemas[chunk.schema_id]
+    now = {own: kind for _, own, kind in leaves(plan.columns.table)}
+    values: dict[int, int] = {}
+    nulls: dict[int, int] = {}
+    nans: dict[int, int] = {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    for column in schema:
+        own, stats = field_id(column), chunk.file.columns.get(column.name)
+        if own is None or stats is None or own not in now:
+            continue
+        values[own], nulls[own] = chunk.file.rows, stats.nulls
+        if stats.nans:
+            nans[own] = stats.nans
+        for bounds, stat in ((lower, stats.min), (upper, stats.max)):
+            found = bound(column.type, now[own], stat)
+            if found is not None:
+                bounds[own] = found
+    return DataFile(
+        path=f"{location}/{chunk.key}",
+        rows=chunk.file.rows,
+        size=chunk.file.bytes,
+        labels=dict(chunk.stream.labels),
+        value_counts=values,
+        null_counts=nulls,
+        nan_counts=nans,
+        lower=lower,
+        upper=upper,
+    )

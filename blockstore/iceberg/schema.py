@@ -1,0 +1,134 @@
+"""A table's columns as Iceberg's schema. Pure.
+
+Rules:
+- Field ids are the table's own, also those of nested fields.
+- Labels are columns that no file has: text, constant in each file, by an identity partition. Their
+  ids follow from their names.
+- A type that Iceberg lacks is refused, and the column is named. No value is changed to fit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from blockstore.errors import Invalid
+from blockstore.format.fields import field_id, required
+
+_PLAIN = {
+    pa.bool_(): "boolean",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.time64("us"): "time",
+}
+_LABELS_FROM, _LABELS = 2_146_000_000, 1_000_000
+
+
+def schema_of(schema: pa.Schema, labels: Iterable[str], schema_id: int) -> dict[str, Any]:
+    """Return Iceberg's schema of these columns and labels. Raises Invalid for a type that Iceberg
+    lacks."""
+    needed = required(schema)
+    fields = [_field(column, column.name, is_required=column.name in needed) for column in schema]
+    for name, own in label_ids(labels).items():
+        fields.append({"id": own, "name": name, "required": False, "type": "string"})
+    return {"type": "struct", "schema-id": schema_id, "fields": fields}
+
+
+def label_ids(labels: Iterable[str]) -> dict[str, int]:
+    """Return the field ids of labels. Raises Invalid where two labels would share one."""
+    found: dict[str, int] = {}
+    for name in sorted(labels):
+        own = _LABELS_FROM + zlib.crc32(name.encode()) % _LABELS
+        if own in found.values():
+            raise Invalid(
+                f"the labels {name!r} and another one would be the same column for Iceberg: name "
+                "one of them differently"
+            )
+        found[name] = own
+    return found
+
+
+def partition_spec(labels: Iterable[str]) -> dict[str, Any]:
+    """Return the partition spec of a table with these labels: an identity for each."""
+    ids = label_ids(labels)
+    return {
+        "spec-id": 0 if not ids else 1 + zlib.crc32("\0".join(ids).encode()) % 2**30,
+        "fields": [
+            {
+                "source-id": own,
+                "field-id": 1_000 + own - _LABELS_FROM,
+                "name": name,
+                "transform": "identity",
+            }
+            for name, own in ids.items()
+        ],
+    }
+
+
+def last_column_id(last_field_id: int, labels: Iterable[str]) -> int:
+    """Return the highest field id in use."""
+    return max([last_field_id, *label_ids(labels).values()])
+
+
+def leaves(schema: pa.Schema) -> Sequence[tuple[str, int, pa.DataType]]:
+    """Return name, id and type of the columns that are not nested."""
+    return [
+        (column.name, own, column.type)
+        for column in schema
+        if (own := field_id(column)) is not None and not pt.is_nested(column.type)
+    ]
+
+
+def _field(column: pa.Field, path: str, *, is_required: bool) -> dict[str, Any]:
+    own = field_id(column)
+    assert own is not None, "every field of a definition has an id"
+    kind = _type(column.type, path)
+    return {"id": own, "name": column.name, "required": is_required, "type": kind}
+
+
+def _type(kind: pa.DataType, path: str) -> Any:
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if pt.is_timestamp(kind) and kind.unit in ("s", "ms", "us"):
+        return "timestamp" if kind.tz is None else "timestamptz"
+    if pt.is_decimal(kind) and kind.scale >= 0:
+        return f"decimal({kind.precision}, {kind.scale})"
+    if pt.is_fixed_size_binary(kind):
+        return f"fixed[{kind.byte_width}]"
+    if pt.is_struct(kind):
+        fields = [_field(one, f"{path}.{one.name}", is_required=False) for one in kind]
+        return {"type": "struct", "fields": fields}
+    if pt.is_list(kind):
+        element = _field(kind.value_field, f"{path}.element", is_required=False)
+        return {
+            "type": "list",
+            "element-id": element["id"],
+            "element-required": False,
+            "element": element["type"],
+        }
+    if pt.is_map(kind):
+        key = _field(kind.key_field, f"{path}.key", is_required=True)
+        value = _field(kind.item_field, f"{path}.value", is_required=False)
+        return {
+            "type": "map",
+            "key-id": key["id"],
+            "key": key["type"],
+            "value-id": value["id"],
+            "value-required": False,
+            "value": value["type"],
+        }
+    raise Invalid(
+        f"column {path!r} has the type {kind}, which Iceberg does not have: cast it into another "
+        "column, or read the table with Blockstore"
+    )

@@ -1,0 +1,106 @@
+"""Random tables, by all that changes one: appends, upserts, updates, deletes, reverts, merges, new
+and renamed columns, labels, tags."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+import blockstore as bs
+from blockstore.compactor.run.once import compact_once
+from blockstore.compactor.settings import Settings
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("small", pa.int32()),
+        ("text", pa.string()),
+        ("part", pa.float64()),
+        ("yes", pa.bool_()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("money", pa.decimal128(12, 2)),
+        ("raw", pa.binary()),
+        ("many", pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]))),
+        ("few", pa.list_(pa.int64())),
+        ("inner", pa.struct([("x", pa.float32())])),
+    ]
+)
+START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+def random_table(url: str, seed: int) -> bs.Table:
+    """Make a table; the tag ``then`` names one of its versions."""
+    random = Random(seed)
+    kind = random.choice(["plain", "ids", "key"])
+    table = bs.create(
+        f"{Path(url)}?durable=false",
+        schema=SCHEMA,
+        key="id" if kind == "key" else (),
+        row_ids=kind == "ids",
+        sort_by=["id"],
+        labels=random.choice([{}, {"site": "a"}]),
+    )
+    writes: list[str] = []
+    for step in range(random.randint(4, 9)):
+        if step == 3:
+            table.tag("then")
+        _change(random, table, kind, writes)
+        if random.random() < 0.3:
+            compact_once(table, Settings(tier_blocks=2))
+    return table
+
+
+def _change(random: Random, table: bs.Table, kind: str, writes: list[str]) -> None:
+    labels = random.choice([None, None, {"site": "b"}, {"rack": "7"}])
+    rows = _rows(random, table.definition.schema)
+    what = random.choice(["write", "write", "write", "delete", "update", "alter", "revert"])
+    if what == "delete":
+        table.delete(f"id < {random.randint(0, 8)}")
+    elif what == "update" and kind != "plain":
+        table.update({"part": random.random()}, where=f"id > {random.randint(0, 30)}")
+    elif what == "alter" and "renamed" not in table.definition.schema.names:
+        table.alter(rename={"text": "renamed"}, add=[pa.field("fresh", pa.string())])
+    elif what == "revert" and kind == "plain" and writes:
+        table.revert(writes.pop(random.randrange(len(writes))))
+    elif kind == "key":
+        table.upsert(rows, labels=labels)
+    else:
+        ulid = table.append(rows, labels=labels).ulid
+        assert ulid is not None
+        writes.append(ulid)
+
+
+def _rows(random: Random, schema: pa.Schema) -> pa.Table:
+    rows = [_row(random, key) for key in random.sample(range(40), random.randint(1, 15))]
+    if "renamed" in schema.names:
+        for row in rows:
+            row["renamed"] = row.pop("text")
+            row["fresh"] = random.choice([None, "new"])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _row(random: Random, key: int) -> dict[str, Any]:
+    def or_null(value: Any) -> Any:
+        return None if random.random() < 0.2 else value
+
+    return {
+        "id": key,
+        "small": or_null(random.randint(-5, 5)),
+        "text": or_null(random.choice(["", "ä", "x" * 70])),
+        "part": or_null(random.choice([0.0, -1.5, 1e300])),
+        "yes": or_null(random.random() < 0.5),
+        "at": or_null(START + dt.timedelta(microseconds=random.randint(0, 10**12))),
+        "day": or_null(dt.date(2024, 1, 1 + random.randint(0, 27))),
+        "money": or_null(Decimal(random.randint(-1000, 1000)) / 100),
+        "raw": or_null(random.choice([b"", b"\x00\xff"])),
+        # PyIceberg 0.12 reads a null list of structs as an empty one.
+        "many": [{"a": random.randint(0, 3), "b": or_null("b")}][: random.randint(0, 1)],
+        "few": or_null([random.randint(0, 3)] * random.randint(0, 2)),
+        "inner": or_null({"x": or_null(0.5)}),
+    }
