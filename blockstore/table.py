@@ -32,7 +32,7 @@ from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.contents import Contents, Discovery, Indexed, earlier, no_index
 from blockstore.operations.place import check_place, what_to_do
-from blockstore.operations.unindexed import Unindexed
+from blockstore.operations.unindexed import Unindexed, check_without_index
 from blockstore.predicate import Condition
 from blockstore.rows.back import GoingBack
 from blockstore.rows.file_cells import FilesOfCells
@@ -84,22 +84,14 @@ def create(
         key=key,
         properties=given,
     )
-    if definition.identity is not None and not index:
-        raise Invalid("rows have an identity only in a table with an index: leave index=False out")
-    if not index and _has_files(definition):
-        raise Invalid("rows name files only in a table with an index: leave index=False out")
+    if not index:
+        check_without_index(definition)
     world = world or World.real()
     bucket = open_bucket(url, world)
     check_place(bucket, world, index=index)
     if not index:
         return Table(bucket, world, Unindexed(definition, given=True))
     return Table(bucket, world, index_log.create(bucket, world, definition))
-
-
-def _has_files(definition: Definition) -> bool:
-    from blockstore.files.named import columns_with_files
-
-    return bool(columns_with_files(definition))
 
 
 def open(  # noqa: A001

@@ -86,8 +86,10 @@ def _rows(
         numbers = pa.repeat(pa.scalar(spec.source or 0, pa.int32()), table.num_rows)
     places = np.arange(table.num_rows)
     numbers = numbered(numbers, spec.implied, places)
-    rows = adapt(table.select([name for name in table.column_names if name not in RESERVED]),
-                 task.definition.schema)
+    rows = adapt(
+        table.select([name for name in table.column_names if name not in RESERVED]),
+        task.definition.schema,
+    )
     rows = rows.append_column(SOURCE, sources.names.take(pc.max_element_wise(numbers, 0)))
     for name in extra:
         rows = rows.append_column(name, column(name, table, spec.implied, places))

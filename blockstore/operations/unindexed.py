@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 _PRODUCER = "create"
 
 
+def check_without_index(definition: Definition) -> None:
+    """Raise Invalid for a table whose rows need an index."""
+    from blockstore.files.named import columns_with_files
+
+    if definition.identity is not None:
+        raise Invalid("rows have an identity only in a table with an index: leave index=False out")
+    if columns_with_files(definition):
+        raise Invalid("rows name files only in a table with an index: leave index=False out")
+
+
 class Unindexed(Contents):
     """The contents of a table without an index: blocks that a listing shows, once they are old
     enough. ``definition`` is the one under which this handle writes."""
