@@ -143,6 +143,12 @@ class _One:
     def create(self, name: str, definition: Definition) -> Table:
         raise Invalid(f"table {name} cannot be created by a statement that changes rows")
 
+    def drop(self, name: str, message: str) -> int:
+        raise Invalid(f"table {name} cannot be dropped by a statement that changes rows")
+
+    def undrop(self, name: str, message: str) -> int:
+        raise Invalid(f"table {name} cannot be brought back by a statement that changes rows")
+
 
 def _failure(error: Invalid) -> Failure:
     at = (

@@ -1,5 +1,5 @@
 """CALL: what is done to the versions of a table, by name: ``tag``, ``untag``, ``restore``,
-``revert``.
+``revert``; and ``undrop``, which brings a dropped table back.
 
 Rule: an argument is a constant. What an operation does, and when it conflicts, is the business of
 ``blockstore.table``.
@@ -16,6 +16,7 @@ _FORMS = {
     "tag": "CALL tag('t', 'name'), or with a version CALL tag('t', 'name', 3)",
     "untag": "CALL untag('t', 'name')",
     "restore": "CALL restore('t', 3), or with a tag CALL restore('t', 'name')",
+    "undrop": "CALL undrop('t')",
     "revert": "CALL revert('t', 'ULID of a write', …); where rows have an identity also a version",
 }
 
@@ -28,6 +29,11 @@ class Call:
     name: str
     table: str
     rest: tuple[str | int, ...]
+
+    @property
+    def undrops(self) -> bool:
+        """Whether it names a table that was dropped."""
+        return self.name == "undrop"
 
     def run(self, table: Table, message: str) -> int | None:
         """Carry it out; return the version that it made, if it made one. Raises BadSql for other
@@ -64,6 +70,8 @@ def read_call(source: str) -> Call:
     inner = cursor.one().inside()
     given = [] if inner is None else [_constant(one) for one in inner.split()]
     if not cursor.done or not given or not isinstance(given[0], str):
+        raise error_at(source, at, f"{name} is not called so: write {_FORMS[name]}")
+    if name == "undrop" and len(given) > 1:
         raise error_at(source, at, f"{name} is not called so: write {_FORMS[name]}")
     return Call(source=source, name=name, table=given[0], rest=tuple(given[1:]))
 

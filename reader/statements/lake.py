@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.errors import AlreadyExists, Invalid, NotFound
+from blockstore.errors import AlreadyExists, Invalid, NotFound, TableDropped
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.log import Log
+from blockstore.operations.drop import drop, undrop
 from blockstore.operations.place import check_place, folders, tables_among
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.query.files import local_folder
@@ -89,7 +90,7 @@ class Lake:
             )
         self._look()
         twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
-        if twin is not None:
+        if twin is not None and self._is_there(twin):
             raise AlreadyExists(f"table {twin} exists: choose another name, or say IF NOT EXISTS")
         bucket = Prefixed(self._lakes[0], name)
         check_place(bucket, self._world, index=True)
@@ -98,10 +99,30 @@ class Lake:
         self._open[name] = made
         return made
 
-    def forget(self, name: str) -> None:
-        """Drop what is known of a table that is gone."""
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.open(name)
+        except TableDropped:
+            self._buckets.pop(name, None)
+            return False
+        return True
+
+    def drop(self, name: str, message: str) -> int:
+        """Drop a table; return the version that did it. Raises Invalid without an index."""
+        version = drop(self._buckets[self.find(name)].url, message=message, world=self._world)
         self._buckets.pop(name, None)
         self._open.pop(name, None)
+        return version
+
+    def undrop(self, name: str, message: str) -> int:
+        """Bring a dropped table back; return the version that did it. Raises NotFound, and Conflict
+        for one that is there."""
+        bucket = self._buckets.get(name)
+        if bucket is None:
+            if not self._lakes:
+                raise UnknownTable(f"there is no table {name}: name the lake that contains it")
+            bucket = Prefixed(self._lakes[0], name)
+        return undrop(bucket.url, message=message, world=self._world)
 
     def _add(self, bucket: Bucket) -> None:
         log = Log(bucket, self._world)

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from blockstore.errors import TableDropped
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
@@ -46,6 +47,7 @@ from blockstore.reader.statements.defining import (
     read_alter,
     read_create,
 )
+from blockstore.reader.statements.dropping import Drop, read_drop
 from blockstore.reader.statements.explaining import changes_of, explained, query_of
 from blockstore.reader.statements.kept import kept
 from blockstore.reader.statements.outcome import Outcome
@@ -80,6 +82,14 @@ class Tables(Protocol):
 
     def create(self, name: str, definition: Definition) -> Table:
         """Create an empty table. Raises AlreadyExists."""
+        ...
+
+    def drop(self, name: str, message: str) -> int:
+        """Drop a table; return the version that did it."""
+        ...
+
+    def undrop(self, name: str, message: str) -> int:
+        """Bring a dropped table back; return the version that did it."""
         ...
 
 
@@ -154,6 +164,8 @@ class Session:
                 return self._create(text, read_create(text.sql), doing)
             case Kind.ALTER:
                 return self._alter(text, read_alter(text.sql), doing)
+            case Kind.DROP:
+                return self._drop(text, read_drop(text.sql), doing)
         raise AssertionError(f"{text.kind} has no code")
 
     def _select(self, text: Text, doing: Doing) -> Outcome:
@@ -262,13 +274,11 @@ class Session:
             raise text.quoting(error) from None
 
     def _create(self, text: Text, create: Create, doing: Doing) -> Outcome:
-        if create.or_replace:
-            raise BadSql("CREATE OR REPLACE is not possible: drop the table first")
         if create.if_not_exists and self._is_there(create.name, doing):
             return Outcome(statement=text.kind, table=create.name)
         if create.query is None:
             definition = self._defined(create, text, None)
-            made = self.tables.create(create.name, definition)
+            made = self._made(create, definition, doing)
             return Outcome(statement=text.kind, table=create.name, version=made.log.state.version)
         sql = create.query.text
         with self._engine.run(
@@ -282,7 +292,7 @@ class Session:
             # The first rows come before the table: most of what is wrong with a query shows there.
             batches = iter(answer)
             first = next(batches, None)
-            table = self.tables.create(create.name, definition)
+            table = self._made(create, definition, doing)
             if first is None:
                 return Outcome(statement=text.kind, table=create.name, version=1, inserted=0)
             written = table.append(chain([first], batches), message=doing.message)
@@ -290,13 +300,27 @@ class Session:
             statement=text.kind, table=create.name, version=written.version, inserted=written.rows
         )
 
+    def _made(self, create: Create, definition: Definition, doing: Doing) -> Table:
+        """The new table; with OR REPLACE after the one of its name was dropped."""
+        if create.or_replace and self._is_there(create.name, doing):
+            name = self._engine.source.find(create.name, doing.allowed)
+            self.tables.drop(name, doing.message)
+        return self.tables.create(create.name, definition)
+
+    def _drop(self, text: Text, drop: Drop, doing: Doing) -> Outcome:
+        if drop.if_exists and not self._is_there(drop.name, doing):
+            return Outcome(statement=text.kind, table=drop.name)
+        name = self._engine.source.find(drop.name, doing.allowed)
+        version = self.tables.drop(name, doing.message)
+        return Outcome(statement=text.kind, table=name, version=version)
+
     def _defined(self, create: Create, text: Text, schema: pa.Schema | None) -> Definition:
         return definition_of(create, self._engine, self._constant, schema, text.comments)
 
     def _is_there(self, name: str, doing: Doing) -> bool:
         try:
-            self._engine.source.find(name, doing.allowed)
-        except UnknownTable:
+            self.tables.open(self._engine.source.find(name, doing.allowed))
+        except (UnknownTable, TableDropped):
             return False
         return True
 
@@ -305,9 +329,12 @@ class Session:
             return answer.reader.read_all()["value"][0].as_py()
 
     def _call(self, text: Text, call: Call, doing: Doing) -> Outcome:
+        if call.undrops:
+            version = self.tables.undrop(call.table, doing.message)
+            return Outcome(statement=text.kind, table=call.table, version=version)
         name = self._engine.source.find(call.table, doing.allowed)
-        version = call.run(self.tables.open(name), doing.message)
-        return Outcome(statement=text.kind, table=name, version=version)
+        done = call.run(self.tables.open(name), doing.message)
+        return Outcome(statement=text.kind, table=name, version=done)
 
     def _alter(self, text: Text, alter: Alter, doing: Doing) -> Outcome:
         name = self._engine.source.find(alter.name, doing.allowed)
@@ -347,6 +374,8 @@ def _read(text: Text) -> None:
         read_create(text.sql)
     elif text.kind is Kind.ALTER:
         read_alter(text.sql)
+    elif text.kind is Kind.DROP:
+        read_drop(text.sql)
     elif text.kind is Kind.CALL:
         read_call(text.sql)
 

@@ -39,12 +39,13 @@ class Kind(StrEnum):
     MERGE = "MERGE"
     CREATE = "CREATE"
     ALTER = "ALTER"
+    DROP = "DROP"
     EXPLAIN = "EXPLAIN"
     CALL = "CALL"
 
 
 _CHANGES = frozenset({Kind.INSERT, Kind.UPDATE, Kind.DELETE, Kind.MERGE})
-_DDL = frozenset({Kind.CREATE, Kind.ALTER})
+_DDL = frozenset({Kind.CREATE, Kind.ALTER, Kind.DROP})
 _KINDS = {"MERGE_INTO": Kind.MERGE, **{kind.value: kind for kind in Kind}}
 
 
@@ -146,8 +147,8 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
             text,
             start,
             f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
-            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, CALL "
-            "and EXPLAIN",
+            "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, DROP "
+            "TABLE, CALL and EXPLAIN",
         )
     return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
 

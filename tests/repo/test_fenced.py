@@ -24,6 +24,7 @@ README = "run by tests/repo/test_readme.py"
 DRILL = "run by tests/repo/test_operations_page.py"
 GUIDE = "run by tests/spark/test_guide.py"
 STATEMENTS = "run by tests/spark/test_statements.py"
+ENGINES = "run by tests/engines/test_iceberg.py, in an environment of the engines"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
 TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
 
@@ -50,6 +51,12 @@ ELSEWHERE = {
         "docs/guides/changes.md",
         "changes = spark.readStream",
     ): "run on a folder by tests/spark/feed/test_changes.py",
+    ("docs/guides/iceberg.md", "blockstore export"): (
+        "run by tests/blockstore/cli/verbs/test_export.py"
+    ),
+    ("docs/guides/iceberg.md", "from pyiceberg"): ENGINES,
+    ("docs/guides/iceberg.md", "import polars"): ENGINES,
+    ("docs/guides/iceberg.md", "LOAD avro"): ENGINES,
     ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,

@@ -194,3 +194,29 @@ def test_definitions_say_what_sql_says(lake: str) -> None:
         bs.sql(lake, "CREATE TABLE u (a INTEGER, b INTEGER CHECK (b > a))")
     with pytest.raises(bs.Invalid, match="UNIQUE"):
         bs.sql(lake, "CREATE TABLE u (a INTEGER UNIQUE)")
+
+
+def test_a_dropped_table_is_gone_comes_back_and_makes_room_for_another(lake: str) -> None:
+    assert str(bs.sql(lake, "DROP TABLE t")) == "DROP: version 3"
+    with pytest.raises(bs.NotFound):
+        rows(lake)
+    assert bs.sql(lake, "DROP TABLE IF EXISTS t").version is None
+    with pytest.raises(bs.NotFound):
+        bs.sql(lake, "DROP TABLE t")
+    assert bs.sql(lake, "CALL undrop('t')").version == 4
+    assert rows(lake) == [(1, 10), (2, 20)]
+    with pytest.raises(bs.Conflict, match="nothing to undrop"):
+        bs.sql(lake, "CALL undrop('t')")
+    bs.sql(lake, "CREATE OR REPLACE TABLE t (k BIGINT PRIMARY KEY, other VARCHAR)")
+    assert rows(lake) == []
+    bs.sql(
+        lake, "CREATE OR REPLACE TABLE t AS SELECT 7 AS seven; CREATE OR REPLACE TABLE u (a INT)"
+    )
+    assert (rows(lake), rows(lake, "u")) == ([(7,)], [])
+
+
+@pytest.mark.parametrize("text", ["DROP VIEW t", "DROP TABLE t, u", "CALL undrop('t', 1)"])
+def test_other_forms_of_a_drop_are_refused(lake: str, text: str) -> None:
+    with pytest.raises(bs.Invalid):
+        bs.sql(lake, text)
+    assert rows(lake) == [(1, 10), (2, 20)]
