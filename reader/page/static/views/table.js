@@ -75,11 +75,12 @@ export class TableView {
   }
 
   #title(detail) {
+    const stored = detail.key?.length || detail.row_ids ? "row version" : "row";
     fill(this.head,
       h("div", { class: "view-head" }, h("h1", {}, detail.name), h("span", { class: `chip ${detail.level}` }, detail.status), h("span", { class: "grow" }),
         h("a", { class: "button", href: toConsole(`SELECT *\nFROM ${quoted(detail.name)}\nLIMIT 1000`) }, "Query"),
         h("a", { class: "button", href: `#/upload?${new URLSearchParams({ table: detail.name })}` }, "Upload")),
-      h("p", { class: "facts-line" }, `${many(detail.rows, "row")} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · read ${duration(detail.staleness_s)} ago`),
+      h("p", { class: "facts-line" }, `${many(detail.rows, stored)} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · read ${duration(detail.staleness_s)} ago`),
       detail.error ? h("pre", { class: "card-error" }, detail.error) : null);
   }
 
