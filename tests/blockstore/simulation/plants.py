@@ -83,7 +83,7 @@ def checkpoint_before_the_check(patch: Patch) -> None:
 def removal_without_a_fresh_look(patch: Patch) -> None:
     """What is marked long enough is removed, whatever a new listing and the index say."""
 
-    def all_due(sight: Sight) -> Removals:
+    def all_due(sight: Sight, _: object = ()) -> Removals:
         due = [
             Decision(action=Action.REMOVE, ulid=ulid, reason=one.mark, why="its mark is due")
             for ulid, one in sorted(sight.found.items())

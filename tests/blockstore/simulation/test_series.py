@@ -28,7 +28,7 @@ SEEDS = 8 if is_fast() else 128
 LEAST = 0 if is_fast() else 100
 """How often each fault, response and error happens in all runs together, or the series proves too
 little."""
-RARELY = 0 if is_fast() else 15
+RARELY = 0 if is_fast() else 8
 """The same for each refusal of the index, which needs two to meet."""
 REFUSALS = ("BlockCondemned", "Conflict", "Fenced", "Invalid", "Moved", "block left out: accounted")
 

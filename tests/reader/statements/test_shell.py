@@ -7,6 +7,7 @@ import io
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,15 @@ def test_typed_statements_end_with_a_semicolon_and_one_that_fails_is_not_the_las
     assert typed == ["DROP TABLE t;"]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal: what runs in the background begins with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_waits_for_a_commit_and_not_for_a_computation() -> None:
     reached: list[str] = []
 
