@@ -220,3 +220,14 @@ def test_other_forms_of_a_drop_are_refused(lake: str, text: str) -> None:
     with pytest.raises(bs.Invalid):
         bs.sql(lake, text)
     assert rows(lake) == [(1, 10), (2, 20)]
+
+
+def test_rows_with_several_sets_of_labels_are_added_and_not_changed(lake: str) -> None:
+    """Which labels a row has that a statement changes, its rows do not say."""
+    table = bs.open(f"{lake}/t")
+    table.upsert(pa.table({"k": [1], "a": [5]}, table.definition.schema), labels={"site": "x"})
+    for text in ("UPDATE t SET a = 0", "DELETE FROM t WHERE a = 5"):
+        with pytest.raises(bs.Invalid, match="one set of labels"):
+            bs.sql(lake, text)
+    assert bs.sql(lake, "INSERT INTO t VALUES (3, 30)").inserted == 1
+    assert len(rows(lake)) == 4
