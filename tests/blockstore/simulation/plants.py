@@ -23,7 +23,6 @@ from blockstore.index.same_history import Looks
 from blockstore.index.state import State
 from blockstore.lifecycle import upload
 from blockstore.lifecycle.by_index import ByIndex
-from blockstore.lifecycle.decide import Action, Decision, Removals
 from blockstore.lifecycle.discoverable import Discoverable
 from blockstore.lifecycle.sight import Sight
 from blockstore.lifecycle.watermarks import highest_horizon
@@ -78,20 +77,6 @@ def checkpoint_before_the_check(patch: Patch) -> None:
         return send(self, attempt, entry, deadline, **how)
 
     patch.setattr(Committer, "_send", hasty)
-
-
-def removal_without_a_fresh_look(patch: Patch) -> None:
-    """What is marked long enough is removed, whatever a new listing and the index say."""
-
-    def all_due(sight: Sight, _: object = ()) -> Removals:
-        due = [
-            Decision(action=Action.REMOVE, ulid=ulid, reason=one.mark, why="its mark is due")
-            for ulid, one in sorted(sight.found.items())
-            if one.mark is not None and sight.is_due(one)
-        ]
-        return Removals(decisions=tuple(due), waiting={})
-
-    patch.setattr(blockstore.compactor.clean.cleaner, "decide_removals", all_due)
 
 
 def removal_before_the_horizon(patch: Patch) -> None:
@@ -178,7 +163,6 @@ PLANTS: Mapping[str, Callable[[Patch], None]] = {
         boundary_read_before_the_create,
         moved_payload,
         checkpoint_before_the_check,
-        removal_without_a_fresh_look,
         removal_before_the_horizon,
         discovery_of_accounted_sources,
         upload_without_the_look_afterwards,
