@@ -20,7 +20,7 @@ from blockstore.errors import Invalid, NotFound, ObjectMissing, VersionExpired
 from blockstore.feed.difference import difference
 from blockstore.feed.entries import Moment, Replaced, Wrote, effect
 from blockstore.feed.form import Form
-from blockstore.feed.runs import RUN_ROWS, RUN_VERSIONS, told
+from blockstore.feed.runs import RUN_ROWS, RUN_VERSIONS, changes_of
 from blockstore.index.history import History
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -38,10 +38,10 @@ class Changes:
     begin: State
     """The table as it was at ``after``."""
     net: State | None
-    """Where ``after`` lies below the boundary: the version up to which there is one net
+    """Where ``after`` is below the boundary: the version up to which there is one net
     difference."""
     until: int
-    """The last version whose changes they are: whoever has read them all continues after it."""
+    """The last version whose changes they are: a reader of them all continues after it."""
     images: bool
 
     @property
@@ -71,7 +71,7 @@ class Changes:
                     yield from self._difference(some)
                 else:
                     position = some[0].before
-                    yield from told(self.access, self.form, some, images=self.images)
+                    yield from changes_of(self.access, self.form, some, images=self.images)
         except ObjectMissing as error:
             self._check_left(position, error)
             raise
@@ -171,7 +171,7 @@ def _check(version: object, name: str) -> None:
 
 
 def _begin(access: Access, newest: State, after: int, until: int) -> tuple[State, State | None]:
-    """The state after which changes are told, and the end of a net difference."""
+    """The state after which changes are given, and the end of a net difference."""
     log = access.log
     for attempt in range(_TRIES):
         boundary = log.boundary.read()

@@ -48,10 +48,10 @@ def _by_identity(
     gone, came = without(access, gone, came, same), without(access, came, gone, same)
     deleted = without(access, gone, came, identity.columns)
     inserted = without(access, came, gone, identity.columns)
-    told = [(deleted, Kind.DELETE)]
-    told += [(shown_elsewhere(gone, deleted), Kind.UPDATE_BEFORE)] if images else []
-    told += [(inserted, Kind.INSERT), (shown_elsewhere(came, inserted), Kind.UPDATE)]
-    for plan, kind in told:
+    parts = [(deleted, Kind.DELETE)]
+    parts += [(shown_elsewhere(gone, deleted), Kind.UPDATE_BEFORE)] if images else []
+    parts += [(inserted, Kind.INSERT), (shown_elsewhere(came, inserted), Kind.UPDATE)]
+    for plan, kind in parts:
         for batch in _read(access, replace(plan, output_schema=form.rows)):
             yield from form.batches(batch, kind, replaced.moment)
 

@@ -87,13 +87,13 @@ class Known:
         places = pc.index_in(values, value_set=self.values).to_numpy()
         was = self._there[places]
         kinds = np.where(was[~deleted], np.int8(Kind.UPDATE), np.int8(Kind.INSERT))
-        told = places[was & (deleted if not images else np.ones(len(was), bool))]
+        given = places[was & (deleted if not images else np.ones(len(was), bool))]
         is_deleted = deleted[was & (deleted if not images else np.ones(len(was), bool))]
         gone = Gone(
-            self._chunks[told].astype(np.int64),
-            self._positions[told],
+            self._chunks[given].astype(np.int64),
+            self._positions[given],
             np.where(is_deleted, np.int8(Kind.DELETE), np.int8(Kind.UPDATE_BEFORE)),
-            self.values.take(pa.array(told)),
+            self.values.take(pa.array(given)),
         )
         count = len(places)
         self._note(places, chunk, np.arange(count), np.full(count, version, np.int64), deleted)

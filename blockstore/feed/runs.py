@@ -3,7 +3,7 @@
 Rules:
 - Whether a row was there before the run is looked up once for the run: by the ranges of its
   identities, in the identity columns of chunks of the state before.
-- A run is some hundred versions, or some million identities. A version that changes more is told
+- A run is some hundred versions, or some million identities. A version that changes more is given
   chunk by chunk: a write has each identity once.
 - Rows as they were are read together for many versions, at most some hundred thousand at once, or
   those that one chunk of changes replaces.
@@ -50,7 +50,7 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Step:
     """A piece, and what its rows do."""
 
     piece: _Piece
@@ -66,11 +66,11 @@ class _Told:
 
     @property
     def gone(self) -> int:
-        """How many rows are told as they were."""
+        """How many rows are given as they were."""
         return 0 if self.judged is None else len(self.judged.gone)
 
 
-def told(
+def changes_of(
     access: Access, form: Form, run: Sequence[Wrote], *, images: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the changes of versions, in their order, that only write; with ``images`` also how rows
@@ -138,9 +138,9 @@ class _Run:
 
     def changes(self) -> Iterator[pa.RecordBatch]:
         """Yield them."""
-        group: list[_Told] = []
+        group: list[_Step] = []
         gone = 0
-        for one in self._told():
+        for one in self._steps():
             if group and gone + one.gone > IMAGES:
                 yield from self._group(group)
                 group, gone = [], 0
@@ -149,11 +149,11 @@ class _Run:
         if group:
             yield from self._group(group)
 
-    def _told(self) -> Iterator[_Told]:
+    def _steps(self) -> Iterator[_Step]:
         identity = self._form.definition.identity
         changes = [one.chunk for one in self._pieces if one.chunk.kind is BlockKind.CHANGES]
         if identity is None or not changes:
-            yield from map(_Told, self._pieces)
+            yield from map(_Step, self._pieces)
             return
         columns = dict(
             zip(
@@ -173,13 +173,13 @@ class _Run:
                     stream.see_new(
                         number, chunk.first_row_id, chunk.file.rows, piece.moment.version
                     )
-                yield _Told(piece)
+                yield _Step(piece)
             else:
                 assert stream is not None, "each stream with changes was looked at"
                 deleted = _flags(columns[chunk.key])
                 version = piece.moment.version
                 values = named[chunk.key]
-                yield _Told(
+                yield _Step(
                     piece,
                     stream.judge(number, values, version, deleted, images=self._images),
                 )
@@ -236,7 +236,7 @@ class _Run:
     def _read(self, plan: ScanPlan) -> pa.RecordBatchReader:
         return read_plan(self._access.bucket, plan, self._access.world, reads=self._access.reads)
 
-    def _group(self, group: Sequence[_Told]) -> Iterator[pa.RecordBatch]:
+    def _group(self, group: Sequence[_Step]) -> Iterator[pa.RecordBatch]:
         """The changes of some pieces, whose former rows are read together."""
         images = self._images_of([one.judged.gone for one in group if one.judged is not None])
         shown = tuple(one.chunk for one in group if one.chunk.rows)

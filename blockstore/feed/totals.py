@@ -3,8 +3,8 @@
 Rules:
 - The changes say which groups are touched. Only their rows are read again, as they are in the
   version that the totals then have: so a smallest value is right after its row was deleted.
-- A step is one version of the target, and the job of the source's version: it counts once, whoever
-  repeats it, and the target always holds the totals of one version of the source.
+- A step is one version of the target, and the job of the source's version: it counts once, however
+  often it is repeated, and the target always holds the totals of one version of the source.
 - Where the changes since the last step are no longer known, all groups are counted again.
 - The identities and totals of the touched groups are in memory, and no row is.
 """

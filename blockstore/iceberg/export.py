@@ -60,14 +60,11 @@ def export_iceberg(table: Table) -> Exported:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
     sink = _Sink(table.bucket)
     current = table.snapshot()
-    tags = table.log.state.tags
+    tags = {name: table.snapshot(tag=name) for name in sorted(table.log.state.tags)}
     location = table.bucket.url.partition("?")[0].rstrip("/")
-    made = {
-        view.version: _snapshot(view, location, sink)
-        for view in (current, *(table.snapshot(tag=name) for name in sorted(tags)))
-    }
+    made = {view.version: _snapshot(view, location, sink) for view in (current, *tags.values())}
     newest = made[current.version]
-    tagged = {name: made[table.snapshot(tag=name).version] for name in sorted(tags)}
+    tagged = {name: made[view.version] for name, view in tags.items()}
     document = json.dumps(metadata(location, newest, tagged), indent=1).encode()
     assert current.version is not None
     name = f"{METADATA}v{current.version}-{zlib.crc32(document):08x}.metadata.json"

@@ -38,6 +38,6 @@ def export(url: str, /, *, to: Literal["iceberg"] = "iceberg", json: Json = Fals
             }
         )
         return
-    hidden = f", {counted(done.deletes, 'row')} of them deleted" if done.deletes else ""
+    hidden = f" without {counted(done.deletes, 'former row')}" if done.deletes else ""
     say(f"version {done.version} as {to}: {counted(done.files, 'file')}{hidden}")
     say(done.metadata)

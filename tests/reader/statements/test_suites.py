@@ -13,7 +13,9 @@ from tests.reader.statements.logic import Both, cases, records
 
 @pytest.mark.parametrize(("path", "kind"), list(cases()), ids=lambda one: getattr(one, "stem", one))
 def test_statements_do_what_they_do_in_duckdb(path: Path, kind: str, tmp_path: Path) -> None:
+    found = list(records(path))
+    assert found, "a file without a record compares nothing"
     with opened(str(tmp_path)) as session:
         both = Both(session, kind)
-        for record in records(path):
+        for record in found:
             both.run(record)
