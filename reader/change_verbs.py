@@ -71,6 +71,9 @@ def changes(
         for piece in pieces(Encoded(format), told.schema, told):
             out.write(piece)
             out.flush()
+    except KeyboardInterrupt:
+        if not follow:
+            raise
     finally:
         remark(f"continue with --after {told.complete}")
 
@@ -91,13 +94,6 @@ class _Told:
         self.complete = after
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._all()
-        except KeyboardInterrupt:
-            if self._pause_s is None:
-                raise
-
-    def _all(self) -> Iterator[pa.RecordBatch]:
         while True:
             for batch in self._found:
                 version = batch["_version"][0].as_py()

@@ -6,6 +6,8 @@ Rules:
 - A verb that only reads stops when its output fails. One that changes something continues to its
   end without output: after a failure it would be run again, and write its rows twice.
 - An error on standard error is ignored.
+- A write that Ctrl-C cut short is not repeated: a line may be missing at the end, but none is
+  there twice.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Output(io.RawIOBase):
         self.failure: OSError | None = None
         self.lost = b""
         """The first bytes that could not be written."""
+        self._in_doubt = 0
 
     def writable(self) -> bool:
         return True
@@ -46,9 +49,16 @@ class Output(io.RawIOBase):
         return os.isatty(self._number)
 
     def write(self, data: Any, /) -> int:
+        if self._in_doubt:
+            # The buffer begins with the bytes of the interrupted call, which may be written.
+            skipped, self._in_doubt = self._in_doubt, 0
+            return skipped
         if self.failure is None:
             try:
                 return os.write(self._number, data)
+            except KeyboardInterrupt:
+                self._in_doubt = memoryview(data).nbytes
+                raise
             except OSError as error:
                 # A copy without the traceback, which would keep its objects until the process ends.
                 self.failure = OSError(error.errno, error.strerror)

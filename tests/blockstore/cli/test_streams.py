@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
@@ -124,6 +125,27 @@ def test_a_refused_output_is_remembered_and_not_asked_again(tmp_path: Path) -> N
 
 
 class TestInterrupted:
+    def test_what_is_written_is_not_written_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ctrl-C comes after the system has taken the bytes and before the buffer knows it."""
+        number = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+        write_bytes = os.write
+
+        def interrupted(number: int, data: bytes) -> int:
+            write_bytes(number, data)
+            raise KeyboardInterrupt
+
+        out = io.BufferedWriter(Output(number, lasting=False))
+        out.write(b"first\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                out.flush()
+        out.write(b"second\n")
+        out.close()
+        assert (tmp_path / "out").read_text() == "first\nsecond\n"
+
     def test_before_its_rows_are_complete_it_wrote_nothing(
         self, table: str, tmp_path: Path
     ) -> None:
