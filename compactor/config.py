@@ -31,6 +31,7 @@ class Schedule:
     retention_s: float = 3600.0
     index_s: float = 900.0
     backlog_s: float = 60.0
+    export_s: float = 60.0
     retry_s: float = 5.0
     retry_most_s: float = 900.0
     grace_s: float = 30.0
@@ -92,6 +93,13 @@ LOOPS = Section(
             default="1m",
             read=kinds.between(kinds.duration_s, 0.05),
             sentence="How often the backlog that the page and the metrics show is counted.",
+        ),
+        Key(
+            name="export",
+            sets="export_s",
+            default="1m",
+            read=kinds.between(kinds.duration_s, 0.05),
+            sentence="How often metadata for other engines is written, where export asks for it.",
         ),
         Key(
             name="retry",

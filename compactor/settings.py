@@ -35,6 +35,7 @@ class Settings:
     skip: tuple[tuple[str, str], ...] = ()
     memory_bytes: int = 1 << 30
     chunk_bytes: int = 256 * _MIB
+    export: tuple[str, ...] = ()
     concurrency: int = field(default_factory=lambda: os.cpu_count() or 1)
     work_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     engine: str = "local"
@@ -82,6 +83,12 @@ TABLE_KEYS = (
         default="256MiB",
         read=kinds.size,
         sentence="The size at which a merged block starts its next Parquet file; at most 512MiB.",
+    ),
+    Key(
+        name="export",
+        default=(),
+        read=kinds.items(kinds.one_of("iceberg")),
+        sentence='Metadata for other engines that is kept up to date: ["iceberg"], or none.',
     ),
 )
 """What a table of a lake may override."""

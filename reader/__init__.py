@@ -1,8 +1,9 @@
 """The reader: SQL over exact snapshots of tables, for one command or as an HTTP gateway.
 
 A table is a set of immutable Parquet files that an index names. A reader folds the index into a
-snapshot, prunes the files of a query by statistics, and lets DuckDB read the rest. Nothing here
-writes to a table except the gateway's upload job, and nothing removes files.
+snapshot, prunes the files of a query by statistics, and lets DuckDB read the rest. Rows, tables and
+files are changed by jobs and statements, by the same operations as elsewhere. Nothing removes
+blocks.
 
     tables/     tables under URLs, polled, as consistent snapshots
     query/      an engine that runs one SELECT over snapshots, admitted, pruned and locked
@@ -10,6 +11,8 @@ writes to a table except the gateway's upload job, and nothing removes files.
     forms/      results as a table for people, CSV, TSV, JSON, Parquet or Arrow
     http/       the gateway: routes, tokens, streamed responses
     jobs/       long queries, downloads and uploads, taken over from gateways that die
+    statements/ SQL that writes
+    iceberg/    the gateway as an Iceberg REST catalog
     page/       the gateway's page in the browser
     settings/   the gateway's configuration
     errors.py   the errors of this room; verbs.py, serve_verbs.py: its verbs of the command line

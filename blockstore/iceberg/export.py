@@ -31,7 +31,7 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 
 METADATA = "metadata/"
-_HINT = f"{METADATA}version-hint.text"
+HINT = f"{METADATA}version-hint.text"
 _ENDS, _MOST = 512, 4_096
 """A manifest ends after one block in so many, and has so many chunks at most."""
 
@@ -46,8 +46,12 @@ class Exported:
     files: int
     deletes: int
     """The rows that position deletes leave out."""
+    objects: frozenset[str]
+    """The keys of all objects that the document names, and its own."""
     written: int
-    """Objects that were not there before."""
+    """Those that were not there before."""
+    document: bytes
+    """The document itself, JSON."""
 
 
 def export_iceberg(table: Table) -> Exported:
@@ -65,29 +69,35 @@ def export_iceberg(table: Table) -> Exported:
     made = {view.version: _snapshot(view, location, sink) for view in (current, *tags.values())}
     newest = made[current.version]
     tagged = {name: made[view.version] for name, view in tags.items()}
-    document = json.dumps(metadata(location, newest, tagged), indent=1).encode()
+    document = json.dumps(
+        metadata(location, table.log.state.created, newest, tagged), indent=1
+    ).encode()
     assert current.version is not None
     name = f"{METADATA}v{current.version}-{zlib.crc32(document):08x}.metadata.json"
     sink.put(name, document)
     table.bucket.put(
-        _HINT, f"{name.removeprefix(METADATA).removesuffix('.metadata.json')}\n".encode()
+        HINT, f"{name.removeprefix(METADATA).removesuffix('.metadata.json')}\n".encode()
     )
     return Exported(
         version=current.version,
         metadata=f"{location}/{name}",
         files=newest.files,
         deletes=newest.deletes,
+        objects=frozenset(sink.keys),
         written=sink.written,
+        document=document,
     )
 
 
 class _Sink:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
+        self.keys: set[str] = set()
         self.written = 0
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object if it is absent."""
+        self.keys.add(key)
         try:
             self._bucket.put_if_absent(key, data)
             self.written += 1

@@ -25,9 +25,13 @@ class IcebergSnapshot:
 
 
 def metadata(
-    location: str, current: IcebergSnapshot, tags: Mapping[str, IcebergSnapshot]
+    location: str, created: int, current: IcebergSnapshot, tags: Mapping[str, IcebergSnapshot]
 ) -> dict[str, Any]:
-    """Return the document of a version, and of the versions with tags."""
+    """Return the document of a version, and of the versions with tags.
+
+    ``created`` is the version in which the table was created: another table of the same name has
+    another one.
+    """
     snapshots = {one.shown.version: one for one in (*tags.values(), current)}
     ordered = [snapshots[version] for version in sorted(snapshots, key=_number)]
     definition = current.shown.definition
@@ -45,7 +49,7 @@ def metadata(
     )
     return {
         "format-version": 2,
-        "table-uuid": _uuid(location),
+        "table-uuid": _uuid(f"{created} {location}"),
         "location": location,
         "last-sequence-number": _id(current),
         "last-updated-ms": current.shown.time_ms,
@@ -103,9 +107,9 @@ def _number(version: int | None) -> int:
     return version
 
 
-def _uuid(location: str) -> str:
-    """A UUID that follows from the table's URL."""
-    digest = hashlib.sha256(location.encode()).hexdigest()
+def _uuid(text: str) -> str:
+    """A UUID that follows from a text."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
     return "-".join(
         (digest[:8], digest[8:12], "8" + digest[13:16], "8" + digest[17:20], digest[20:32])
     )

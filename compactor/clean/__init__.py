@@ -10,6 +10,7 @@ and reports.
 - ``carry_out``: places and withdraws the marks of a pass.
 - ``report.CleaningReport``: what a pass did, and why it left the rest.
 - ``retention.retain``: expires blocks whose rows are all older than the table's retention.
+- ``exports.Exporter``: keeps metadata for other engines up to date.
 - ``checkpoints.catch_up``: writes a checkpoint that no committer wrote.
 
 Example::

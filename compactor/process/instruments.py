@@ -57,6 +57,16 @@ class Instruments:
             _P, ("table",), [((one.name,), one.boundary_requests) for one in tables]
         )
         yield from _staleness(status)
+        yield gauge(
+            f"{_P}export_lag_seconds",
+            "Seconds since the export for other engines was current; for tables with one.",
+            ("table",),
+            [
+                ((one.name,), status.now_s - one.exported_s)
+                for one in tables
+                if one.exported_s is not None
+            ],
+        )
 
 
 def _backlog(tables: Iterable[TableStatus]) -> Iterator[Metric]:
@@ -183,6 +193,7 @@ _TOTALS: tuple[tuple[str, str, Of], ...] = (
     ("removed_objects", "Objects that were removed.", lambda one: one.totals.removed_objects),
     ("removed_bytes", "Bytes that were removed.", lambda one: one.totals.removed_bytes),
     ("retired_blocks", "Blocks that retention expired.", lambda one: one.totals.retired),
+    ("exports", "Exports for other engines that wrote something.", lambda one: one.totals.exports),
     (
         "resumed_merges",
         "Uploaded merges that were committed after a restart.",

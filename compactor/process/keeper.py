@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from blockstore.compactor.clean.checkpoints import catch_up
 from blockstore.compactor.clean.cleaner import Cleaner
+from blockstore.compactor.clean.exports import Exporter
 from blockstore.compactor.clean.retention import retain
 from blockstore.compactor.config import ProcessConfig
 from blockstore.compactor.merge import MergeEngine
@@ -46,6 +47,7 @@ from blockstore.world import World
 _logger = logging.getLogger(__name__)
 
 COMPACT, CLEAN, RETENTION, INDEX, BACKLOG = "compact", "clean", "retention", "index", "backlog"
+EXPORT = "export"
 
 
 class Keeper:
@@ -86,6 +88,7 @@ class Keeper:
                 self.table, self.held, skip=self._skip, objects_per_s=config.loops.objects_per_s
             )
         )
+        self._exporter = Exporter(self.table) if settings.export else None
         self._marked = DamageMarks(self.table.bucket)
         self._merging = MergeLoop(
             name=place.name,
@@ -114,6 +117,8 @@ class Keeper:
             loops[RETENTION] = (schedule.retention_s, self.retention)
             if self.table.indexed:
                 loops[INDEX] = (schedule.index_s, self.index)
+            if self._exporter is not None:
+                loops[EXPORT] = (schedule.export_s, self.export)
         return {name: (interval_s, self._of_this(run)) for name, (interval_s, run) in loops.items()}
 
     def there(self) -> bool:
@@ -216,6 +221,17 @@ class Keeper:
         )
         self._ledger.note(self.name, lambda status: replace(status, boundary=collected.boundary))
         return self._schedule.index_s
+
+    def export(self) -> float:
+        """Write metadata for other engines, and remove what no longer counts of it."""
+        assert self._exporter is not None, "the configuration asks for an export"
+        exported = self._exporter.run()
+        now_s = self.table.world.clock.monotonic_s()
+        self._ledger.count(
+            self.name, exports=exported.written > 0, removed_objects=exported.removed
+        )
+        self._ledger.note(self.name, lambda status: replace(status, exported_s=now_s))
+        return self._schedule.export_s
 
     def backlog(self) -> float:
         """Count the blocks, the planned merges and the blocks in quarantine."""

@@ -165,6 +165,8 @@ class Totals:
     collected_entries: int = 0
     collected_checkpoints: int = 0
     written_checkpoints: int = 0
+    exports: int = 0
+    """Exports for other engines that wrote something."""
     resumed: int = 0
     """Uploaded merges of an earlier process that were committed instead of done again."""
 
@@ -194,6 +196,9 @@ class TableStatus:
     """Rows that queries read for each row that they see; 1 where rows have no versions."""
     seen_ms: int | None = None
     """When these numbers were counted."""
+    exported_s: float | None = None
+    """When the export for other engines was last found or made current; None where there is
+    none."""
     backlog: tuple[Backlog, ...] = ()
     planned: tuple[JobStatus, ...] = ()
     running: tuple[JobStatus, ...] = ()

@@ -31,6 +31,7 @@ from blockstore.reader.http.edge import Edge
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem, answer
 from blockstore.reader.http.tokens import Scope
+from blockstore.reader.iceberg.routes import iceberg_catalog
 from blockstore.reader.page import page_routes
 from blockstore.service.metrics import metrics_route
 from blockstore.service.serving import SecurityHeaders, health_routes
@@ -68,6 +69,7 @@ def application(gateway: Gateway) -> ASGIApp:
         job_routes,
     ):
         app.include_router(module.router)
+    app.mount("/iceberg", iceberg_catalog(gateway))
     app.router.routes.extend(
         [
             *health_routes(gateway.healthy, gateway.ready),

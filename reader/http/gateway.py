@@ -19,6 +19,7 @@ from blockstore.index.boundary import BoundaryCounts
 from blockstore.reader.cache import ChunkCache, default_folder
 from blockstore.reader.http.metrics import GatewayMetrics
 from blockstore.reader.http.tokens import Caller, Tokens
+from blockstore.reader.iceberg.catalog import Catalog
 from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.rows import RowChanges
@@ -89,6 +90,7 @@ class Gateway:
             isolated=query.isolated,
             strict=configured.strict,
         )
+        self.catalog = Catalog(self.tables)
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
         self.jobs: Jobs | None = None
         self.metrics = GatewayMetrics(

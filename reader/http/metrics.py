@@ -73,6 +73,12 @@ class GatewayMetrics:
             "Events of jobs at this gateway.",
             {"kind": tuple(Kind), "event": _EVENTS},
         )
+        self._reports = counter(
+            registry,
+            "blockstore_iceberg_reports",
+            "Reports of scans that engines sent to the Iceberg catalog.",
+            {},
+        )
         Source(registry, self._metrics)
         BucketRequests(
             registry,
@@ -89,6 +95,10 @@ class GatewayMetrics:
     def of_job(self, kind: str, event: str) -> None:
         """An event of a job."""
         self._events.labels(str(kind), str(event)).inc()
+
+    def of_iceberg_report(self) -> None:
+        """An engine has reported a scan."""
+        self._reports.inc()
 
     def _metrics(self) -> Iterable[Metric]:
         views = self._tables.views()

@@ -22,4 +22,4 @@ def _text(value: Any) -> str:
         return repr(sorted((name, _text(part)) for name, part in value.items()))
     if isinstance(value, (list, tuple)):
         return repr([_text(part) for part in value])
-    return repr(value)
+    return repr(bytes(value) if isinstance(value, bytearray) else value)

@@ -25,6 +25,7 @@ DRILL = "run by tests/repo/test_operations_page.py"
 GUIDE = "run by tests/spark/test_guide.py"
 STATEMENTS = "run by tests/spark/test_statements.py"
 ENGINES = "run by tests/engines/test_iceberg.py, in an environment of the engines"
+CATALOG = "run by tests/engines/test_catalog.py, in an environment of the engines"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
 TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
 
@@ -54,7 +55,10 @@ ELSEWHERE = {
     ("docs/guides/iceberg.md", "blockstore export"): (
         "run by tests/blockstore/cli/verbs/test_export.py"
     ),
-    ("docs/guides/iceberg.md", "from pyiceberg"): ENGINES,
+    ("docs/guides/iceberg.md", "from pyiceberg.catalog"): CATALOG,
+    ("docs/guides/iceberg.md", "-- DuckDB"): CATALOG,
+    ("docs/guides/iceberg.md", "spark-sql"): CATALOG,
+    ("docs/guides/iceberg.md", "from pyiceberg.table"): ENGINES,
     ("docs/guides/iceberg.md", "import polars"): ENGINES,
     ("docs/guides/iceberg.md", "LOAD avro"): ENGINES,
     ("docs/guides/spark.md", "pip install"): INSTALLED,

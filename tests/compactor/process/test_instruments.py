@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from blockstore.compactor.process.instruments import Instruments
-from blockstore.compactor.process.keeper import CLEAN
+from blockstore.compactor.process.keeper import CLEAN, EXPORT
 from blockstore.compactor.process.process import Process
 from blockstore.compactor.process.serve import application
 from tests.compactor.process.test_process import spoil
@@ -92,6 +92,21 @@ def test_staleness_grows_until_every_loop_has_ended_well(lake: Tended) -> None:
     lake.world.clock.sleep(40)
     process.turn("a", CLEAN)
     assert 'blockstore_compactor_staleness_seconds{table="a"} 40.0' in scraped(process)
+
+
+def test_the_lag_of_an_export_grows_until_it_is_current_again(lake: Tended) -> None:
+    lake.create("b")
+    process = lake.process(tables={"a": {"export": ("iceberg",)}})
+    process.round()
+    assert 'blockstore_compactor_export_lag_seconds{table="a"} 0.0' in scraped(process)
+    assert 'blockstore_compactor_exports_total{table="a"} 1.0' in scraped(process)
+    lake.world.clock.sleep(40)
+    assert 'blockstore_compactor_export_lag_seconds{table="a"} 40.0' in scraped(process)
+    process.turn("a", EXPORT)
+    found = scraped(process)
+    assert 'blockstore_compactor_export_lag_seconds{table="a"} 0.0' in found
+    assert 'export_lag_seconds{table="b"}' not in found
+    assert EXPORT not in process.loops.of("b")
 
 
 def test_probes_metrics_and_the_page_are_served(lake: Tended) -> None:

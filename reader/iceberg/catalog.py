@@ -1,0 +1,101 @@
+"""Namespaces and tables of the Iceberg catalog, and the metadata of a table.
+
+Rules:
+- A lake is a namespace, named by the last part of its URL. A table that was named by its own URL is
+  in the namespace of the folder above it.
+- A caller sees a namespace if it may know a table in it; another one does not exist for it.
+- Metadata is exported once a version, whoever asks for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from blockstore.bucket.url import last_part
+from blockstore.errors import NotFound
+from blockstore.iceberg.export import Exported, export_iceberg
+from blockstore.reader.tables import Tables
+from blockstore.table import Table
+
+_REMEMBERED = 256
+"""Tables whose last document is kept in memory."""
+
+
+class UnknownNamespace(NotFound):
+    """The catalog has no such namespace, or the caller may not know it."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The last export of a table; one thread exports at a time."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    table: Table | None = None
+    made: Exported | None = None
+
+
+class Catalog:
+    """The catalog of a gateway's tables; safe to share between threads."""
+
+    def __init__(
+        self, tables: Tables, export: Callable[[Table], Exported] = export_iceberg
+    ) -> None:
+        self._tables = tables
+        self._export = export
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    def namespaces(self, allowed: Collection[str] | None) -> list[str]:
+        """The namespaces, sorted."""
+        return sorted({self._namespace(name) for name in self._tables.names(allowed)})
+
+    def tables(self, namespace: str, allowed: Collection[str] | None) -> list[str]:
+        """The tables of a namespace, sorted. Raises UnknownNamespace."""
+        found = [name for name in self._tables.names(allowed) if self._namespace(name) == namespace]
+        if not found:
+            known = ", ".join(self.namespaces(allowed)) or "none"
+            raise UnknownNamespace(
+                f"there is no namespace {namespace[:200]}: the namespaces are {known}"
+            )
+        return found
+
+    def check_table(self, namespace: str, name: str, allowed: Collection[str] | None) -> None:
+        """Raise UnknownNamespace, or NotFound for a table that the namespace lacks."""
+        found = self.tables(namespace, allowed)
+        if name not in found:
+            raise NotFound(
+                f"there is no table {name[:200]} in {namespace}: the tables are "
+                f"{', '.join(found[:20])}"
+            )
+
+    def load(self, namespace: str, name: str, allowed: Collection[str] | None) -> Exported:
+        """The Iceberg metadata of the version that the gateway serves.
+
+        Raises UnknownNamespace and NotFound; Invalid for a table that Iceberg cannot show; Stale
+        and Unavailable as a query does.
+        """
+        self.check_table(namespace, name, allowed)
+        version = self._tables.snapshot(name, allowed=allowed).version
+        kept = self._of(name)
+        with kept.lock:
+            table = self._tables.table(name, allowed)
+            made = kept.made
+            if made is None or kept.table is not table or made.version != version:
+                made = self._export(table)
+                kept.table, kept.made = table, made
+            return made
+
+    def _of(self, name: str) -> _Kept:
+        with self._lock:
+            kept = self._kept.setdefault(name, _Kept())
+            self._kept.move_to_end(name)
+            if len(self._kept) > _REMEMBERED:
+                self._kept.popitem(last=False)
+            return kept
+
+    def _namespace(self, name: str) -> str:
+        folder = self._tables.bucket_of(name).url.partition("?")[0].rstrip("/")
+        return last_part(folder.rpartition("/")[0])
