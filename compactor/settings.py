@@ -87,8 +87,8 @@ TABLE_KEYS = (
     Key(
         name="export",
         default=(),
-        read=kinds.items(kinds.one_of("iceberg")),
-        sentence='Metadata for other engines that is kept up to date: ["iceberg"], or none.',
+        read=kinds.items(kinds.one_of("iceberg", "delta")),
+        sentence='Metadata for other engines that is kept up to date: "iceberg", "delta", or both.',
     ),
 )
 """What a table of a lake may override."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockstore.errors import TableDropped
-from blockstore.iceberg.export import HINT, METADATA, Exported, export_iceberg
+from blockstore.export.exported import Exported
+from blockstore.export.formats import Format
 from blockstore.table import Table
 
 _AT_ONCE = 1_000
@@ -33,28 +34,29 @@ class ExportPass:
 
 
 class Exporter:
-    """The export of one table; for one thread."""
+    """The export of one table in one format; for one thread."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, format: Format) -> None:  # noqa: A002
         self._table = table
+        self._format = format
         self._made: Exported | None = None
         self._unnamed: dict[str, float] = {}
         """Since when each object is there that the newest document does not name."""
 
     def run(self) -> ExportPass:
-        """Export the newest version if that is not done. Raises Invalid for a table that Iceberg
-        cannot show, and what the store raises."""
+        """Export the newest version if that is not done. Raises Invalid for a table that the
+        format cannot show, and what the store raises."""
         table = self._table
-        found = {info.key for info in table.bucket.list(METADATA)}
+        found = {info.key for info in table.bucket.list(self._format.folder)}
         try:
             version = table.poll()
             made = self._made
             whole = made is not None and made.version == version and made.objects <= found
-            made = made if whole else export_iceberg(table)
+            made = made if whole else self._format.export(table)
         except TableDropped:
             made, whole = None, True
         self._made = made
-        named = frozenset((HINT,)) if made is None else made.objects | {HINT}
+        named = {self._format.hint} if made is None else made.objects | {self._format.hint}
         return ExportPass(
             version=None if made is None else made.version,
             written=0 if whole or made is None else made.written,

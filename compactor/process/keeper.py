@@ -37,6 +37,7 @@ from blockstore.compactor.process.merge_loop import MergeLoop
 from blockstore.compactor.run.monitor import MonitoredBucket
 from blockstore.compactor.run.quarantine import DamageMarks, found_by_cleaning
 from blockstore.errors import Conflict
+from blockstore.export.formats import FORMATS
 from blockstore.index.epochs import COMPACTOR, Held, claim
 from blockstore.index.gc import collect
 from blockstore.index.presence import exists
@@ -88,7 +89,7 @@ class Keeper:
                 self.table, self.held, skip=self._skip, objects_per_s=config.loops.objects_per_s
             )
         )
-        self._exporter = Exporter(self.table) if settings.export else None
+        self._exporters = [Exporter(self.table, FORMATS[name]) for name in settings.export]
         self._marked = DamageMarks(self.table.bucket)
         self._merging = MergeLoop(
             name=place.name,
@@ -117,7 +118,7 @@ class Keeper:
             loops[RETENTION] = (schedule.retention_s, self.retention)
             if self.table.indexed:
                 loops[INDEX] = (schedule.index_s, self.index)
-            if self._exporter is not None:
+            if self._exporters and self.table.indexed:
                 loops[EXPORT] = (schedule.export_s, self.export)
         return {name: (interval_s, self._of_this(run)) for name, (interval_s, run) in loops.items()}
 
@@ -224,12 +225,10 @@ class Keeper:
 
     def export(self) -> float:
         """Write metadata for other engines, and remove what no longer counts of it."""
-        assert self._exporter is not None, "the configuration asks for an export"
-        exported = self._exporter.run()
+        for exporter in self._exporters:
+            done = exporter.run()
+            self._ledger.count(self.name, exports=done.written > 0, removed_objects=done.removed)
         now_s = self.table.world.clock.monotonic_s()
-        self._ledger.count(
-            self.name, exports=exported.written > 0, removed_objects=exported.removed
-        )
         self._ledger.note(self.name, lambda status: replace(status, exported_s=now_s))
         return self._schedule.export_s
 

@@ -5,6 +5,6 @@
     problems.py   errors in the specification's form
 
 A lake is a namespace: the last part of its URL. The catalog is for reading. It exports the version
-that the gateway serves when an engine loads the table (``blockstore/iceberg/``); the files are read
+that the gateway serves when an engine loads the table (``blockstore/export/``); the files are read
 by the engine itself, from the store.
 """

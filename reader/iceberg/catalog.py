@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from blockstore.bucket.url import last_part
 from blockstore.errors import NotFound
-from blockstore.iceberg.export import Exported, export_iceberg
+from blockstore.export.exported import Exported
+from blockstore.export.iceberg.export import export_iceberg
 from blockstore.reader.tables import Tables
 from blockstore.table import Table
 

@@ -34,8 +34,8 @@ SCHEMA = pa.schema(
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
-def random_table(url: str, seed: int) -> bs.Table:
-    """Make a table; the tag ``then`` names one of its versions."""
+def random_table(url: str, seed: int, *, labelled: bool = True) -> bs.Table:
+    """Make a table, with labels or without; the tag ``then`` names one of its versions."""
     random = Random(seed)
     kind = random.choice(["plain", "ids", "key"])
     table = bs.create(
@@ -44,20 +44,23 @@ def random_table(url: str, seed: int) -> bs.Table:
         key="id" if kind == "key" else (),
         row_ids=kind == "ids",
         sort_by=["id"],
-        labels=random.choice([{}, {"site": "a"}]),
+        labels=random.choice([{}, {"site": "a"}]) if labelled else {},
     )
     writes: list[str] = []
     for step in range(random.randint(4, 9)):
         if step == 3:
             table.tag("then")
-        _change(random, table, kind, writes)
+        _change(random, table, kind, writes, labelled=labelled)
         if random.random() < 0.3:
             compact_once(table, Settings(tier_blocks=2))
     return table
 
 
-def _change(random: Random, table: bs.Table, kind: str, writes: list[str]) -> None:
+def _change(
+    random: Random, table: bs.Table, kind: str, writes: list[str], *, labelled: bool
+) -> None:
     labels = random.choice([None, None, {"site": "b"}, {"rack": "7"}])
+    labels = labels if labelled else None
     rows = _rows(random, table.definition.schema)
     what = random.choice(["write", "write", "write", "delete", "update", "alter", "revert"])
     if what == "delete":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from blockstore.iceberg.export import export_iceberg
+from blockstore.export.iceberg.export import export_iceberg
 from tests.engines.clients import ENGINES
 from tests.engines.forms import lines
 from tests.engines.random_tables import random_table

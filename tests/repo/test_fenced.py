@@ -24,7 +24,9 @@ README = "run by tests/repo/test_readme.py"
 DRILL = "run by tests/repo/test_operations_page.py"
 GUIDE = "run by tests/spark/test_guide.py"
 STATEMENTS = "run by tests/spark/test_statements.py"
+EXPORT = "run by tests/blockstore/cli/verbs/test_export.py"
 ENGINES = "run by tests/engines/test_iceberg.py, in an environment of the engines"
+DELTA = "run by tests/engines/test_delta.py, in an environment of the engines"
 CATALOG = "run by tests/engines/test_catalog.py, in an environment of the engines"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
 TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
@@ -52,15 +54,16 @@ ELSEWHERE = {
         "docs/guides/changes.md",
         "changes = spark.readStream",
     ): "run on a folder by tests/spark/feed/test_changes.py",
-    ("docs/guides/iceberg.md", "blockstore export"): (
-        "run by tests/blockstore/cli/verbs/test_export.py"
-    ),
-    ("docs/guides/iceberg.md", "from pyiceberg.catalog"): CATALOG,
-    ("docs/guides/iceberg.md", "-- DuckDB"): CATALOG,
-    ("docs/guides/iceberg.md", "spark-sql"): CATALOG,
-    ("docs/guides/iceberg.md", "from pyiceberg.table"): ENGINES,
-    ("docs/guides/iceberg.md", "import polars"): ENGINES,
-    ("docs/guides/iceberg.md", "LOAD avro"): ENGINES,
+    ("docs/guides/engines.md", "blockstore export lake"): EXPORT,
+    ("docs/guides/engines.md", "blockstore export --to"): EXPORT,
+    ("docs/guides/engines.md", "from pyiceberg.catalog"): CATALOG,
+    ("docs/guides/engines.md", "-- DuckDB"): CATALOG,
+    ("docs/guides/engines.md", "spark-sql"): CATALOG,
+    ("docs/guides/engines.md", "from pyiceberg.table"): ENGINES,
+    ("docs/guides/engines.md", "from deltalake"): DELTA,
+    ("docs/guides/engines.md", "LOAD delta"): DELTA,
+    ("docs/guides/engines.md", "import polars"): ENGINES,
+    ("docs/guides/engines.md", "LOAD avro"): ENGINES,
     ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,

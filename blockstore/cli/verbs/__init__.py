@@ -49,7 +49,7 @@ VERBS = {
     "index": "Rebuild a lost index from what is left.",
     "build": "Build a finished block in a folder, offline.",
     "ship": "Upload finished blocks from a folder, each exactly once.",
-    "export": "Write Iceberg metadata of a table, so that other engines read it.",
+    "export": "Write metadata of a table in a format that other engines read.",
     "replicate": "Copy a table, with its versions, to another place.",
     "materialize": "Keep totals of a table by groups up to date, in a table of their own.",
     "probe": "Measure what an object store guarantees.",

@@ -9,11 +9,11 @@ from blockstore.cli.output import counted, say, show_json
 from blockstore.table import open_any
 
 
-def export(url: str, /, *, to: Literal["iceberg"] = "iceberg", json: Json = False) -> None:
-    """Write Iceberg metadata of a table, so that other engines read it.
+def export(url: str, /, *, to: Literal["iceberg", "delta"] = "iceberg", json: Json = False) -> None:
+    """Write metadata of a table in a format that other engines read.
 
-    The newest version and every version with a tag are exported. The files of the table stay as
-    they are; export again to show newer rows.
+    The newest version is exported; to Iceberg also every version with a tag. The files of the table
+    stay as they are; export again to show newer rows.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ def export(url: str, /, *, to: Literal["iceberg"] = "iceberg", json: Json = Fals
     json
         Print JSON.
     """
-    from blockstore.iceberg.export import export_iceberg
+    from blockstore.export.formats import FORMATS
 
-    done = export_iceberg(open_any(url))
+    done = FORMATS[to].export(open_any(url))
     if json:
         show_json(
             {

@@ -8,13 +8,16 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.compactor.clean.exports import Exporter
+from blockstore.export.delta.export import LAST, LOG
+from blockstore.export.formats import FORMATS
+from blockstore.export.iceberg.export import HINT, METADATA
 from blockstore.format.definition import Definition
-from blockstore.iceberg.export import HINT, METADATA
 from blockstore.index import log as index_log
 from blockstore.operations.drop import drop_table
 from blockstore.table import Table
@@ -82,7 +85,7 @@ def scene() -> Scene:
 
 
 def test_a_new_version_is_exported_and_an_old_one_is_not_written_again(scene: Scene) -> None:
-    exporter = Exporter(scene.table)
+    exporter = Exporter(scene.table, FORMATS["iceberg"])
     first = exporter.run()
     assert first.version == scene.newest() == scene.table.poll()
     assert first.written > 0
@@ -96,7 +99,7 @@ def test_a_new_version_is_exported_and_an_old_one_is_not_written_again(scene: Sc
 def test_objects_of_old_versions_go_a_delete_delay_after_they_are_named_no_more(
     scene: Scene,
 ) -> None:
-    exporter = Exporter(scene.table)
+    exporter = Exporter(scene.table, FORMATS["iceberg"])
     exporter.run()
     old = scene.objects()
     scene.wait(30 * DAY)
@@ -115,7 +118,7 @@ def test_objects_of_old_versions_go_a_delete_delay_after_they_are_named_no_more(
 
 
 def test_what_a_tag_names_stays(scene: Scene) -> None:
-    exporter = Exporter(scene.table)
+    exporter = Exporter(scene.table, FORMATS["iceberg"])
     scene.table.tag("then")
     exporter.run()
     scene.upsert(1, 2, 3)
@@ -129,7 +132,7 @@ def test_what_a_tag_names_stays(scene: Scene) -> None:
 
 
 def test_an_object_that_was_lost_is_written_again(scene: Scene) -> None:
-    exporter = Exporter(scene.table)
+    exporter = Exporter(scene.table, FORMATS["iceberg"])
     exporter.run()
     whole = scene.objects()
     for key in sorted(whole - {HINT}):
@@ -139,7 +142,7 @@ def test_an_object_that_was_lost_is_written_again(scene: Scene) -> None:
 
 
 def test_nothing_is_left_of_the_export_of_a_dropped_table(scene: Scene) -> None:
-    exporter = Exporter(scene.table)
+    exporter = Exporter(scene.table, FORMATS["iceberg"])
     exporter.run()
     drop_table(scene.table.log, scene.world)
     assert exporter.run().version is None
@@ -156,12 +159,12 @@ def test_a_document_is_whole_wherever_the_pass_was_killed(fault: str) -> None:
         call += 1
         scene = Scene()
         scene.upsert(1, 2, 3)
-        Exporter(scene.table).run()
+        Exporter(scene.table, FORMATS["iceberg"]).run()
         scene.table.tag("then")
         scene.upsert(2)
         faulty = FaultyBucket(scene.bucket, **{fault: call})  # type: ignore[arg-type]
         try:
-            exporter = Exporter(scene.opened(faulty))
+            exporter = Exporter(scene.opened(faulty), FORMATS["iceberg"])
             exporter.run()
             scene.wait(3 * DAY)
             exporter.run()
@@ -171,7 +174,7 @@ def test_a_document_is_whole_wherever_the_pass_was_killed(fault: str) -> None:
             break
         scene.check_documents()
         tally("crash points")
-        second = Exporter(scene.opened())
+        second = Exporter(scene.opened(), FORMATS["iceberg"])
         second.run()
         assert scene.newest() == scene.table.poll()
         scene.wait(3 * DAY)
@@ -180,3 +183,28 @@ def test_a_document_is_whole_wherever_the_pass_was_killed(fault: str) -> None:
         assert scene.newest() == scene.table.poll()
         assert len([key for key in left if key.endswith(".metadata.json")]) == 1
     assert call > 30
+
+
+def test_deltas_log_is_kept_like_iceberg_metadata(scene: Scene) -> None:
+    """One checkpoint and the vectors that it names; those of former versions go."""
+    exporter = Exporter(scene.table, FORMATS["delta"])
+    scene.upsert(2)
+    exporter.run()
+    scene.upsert(1)
+    assert exporter.run().version == scene.table.poll()
+    assert exporter.run().written == 0
+    before = {info.key for info in scene.bucket.list(LOG)}
+    assert len([key for key in before if key.endswith(".checkpoint.parquet")]) == 2
+    scene.wait(3 * DAY)
+    assert exporter.run().removed == 2
+    (checkpoint,) = [
+        info.key for info in scene.bucket.list(LOG) if info.key.endswith(".checkpoint.parquet")
+    ]
+    assert json.loads(scene.bucket.get(LAST).data)["version"] == scene.table.poll()
+    for action in pq.read_table(io.BytesIO(scene.bucket.get(checkpoint).data)).to_pylist():
+        if action["add"] is not None:
+            scene.bucket.head(action["add"]["path"])
+    left = {info.key for info in scene.bucket.list(LOG)}
+    for key in sorted(left - {LAST}):
+        scene.bucket.delete([key])
+        assert exporter.run().written == 1

@@ -19,7 +19,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 import blockstore as bs
-from blockstore.iceberg.export import Exported, export_iceberg
+from blockstore.export.exported import Exported
+from blockstore.export.iceberg.export import export_iceberg
 from blockstore.reader.iceberg.catalog import Catalog
 from blockstore.reader.tables import Tables
 from tests.reader.http.gateways import (

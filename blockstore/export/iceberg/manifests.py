@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from blockstore.export.iceberg.schema import partition_spec
 from blockstore.extras import load
-from blockstore.iceberg.schema import partition_spec
 
 DATA, DELETES = 0, 1
 _POSITION_DELETES = 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blockstore.iceberg.schema import last_column_id, partition_spec, schema_of
+from blockstore.export.iceberg.schema import last_column_id, partition_spec, schema_of
+from blockstore.export.own_id import own_id
 from blockstore.scan.snapshot import Snapshot
 
 
@@ -35,9 +35,7 @@ def metadata(
     snapshots = {one.shown.version: one for one in (*tags.values(), current)}
     ordered = [snapshots[version] for version in sorted(snapshots, key=_number)]
     definition = current.shown.definition
-    schemas = {
-        one.shown.definition.schema_id: _schema(one.shown) for one in ordered
-    }  # The newest version of a schema has all its labels.
+    schemas = {schema["schema-id"]: schema for schema in map(_schema, ordered)}
     specs = {
         spec["spec-id"]: spec
         for spec in (partition_spec([]), *(partition_spec(_labels(one)) for one in ordered))
@@ -49,12 +47,12 @@ def metadata(
     )
     return {
         "format-version": 2,
-        "table-uuid": _uuid(f"{created} {location}"),
+        "table-uuid": own_id(f"{created} {location}"),
         "location": location,
         "last-sequence-number": _id(current),
         "last-updated-ms": current.shown.time_ms,
         "last-column-id": last_column_id(definition.last_field_id, _labels(current)),
-        "current-schema-id": definition.schema_id,
+        "current-schema-id": _schema(current)["schema-id"],
         "schemas": [schemas[own] for own in sorted(schemas)],
         "default-spec-id": partition_spec(_labels(current))["spec-id"],
         "partition-specs": [specs[own] for own in sorted(specs)],
@@ -79,7 +77,7 @@ def _snapshot(one: IcebergSnapshot) -> dict[str, Any]:
         "sequence-number": _id(one),
         "timestamp-ms": one.shown.time_ms,
         "manifest-list": one.manifest_list,
-        "schema-id": one.shown.definition.schema_id,
+        "schema-id": _schema(one)["schema-id"],
         "summary": {
             "operation": "overwrite",
             "total-data-files": str(one.files),
@@ -89,9 +87,9 @@ def _snapshot(one: IcebergSnapshot) -> dict[str, Any]:
     }
 
 
-def _schema(shown: Snapshot) -> dict[str, Any]:
-    definition = shown.definition
-    return schema_of(definition.schema, shown.columns.labels, definition.schema_id)
+def _schema(one: IcebergSnapshot) -> dict[str, Any]:
+    definition = one.shown.definition
+    return schema_of(definition.schema, _labels(one), definition.schema_id)
 
 
 def _labels(one: IcebergSnapshot) -> Sequence[str]:
@@ -105,11 +103,3 @@ def _id(one: IcebergSnapshot) -> int:
 def _number(version: int | None) -> int:
     assert version is not None, "only versions of an index are exported"
     return version
-
-
-def _uuid(text: str) -> str:
-    """A UUID that follows from a text."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return "-".join(
-        (digest[:8], digest[8:12], "8" + digest[13:16], "8" + digest[17:20], digest[20:32])
-    )

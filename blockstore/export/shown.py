@@ -1,4 +1,4 @@
-"""The rows of a chunk that a version does not show, as Iceberg's position deletes.
+"""The chunks of a version, and the rows of each that the version does not show.
 
 Rows are hidden by newer versions of them (``scan/current.py``), are deletions themselves, or are of
 writes that a merge has absorbed and the version leaves out.
@@ -6,31 +6,34 @@ writes that a merge has absorbed and the version leaves out.
 
 from __future__ import annotations
 
-import hashlib
-import io
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.format.chunk_reader import read_batches
-from blockstore.format.fields import FIELD_ID
 from blockstore.scan.chunk import Positions, ScanChunk
-
-_PATH, _POSITION = 2147483546, 2147483545
-"""The ids that Iceberg reserves for the columns of position deletes."""
-
-_SCHEMA = pa.schema(
-    [
-        pa.field("file_path", pa.string(), False, {FIELD_ID: str(_PATH).encode()}),
-        pa.field("pos", pa.int64(), False, {FIELD_ID: str(_POSITION).encode()}),
-    ]
-)
+from blockstore.scan.execute import resolve
+from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.view import TableSnapshot
 
 
-def left_out(bucket: ReadBucket, chunk: ScanChunk) -> Positions:
+def planned(view: TableSnapshot) -> ScanPlan:
+    """Return the plan of everything that a version shows."""
+    return resolve(view.bucket, plan_scan(view.snapshot), view.world)
+
+
+def shown_of(bucket: ReadBucket, chunks: list[ScanChunk]) -> Iterator[tuple[ScanChunk, Positions]]:
+    """Yield the chunks that show rows, each with the positions of those that are left out."""
+    for chunk in chunks:
+        positions = _left_out(bucket, chunk)
+        if len(positions) < chunk.file.rows:
+            yield chunk, positions
+
+
+def _left_out(bucket: ReadBucket, chunk: ScanChunk) -> Positions:
     """Return the positions, sorted, of the rows of a resolved chunk that are not shown."""
     found = np.zeros(chunk.file.rows, dtype=bool)
     if chunk.hidden is not None:
@@ -47,17 +50,6 @@ def left_out(bucket: ReadBucket, chunk: ScanChunk) -> Positions:
             found[first : first + len(batch)] |= own
             first += len(batch)
     return np.flatnonzero(found)
-
-
-def delete_file(path: str, positions: Positions) -> tuple[str, bytes]:
-    """Return the name and the bytes of the file that deletes these positions of a data file."""
-    digest = hashlib.sha256(path.encode() + b"\0" + positions.astype("<i8").tobytes()).hexdigest()
-    rows = pa.table(
-        [pa.repeat(pa.scalar(path), len(positions)), pa.array(positions)], schema=_SCHEMA
-    )
-    out = io.BytesIO()
-    pq.write_table(rows, out, compression="zstd")
-    return f"deletes-{digest[:32]}.parquet", out.getvalue()
 
 
 def _among(source: pa.Array, wanted: frozenset[str]) -> np.ndarray:

@@ -16,10 +16,10 @@ import pytest
 
 import blockstore as bs
 from blockstore.errors import Invalid
-from blockstore.iceberg import export as exporting
-from blockstore.iceberg.export import export_iceberg
-from blockstore.iceberg.schema import partition_spec, schema_of
-from blockstore.iceberg.values import bound
+from blockstore.export.iceberg import export as exporting
+from blockstore.export.iceberg.export import export_iceberg
+from blockstore.export.iceberg.schema import partition_spec, schema_of
+from blockstore.export.iceberg.values import bound
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 
@@ -187,3 +187,17 @@ def test_labels_have_ids_that_follow_from_their_names() -> None:
     assert partition_spec(["rack"])["spec-id"] != partition_spec(["site"])["spec-id"]
     fields = schema_of(pa.schema([]), ["site"], 1)["fields"]
     assert fields[0]["id"] == one["source-id"]
+
+
+def test_a_tag_shows_no_label_that_came_later(tmp_path: Path) -> None:
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
+    table.append(rows(range(3)))
+    table.tag("then")
+    table.append(rows(range(3)), labels={"site": "a"})
+    said = document(table)
+    columns = {
+        schema["schema-id"]: [one["name"] for one in schema["fields"]] for schema in said["schemas"]
+    }
+    then, now = (columns[one["schema-id"]] for one in said["snapshots"])
+    assert (then, now) == (["id", "n"], ["id", "n", "site"])
+    assert columns[said["current-schema-id"]] == now

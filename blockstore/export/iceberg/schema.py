@@ -37,12 +37,17 @@ _LABELS_FROM, _LABELS = 2_146_000_000, 1_000_000
 
 def schema_of(schema: pa.Schema, labels: Iterable[str], schema_id: int) -> dict[str, Any]:
     """Return Iceberg's schema of these columns and labels. Raises Invalid for a type that Iceberg
-    lacks."""
+    lacks.
+
+    Its id follows from ``schema_id`` and the labels: a version shows no label that came later.
+    """
     needed = required(schema)
     fields = [_field(column, column.name, is_required=column.name in needed) for column in schema]
-    for name, own in label_ids(labels).items():
+    ids = label_ids(labels)
+    for name, own in ids.items():
         fields.append({"id": own, "name": name, "required": False, "type": "string"})
-    return {"type": "struct", "schema-id": schema_id, "fields": fields}
+    own_id = schema_id if not ids else _hashed(f"{schema_id}\0" + "\0".join(ids))
+    return {"type": "struct", "schema-id": own_id, "fields": fields}
 
 
 def label_ids(labels: Iterable[str]) -> dict[str, int]:
@@ -63,7 +68,7 @@ def partition_spec(labels: Iterable[str]) -> dict[str, Any]:
     """Return the partition spec of a table with these labels: an identity for each."""
     ids = label_ids(labels)
     return {
-        "spec-id": 0 if not ids else 1 + zlib.crc32("\0".join(ids).encode()) % 2**30,
+        "spec-id": 0 if not ids else _hashed("\0".join(ids)),
         "fields": [
             {
                 "source-id": own,
@@ -88,6 +93,11 @@ def leaves(schema: pa.Schema) -> Sequence[tuple[str, int, pa.DataType]]:
         for column in schema
         if (own := field_id(column)) is not None and not pt.is_nested(column.type)
     ]
+
+
+def _hashed(text: str) -> int:
+    """A number that follows from a text, above those that are counted."""
+    return 2**30 + zlib.crc32(text.encode()) % 2**30
 
 
 def _field(column: pa.Field, path: str, *, is_required: bool) -> dict[str, Any]:

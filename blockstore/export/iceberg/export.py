@@ -14,19 +14,18 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from blockstore.bucket.api import Bucket
-from blockstore.errors import AlreadyExists, Invalid
+from blockstore.errors import Invalid
+from blockstore.export.exported import Exported, Sink
+from blockstore.export.iceberg.deletes import delete_file
+from blockstore.export.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
+from blockstore.export.iceberg.metadata import IcebergSnapshot, metadata
+from blockstore.export.iceberg.schema import leaves, schema_of
+from blockstore.export.iceberg.values import bound
+from blockstore.export.shown import planned, shown_of
 from blockstore.format.fields import field_id
-from blockstore.iceberg.deletes import delete_file, left_out
-from blockstore.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
-from blockstore.iceberg.metadata import IcebergSnapshot, metadata
-from blockstore.iceberg.schema import leaves, schema_of
-from blockstore.iceberg.values import bound
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.execute import resolve
-from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 
@@ -34,24 +33,6 @@ METADATA = "metadata/"
 HINT = f"{METADATA}version-hint.text"
 _ENDS, _MOST = 512, 4_096
 """A manifest ends after one block in so many, and has so many chunks at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """What an export made."""
-
-    version: int
-    metadata: str
-    """The URL of the document that Iceberg readers take."""
-    files: int
-    deletes: int
-    """The rows that position deletes leave out."""
-    objects: frozenset[str]
-    """The keys of all objects that the document names, and its own."""
-    written: int
-    """Those that were not there before."""
-    document: bytes
-    """The document itself, JSON."""
 
 
 def export_iceberg(table: Table) -> Exported:
@@ -62,7 +43,7 @@ def export_iceberg(table: Table) -> Exported:
     """
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
-    sink = _Sink(table.bucket)
+    sink = Sink(table.bucket)
     current = table.snapshot()
     tags = {name: table.snapshot(tag=name) for name in sorted(table.log.state.tags)}
     location = table.bucket.url.partition("?")[0].rstrip("/")
@@ -89,37 +70,18 @@ def export_iceberg(table: Table) -> Exported:
     )
 
 
-class _Sink:
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
-        self.keys: set[str] = set()
-        self.written = 0
-
-    def put(self, key: str, data: bytes) -> None:
-        """Write an object if it is absent."""
-        self.keys.add(key)
-        try:
-            self._bucket.put_if_absent(key, data)
-            self.written += 1
-        except AlreadyExists:
-            return
-
-
-def _snapshot(view: TableSnapshot, location: str, sink: _Sink) -> IcebergSnapshot:
+def _snapshot(view: TableSnapshot, location: str, sink: Sink) -> IcebergSnapshot:
     shown = view.snapshot
     labels = shown.columns.labels
     assert shown.version is not None
     schema = schema_of(shown.definition.schema, labels, shown.definition.schema_id)
-    plan = resolve(view.bucket, plan_scan(shown), view.world)
+    plan = planned(view)
     manifests: list[Manifest] = []
     files = rows = 0
     deleted: list[DataFile] = []
     for group in _groups(plan.chunks):
         listed = []
-        for chunk in group:
-            positions = left_out(view.bucket, chunk)
-            if len(positions) == chunk.file.rows:
-                continue
+        for chunk, positions in shown_of(view.bucket, group):
             own = _data_file(plan, chunk, location)
             listed.append(own)
             if len(positions):
