@@ -55,6 +55,8 @@ from blockstore.bucket.cloud_errors import (  # noqa: E402
 from blockstore.bucket.cloud_writer import PART_BYTES, CloudWriter  # noqa: E402
 
 _PAGE = 1000
+_IN_FLIGHT = 4
+"""Parts of one object that are sent at once."""
 
 
 class CloudBucket(Bucket):
@@ -199,7 +201,7 @@ class CloudBucket(Bucket):
                 file,
                 use_multipart=True,
                 chunk_size=PART_BYTES,
-                max_concurrency=4,
+                max_concurrency=_IN_FLIGHT,
             )
         except FAILURES as error:
             raise self.error(error, key, write=True) from error

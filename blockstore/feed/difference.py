@@ -22,7 +22,7 @@ from blockstore.feed.form import Form, Kind
 from blockstore.format.identity import VERSION, Identity
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.rows.former import shown_elsewhere, without
+from blockstore.rows.two_versions import shown_elsewhere, without
 from blockstore.scan.execute import read_plan, resolve
 from blockstore.scan.plan import ScanPlan, plan_scan
 

@@ -34,10 +34,10 @@ from blockstore.operations.results import Changed
 from blockstore.predicate import Condition, parse
 from blockstore.rows.again import Again
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.former import identity_values
 from blockstore.rows.reading import current_rows, range_of
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import Changes, NoChanges, StreamChanges, stream_of
+from blockstore.rows.two_versions import identity_values
 from blockstore.scan.snapshot import Snapshot
 
 _WHAT = "an overwrite"

@@ -21,7 +21,10 @@ from blockstore.operations.access import Access
 from blockstore.operations.restore import target_of
 from blockstore.operations.results import Restored
 from blockstore.rows.attempts import Said, change_rows, identity_of
-from blockstore.rows.former import (
+from blockstore.rows.reading import by_stream, ids_of
+from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import StreamChanges
+from blockstore.rows.two_versions import (
     as_now,
     current_plan,
     pinned,
@@ -29,9 +32,6 @@ from blockstore.rows.former import (
     shown_elsewhere,
     without,
 )
-from blockstore.rows.reading import by_stream, ids_of
-from blockstore.rows.results import RowsChanged
-from blockstore.rows.streams import StreamChanges
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.snapshot import Snapshot
 

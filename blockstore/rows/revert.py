@@ -35,7 +35,10 @@ from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.expire import PRODUCER
-from blockstore.rows.former import (
+from blockstore.rows.reading import ids_of
+from blockstore.rows.results import RowsChanged
+from blockstore.rows.streams import Changes, NoChanges, StreamChanges
+from blockstore.rows.two_versions import (
     NewestVersions,
     as_now,
     current_plan,
@@ -44,9 +47,6 @@ from blockstore.rows.former import (
     pinned,
     rows_of,
 )
-from blockstore.rows.reading import ids_of
-from blockstore.rows.results import RowsChanged
-from blockstore.rows.streams import Changes, NoChanges, StreamChanges
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import hashes
 from blockstore.scan.plan import plan_scan

@@ -5,8 +5,9 @@ Rules:
   SHA-256.
 - A presented token is hashed and compared with every known hash in constant time; no part of it is
   logged.
-- Scopes: ``read`` may query, ``write`` may upload, ``admin`` may do both and sees all jobs. A token
-  may be limited to some tables: its responses never contain the name of another table.
+- Scopes: ``read`` may query; ``write`` may change rows, files and tables; ``admin`` may do both and
+  sees all jobs. A token may be limited to some tables: its responses never contain the name of
+  another table.
 """
 
 from __future__ import annotations
