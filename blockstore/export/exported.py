@@ -1,8 +1,10 @@
-"""What an export made, and how its objects are written: if they are absent."""
+"""What an export made, how its objects are written, and what the next one need not make again."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import AlreadyExists
@@ -34,6 +36,10 @@ class Sink:
         self.keys: set[str] = set()
         self.written = 0
 
+    def there(self, key: str) -> None:
+        """Name an object that an earlier export has written."""
+        self.keys.add(key)
+
     def put(self, key: str, data: bytes) -> None:
         """Write an object if it is absent: its name follows from what it holds."""
         self.keys.add(key)
@@ -42,3 +48,31 @@ class Sink:
             self.written += 1
         except AlreadyExists:
             return
+
+
+class Memo:
+    """The parts of a table's last export, by what they follow from; for one thread.
+
+    A part is what the rest of the export must know of an object, without its bytes.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[Hashable, tuple[str, Any]] = {}
+        self._now: dict[Hashable, tuple[str, Any]] = {}
+
+    def begin(self, there: Container[str]) -> None:
+        """Begin an export: forget the parts that the last one did not use, and those whose objects
+        are not ``there`` any more."""
+        self._before = {one: found for one, found in self._now.items() if found[0] in there}
+        self._now = {}
+
+    def known(self, follows_from: Hashable) -> tuple[str, Any] | None:
+        """The key of the object and the part, if they were made before."""
+        found = self._now.get(follows_from) or self._before.get(follows_from)
+        if found is not None:
+            self._now[follows_from] = found
+        return found
+
+    def learn(self, follows_from: Hashable, key: str, part: Any) -> None:
+        """Remember a part whose object has been written."""
+        self._now[follows_from] = (key, part)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from blockstore.export.delta.export import LAST, LOG, export_delta
-from blockstore.export.exported import Exported
+from blockstore.export.exported import Exported, Memo
 from blockstore.export.iceberg.export import HINT, METADATA, export_iceberg
 from blockstore.table import Table
 
@@ -15,7 +15,7 @@ from blockstore.table import Table
 class Format:
     """One format."""
 
-    export: Callable[[Table], Exported]
+    export: Callable[[Table, Memo], Exported]
     folder: str
     """The prefix of all its objects."""
     hint: str

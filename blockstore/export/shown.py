@@ -35,6 +35,8 @@ def shown_of(bucket: ReadBucket, chunks: list[ScanChunk]) -> Iterator[tuple[Scan
 
 def _left_out(bucket: ReadBucket, chunk: ScanChunk) -> Positions:
     """Return the positions, sorted, of the rows of a resolved chunk that are not shown."""
+    if chunk.hidden is None and not chunk.filtered:
+        return np.empty(0, np.int64)
     found = np.zeros(chunk.file.rows, dtype=bool)
     if chunk.hidden is not None:
         found[chunk.hidden] = True

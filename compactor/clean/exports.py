@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockstore.errors import TableDropped
-from blockstore.export.exported import Exported
+from blockstore.export.exported import Exported, Memo
 from blockstore.export.formats import Format
 from blockstore.table import Table
 
@@ -40,6 +40,7 @@ class Exporter:
         self._table = table
         self._format = format
         self._made: Exported | None = None
+        self._memo = Memo()
         self._unnamed: dict[str, float] = {}
         """Since when each object is there that the newest document does not name."""
 
@@ -52,7 +53,9 @@ class Exporter:
             version = table.poll()
             made = self._made
             whole = made is not None and made.version == version and made.objects <= found
-            made = made if whole else self._format.export(table)
+            if not whole:
+                self._memo.begin(found)
+                made = self._format.export(table, self._memo)
         except TableDropped:
             made, whole = None, True
         self._made = made

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from blockstore.bucket.url import last_part
 from blockstore.errors import NotFound
-from blockstore.export.exported import Exported
-from blockstore.export.iceberg.export import export_iceberg
+from blockstore.export.exported import Exported, Memo
+from blockstore.export.iceberg.export import METADATA, export_iceberg
 from blockstore.reader.tables import Tables
 from blockstore.table import Table
 
@@ -36,13 +36,14 @@ class _Kept:
     lock: threading.Lock = field(default_factory=threading.Lock)
     table: Table | None = None
     made: Exported | None = None
+    memo: Memo = field(default_factory=Memo)
 
 
 class Catalog:
     """The catalog of a gateway's tables; safe to share between threads."""
 
     def __init__(
-        self, tables: Tables, export: Callable[[Table], Exported] = export_iceberg
+        self, tables: Tables, export: Callable[[Table, Memo], Exported] = export_iceberg
     ) -> None:
         self._tables = tables
         self._export = export
@@ -85,7 +86,9 @@ class Catalog:
             table = self._tables.table(name, allowed)
             made = kept.made
             if made is None or kept.table is not table or made.version != version:
-                made = self._export(table)
+                # The compactor may have removed what the last version needed.
+                kept.memo.begin({info.key for info in table.bucket.list(METADATA)})
+                made = self._export(table, kept.memo)
                 kept.table, kept.made = table, made
             return made
 

@@ -24,9 +24,10 @@ def export(url: str, /, *, to: Literal["iceberg", "delta"] = "iceberg", json: Js
     json
         Print JSON.
     """
+    from blockstore.export.exported import Memo
     from blockstore.export.formats import FORMATS
 
-    done = FORMATS[to].export(open_any(url))
+    done = FORMATS[to].export(open_any(url), Memo())
     if json:
         show_json(
             {

@@ -19,7 +19,7 @@ from blockstore.errors import Invalid
 from blockstore.export.delta.actions import CHECKPOINT, about_file, about_table
 from blockstore.export.delta.schema import check_same_columns
 from blockstore.export.delta.vectors import vector
-from blockstore.export.exported import Exported, Sink
+from blockstore.export.exported import Exported, Memo, Sink
 from blockstore.export.own_id import own_id
 from blockstore.export.shown import planned, shown_of
 from blockstore.table import Table
@@ -29,8 +29,10 @@ LOG = f"{_FOLDER}/"
 LAST = f"{LOG}_last_checkpoint"
 
 
-def export_delta(table: Table) -> Exported:
+def export_delta(table: Table, memo: Memo | None = None) -> Exported:
     """Write the newest version as a Delta log.
+
+    ``memo`` is not used: a checkpoint is made as a whole.
 
     Raises:
         Invalid: The table has no index, a column has a type that Delta lacks, or some block has a

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 from blockstore.errors import Invalid
-from blockstore.export.exported import Exported, Sink
+from blockstore.export.exported import Exported, Memo, Sink
 from blockstore.export.iceberg.deletes import delete_file
 from blockstore.export.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
 from blockstore.export.iceberg.metadata import IcebergSnapshot, metadata
@@ -24,7 +28,7 @@ from blockstore.export.iceberg.schema import leaves, schema_of
 from blockstore.export.iceberg.values import bound
 from blockstore.export.shown import planned, shown_of
 from blockstore.format.fields import field_id
-from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
@@ -35,19 +39,22 @@ _ENDS, _MOST = 512, 4_096
 """A manifest ends after one block in so many, and has so many chunks at most."""
 
 
-def export_iceberg(table: Table) -> Exported:
+def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     """Write Iceberg metadata for the newest version, and for the versions with tags.
+
+    ``memo`` is of earlier exports of the same table: what has not changed is not made again.
 
     Raises:
         Invalid: The table has no index, or a column has a type that Iceberg lacks.
     """
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
-    sink = Sink(table.bucket)
+    sink, memo = Sink(table.bucket), memo or Memo()
     current = table.snapshot()
     tags = {name: table.snapshot(tag=name) for name in sorted(table.log.state.tags)}
+    views = (current, *tags.values())
     location = table.bucket.url.partition("?")[0].rstrip("/")
-    made = {view.version: _snapshot(view, location, sink) for view in (current, *tags.values())}
+    made = {view.version: _snapshot(view, location, sink, memo) for view in views}
     newest = made[current.version]
     tagged = {name: made[view.version] for name, view in tags.items()}
     document = json.dumps(
@@ -70,40 +77,28 @@ def export_iceberg(table: Table) -> Exported:
     )
 
 
-def _snapshot(view: TableSnapshot, location: str, sink: Sink) -> IcebergSnapshot:
+def _snapshot(view: TableSnapshot, location: str, sink: Sink, memo: Memo) -> IcebergSnapshot:
     shown = view.snapshot
     labels = shown.columns.labels
     assert shown.version is not None
     schema = schema_of(shown.definition.schema, labels, shown.definition.schema_id)
     plan = planned(view)
+    parts = _Parts(plan=plan, schema=schema, location=location, sink=sink, memo=memo)
     manifests: list[Manifest] = []
-    files = rows = 0
     deleted: list[DataFile] = []
     for group in _groups(plan.chunks):
         listed = []
         for chunk, positions in shown_of(view.bucket, group):
-            own = _data_file(plan, chunk, location)
-            listed.append(own)
+            listed.append(chunk)
             if len(positions):
-                name, data = delete_file(own.path, positions)
-                sink.put(METADATA + name, data)
-                deleted.append(
-                    DataFile(
-                        path=f"{location}/{METADATA}{name}",
-                        rows=len(positions),
-                        size=len(data),
-                        labels=own.labels,
-                        references=own.path,
-                    )
-                )
+                deleted.append(parts.deletes(chunk, positions))
         if listed:
-            manifests.append(manifest(listed, schema, labels))
-            files += len(listed)
-            rows += sum(one.rows for one in listed)
+            manifests.append(parts.data(listed))
+    files, rows = sum(one.files for one in manifests), sum(one.rows for one in manifests)
     if deleted:
-        manifests.append(manifest(deleted, schema, labels, content=DELETES, sequence=shown.version))
-    for one in manifests:
-        sink.put(METADATA + one.name, one.data)
+        made, data = manifest(deleted, schema, labels, content=DELETES, sequence=shown.version)
+        sink.put(METADATA + made.name, data)
+        manifests.append(made)
     name, data = manifest_list(manifests, f"{location}/{METADATA.rstrip('/')}", shown.version)
     sink.put(METADATA + name, data)
     return IcebergSnapshot(
@@ -113,6 +108,61 @@ def _snapshot(view: TableSnapshot, location: str, sink: Sink) -> IcebergSnapshot
         rows=rows,
         deletes=sum(one.rows for one in deleted),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """Makes the parts of one snapshot, those that the last export did not make."""
+
+    plan: ScanPlan
+    schema: dict[str, Any]
+    location: str
+    sink: Sink
+    memo: Memo
+
+    def data(self, chunks: Sequence[ScanChunk]) -> Manifest:
+        """The manifest of these chunks."""
+        follows_from = (self._said, tuple(chunk.key for chunk in chunks))
+
+        def make() -> tuple[str, bytes, Manifest]:
+            files = [_data_file(self.plan, chunk, self.location) for chunk in chunks]
+            made, data = manifest(files, self.schema, self.plan.columns.labels)
+            return made.name, data, made
+
+        found: Manifest = self._part(follows_from, make)
+        return found
+
+    def deletes(self, chunk: ScanChunk, positions: Positions) -> DataFile:
+        """The file that leaves out these positions of a chunk."""
+        path = f"{self.location}/{chunk.key}"
+
+        def make() -> tuple[str, bytes, DataFile]:
+            name, data = delete_file(path, positions)
+            made = DataFile(
+                path=f"{self.location}/{METADATA}{name}",
+                rows=len(positions),
+                size=len(data),
+                labels=dict(chunk.stream.labels),
+                references=path,
+            )
+            return name, data, made
+
+        found: DataFile = self._part((path, sha256(positions.tobytes()).digest()), make)
+        return found
+
+    def _part(self, follows_from: Hashable, make: Callable[[], tuple[str, bytes, Any]]) -> Any:
+        known = self.memo.known(follows_from)
+        if known is not None:
+            self.sink.there(known[0])
+            return known[1]
+        name, data, part = make()
+        self.sink.put(METADATA + name, data)
+        self.memo.learn(follows_from, METADATA + name, part)
+        return part
+
+    @cached_property
+    def _said(self) -> str:
+        return json.dumps(self.schema)
 
 
 def _groups(chunks: Sequence[ScanChunk]) -> Iterator[list[ScanChunk]]:

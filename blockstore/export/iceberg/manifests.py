@@ -48,7 +48,7 @@ class Manifest:
     """A manifest, and what a list of manifests says of it."""
 
     name: str
-    data: bytes
+    size: int
     content: int
     files: int
     rows: int
@@ -63,8 +63,8 @@ def manifest(
     *,
     content: int = DATA,
     sequence: int = FIRST,
-) -> Manifest:
-    """Return the manifest of these files; ``labels`` are those of the table."""
+) -> tuple[Manifest, bytes]:
+    """Return the manifest of these files, and its bytes; ``labels`` are those of the table."""
     names = tuple(sorted(labels))
     entries = [_entry(one, names, content, sequence) for one in files]
     spec = partition_spec(names)
@@ -82,15 +82,16 @@ def manifest(
         },
         said,
     )
-    return Manifest(
+    made = Manifest(
         name=f"{'deletes' if content == DELETES else 'data'}-{_hash(data)}.avro",
-        data=data,
+        size=len(data),
         content=content,
         files=len(files),
         rows=sum(one.rows for one in files),
         sequence=sequence,
         labels=names,
     )
+    return made, data
 
 
 def manifest_list(manifests: Sequence[Manifest], folder: str, snapshot: int) -> tuple[str, bytes]:
@@ -99,7 +100,7 @@ def manifest_list(manifests: Sequence[Manifest], folder: str, snapshot: int) -> 
     entries = [
         {
             "manifest_path": f"{folder}/{one.name}",
-            "manifest_length": len(one.data),
+            "manifest_length": one.size,
             "partition_spec_id": partition_spec(one.labels)["spec-id"],
             "content": one.content,
             "sequence_number": one.sequence,

@@ -19,7 +19,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 import blockstore as bs
-from blockstore.export.exported import Exported
+from blockstore.export.exported import Exported, Memo
 from blockstore.export.iceberg.export import export_iceberg
 from blockstore.reader.iceberg.catalog import Catalog
 from blockstore.reader.tables import Tables
@@ -230,9 +230,9 @@ def test_many_engines_that_ask_at_once_get_one_export(tmp_path: Path) -> None:
     exports: list[str] = []
     together = threading.Barrier(8)
 
-    def export(table: bs.Table) -> Exported:
+    def export(table: bs.Table, memo: Memo) -> Exported:
         exports.append(table.url)
-        return export_iceberg(table)
+        return export_iceberg(table, memo)
 
     catalog = Catalog(tables, export)
 
