@@ -28,6 +28,10 @@ class DeltaHandle(Handle):
     def append(self, table: pa.Table) -> None:
         write_deltalake(self._table, table, mode="append")
 
+    def upsert(self, table: pa.Table, key: str) -> None:
+        merger = self._table.merge(table, f"t.{key} = s.{key}", source_alias="s", target_alias="t")
+        merger.when_matched_update_all().execute()
+
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         actions: list[AddAction | RemoveAction] = [
             self._add(number, table) for number, table in enumerate(tables)
