@@ -8,7 +8,8 @@ machine with other work too.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ import pyarrow as pa
 
 from bench import inputs
 from bench.case import Case, Figures, Metric, Prepare, Scale, Task
+from bench.cases.append16 import figures_of, race
 from bench.peers.api import Handle, Unsupported
 
-__all__ = ["ROWS_POINT", "ROWS_UPDATE"]
+__all__ = ["ROWS_POINT", "ROWS_UPDATE", "ROWS_UPDATE16"]
 
 WARM = 2
 
@@ -47,7 +49,7 @@ def update(task: Task) -> Figures:
     for _ in range(WARM):
         handle.upsert(next(new), "id")
     before = _bytes(task.directory)
-    spent = [_seconds(lambda rows=rows: handle.upsert(rows, "id")) for rows in _some(new, rounds)]  # type: ignore[misc]
+    spent = [_seconds(lambda rows=rows: handle.upsert(rows, "id")) for rows in _some(new, rounds)]
     written = (_bytes(task.directory) - before) / rounds
     figures = {"update_ms": min(spent) * 1_000, "written_mb": written / 1e6}
     if (total := task.sizes["blocks"] * task.sizes["rows"]) != (found := handle.count()):
@@ -74,7 +76,7 @@ def point(task: Task) -> Figures:
 
     def one() -> None:
         key = int(draw.integers(total))
-        if (found := handle.point_range(key, key)) != 1:
+        if (found := handle.row(key)) != 1:
             raise ValueError(f"{task.peer.name} found {found} rows with id {key}, expected 1")
 
     for _ in range(20):
@@ -82,6 +84,37 @@ def point(task: Task) -> Figures:
     spent = sorted(_seconds(one) for _ in range(task.sizes["lookups"]))
     handle.close()
     return {"lookup_ms": spent[len(spent) // 2] * 1_000, "least_ms": spent[0] * 1_000}
+
+
+def at_once(task: Task) -> Figures:
+    """Updates by each of ``processes`` of rows of its own, in one table; before them as many
+    appends to another table, which the rate is compared with."""
+    count = task.sizes["processes"]
+    handle = task.peer.create_keyed(task.directory, inputs.SCHEMA, "id")
+    handle.ingest(inputs.ordered(1, count * task.sizes["rows"], task.seed))
+    handle.close()
+    figures = figures_of(race(task, _updates))
+    handle = task.peer.open(task.directory)
+    if (found := handle.count()) != count * task.sizes["rows"]:
+        raise ValueError(f"{task.peer.name} has {found} rows after updates, expected as before")
+    handle.close()
+    other = replace(task, directory=task.directory / "appended")
+    other.directory.mkdir()
+    task.peer.create(other.directory, inputs.SCHEMA, ["id"]).close()
+    appended = figures_of(race(other, _appends))
+    ratio = figures["commits_per_s"] / appended["commits_per_s"]
+    return {**figures, "of_appends": ratio}
+
+
+def _updates(handle: Handle, task: Task, number: int) -> Callable[[int], None]:
+    rows = task.sizes["rows"]
+    first = number * rows
+    return lambda turn: handle.set_value(first, first + rows - 1, float(turn))
+
+
+def _appends(handle: Handle, task: Task, _: int) -> Callable[[int], None]:
+    tables = inputs.small(5, task.sizes["rows"], task.seed)
+    return lambda turn: handle.append(tables[turn % len(tables)])
 
 
 def _ratio(handle: Handle, files: Sequence[Path], total: int) -> float:
@@ -93,7 +126,7 @@ def _ratio(handle: Handle, files: Sequence[Path], total: int) -> float:
     raw, own = [], []
     for shift in range(7):
         sql = f"SELECT origin, count(*), sum(value + {shift}) FROM {listed} GROUP BY origin"
-        raw.append(_seconds(lambda sql=sql: connection.sql(sql).fetchall()))  # type: ignore[misc]
+        raw.append(_seconds(lambda sql=sql: connection.sql(sql).fetchall()))
         started = time.perf_counter()
         groups = handle.group_by(shift)
         own.append(time.perf_counter() - started)
@@ -164,4 +197,25 @@ ROWS_POINT = Case(
     measure=point,
     borrows={"ours-gateway": "ours"},
     reference="lance-btree",
+)
+
+ROWS_UPDATE16 = Case(
+    name="rows_update16",
+    sentence="updates of 1,000 rows of its own by each of 16 processes in one table, 20 each, for "
+    "at most 60 s, and as many appends to another table",
+    peers=("ours", "lance", "delta"),
+    metrics=(
+        Metric(name="commits_per_s", unit="/s", title="updates", higher_is_better=True),
+        Metric(name="refused_percent", unit="%", title="refused", higher_is_better=False),
+        Metric(name="p99_ms", unit="ms", title="99th percentile", higher_is_better=False),
+        Metric(name="of_appends", unit="x", title="appends", higher_is_better=True, digits=2),
+    ),
+    sizes={
+        Scale.FULL: {"processes": 16, "appends": 20, "rows": 1_000, "limit_s": 60},
+        Scale.QUICK: {"processes": 16, "appends": 5, "rows": 1_000, "limit_s": 60},
+        Scale.TINY: {"processes": 2, "appends": 3, "rows": 10, "limit_s": 10},
+    },
+    rounds=2,
+    measure=at_once,
+    reference="ours",
 )

@@ -35,6 +35,14 @@ class Handle:
         """Replace the rows that have the keys of ``table``, as one commit."""
         raise self.unsupported("upsert")
 
+    def row(self, key: int) -> int:
+        """Read the row with this ``id``, all columns; return how many there are."""
+        return self.point_range(key, key)
+
+    def set_value(self, low: int, high: int, value: float) -> None:
+        """Give ``value`` to the rows with an ``id`` in a range, as one commit."""
+        raise self.unsupported("set_value")
+
     def files(self) -> Sequence[Path]:
         """The files that hold the rows as they were written first."""
         raise self.unsupported("files")

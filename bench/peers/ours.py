@@ -51,6 +51,12 @@ class OursHandle(Handle):
         self._table.upsert(table)
         self._renew()
 
+    def row(self, key: int) -> int:
+        return int(self._table.snapshot().scan(where=f"id = {key}").to_table().num_rows)
+
+    def set_value(self, low: int, high: int, value: float) -> None:
+        self._table.update({"value": value}, where=f"id BETWEEN {low} AND {high}")
+
     def files(self) -> Sequence[Path]:
         plan = self._table.snapshot().scan().plan
         most = max(chunk.file.rows for chunk in plan.chunks)
