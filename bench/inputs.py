@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["ORIGINS", "SCHEMA", "ordered", "overlapping", "small"]
+__all__ = ["ORIGINS", "SCHEMA", "of_ids", "ordered", "overlapping", "small"]
 
 SCHEMA = pa.schema(
     [
@@ -47,6 +47,11 @@ def overlapping(tables: int, rows: int, seed: int) -> Iterator[pa.Table]:
     for number in range(tables):
         rng = np.random.default_rng([seed, number])
         yield _table(np.sort(rng.integers(0, keys, rows)), rng)
+
+
+def of_ids(ids: np.ndarray, rng: np.random.Generator) -> pa.Table:
+    """A row of each id."""
+    return _table(ids, rng)
 
 
 def _table(ids: np.ndarray, rng: np.random.Generator) -> pa.Table:

@@ -16,6 +16,7 @@ from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
 from bench.cases.query_blocks import QUERY_CASES
 from bench.cases.query_s3 import S3_CASES
+from bench.cases.rows_update import ROWS_POINT, ROWS_UPDATE, ROWS_UPDATE16
 from bench.cases.s3_append import S3_APPEND, S3_APPEND16, S3_GROUP
 from bench.cases.s3_merge import S3_MERGE
 from bench.cases.s3_open import S3_OPEN, S3_POLL
@@ -43,6 +44,9 @@ CASES = {
         *QUERY_CASES,
         *S3_CASES,
         CLIENTS,
+        ROWS_UPDATE,
+        ROWS_POINT,
+        ROWS_UPDATE16,
         MERGE_WIDE,
         MERGE_SMALL,
         MERGE_10GB,

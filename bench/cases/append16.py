@@ -5,17 +5,22 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 
 from bench import inputs, peers
 from bench.case import Case, Figures, Metric, Scale, Task
 from bench.cases.append import warm_up
+from bench.peers.api import Handle
 from bench.timing import percentile
 
-__all__ = ["APPEND16"]
+__all__ = ["APPEND16", "Turn", "figures_of", "race"]
 
 READY_S = 300.0
+
+Act = Callable[[Handle, Task, int], Callable[[int], None]]
+"""Returns what a process commits at each turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +39,29 @@ def measure(task: Task) -> Figures:
     """``appends`` by each of ``processes`` on one table; an append that raises is refused, and not
     tried again."""
     task.peer.create(task.directory, inputs.SCHEMA, ["id"]).close()
-    processes, rows = task.sizes["processes"], task.sizes["rows"]
+    rows = task.sizes["rows"]
+    done = race(task, _appends)
+    acknowledged = sum(len(turn.seconds) for turn in done)
+    handle = task.peer.open(task.directory)
+    if (found := handle.count()) != acknowledged * rows:
+        raise ValueError(
+            f"{task.peer.name} holds {found} rows, {acknowledged * rows} were acknowledged"
+        )
+    handle.close()
+    return figures_of(done)
+
+
+def race(task: Task, act: Act) -> list[Turn]:
+    """What ``processes`` did at once, ``appends`` commits each; none is tried again. ``act`` is
+    sent to the processes."""
+    processes = task.sizes["processes"]
     # Spawned, not forked: peers with threads of their own do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
         barrier = manager.Barrier(processes)
         turns = manager.list()
         workers = [
-            context.Process(target=_append, args=(task.peer.name, task, number, barrier, turns))
+            context.Process(target=_run, args=(task.peer.name, task, number, barrier, turns, act))
             for number in range(processes)
         ]
         for worker in workers:
@@ -53,34 +73,39 @@ def measure(task: Task) -> Figures:
                 f"{len(failed)} of {processes} processes of {task.peer.name} died: {failed}"
             )
         done: list[Turn] = list(turns)
-    acknowledged = sum(len(turn.seconds) for turn in done)
     refusals = Counter(kind for turn in done for kind in turn.refused)
     if refusals:
         print(f"{task.peer.name}: refused {dict(refusals)}")
-    if not acknowledged:
+    if not any(turn.seconds for turn in done):
         raise RuntimeError(f"{task.peer.name} acknowledged nothing; refusals: {dict(refusals)}")
-    handle = task.peer.open(task.directory)
-    if (found := handle.count()) != acknowledged * rows:
-        raise ValueError(
-            f"{task.peer.name} holds {found} rows, {acknowledged * rows} were acknowledged"
-        )
-    handle.close()
+    return done
+
+
+def figures_of(done: list[Turn]) -> Figures:
+    """The rate of what was acknowledged, the refusals, and the slowest waits."""
+    seconds = [second for turn in done for second in turn.seconds]
+    refused = sum(len(turn.refused) for turn in done)
     wall = max(turn.end for turn in done) - min(turn.start for turn in done)
     return {
-        "commits_per_s": acknowledged / wall,
-        "refused_percent": 100 * refusals.total() / (acknowledged + refusals.total()),
-        "p99_ms": 1_000 * percentile([second for turn in done for second in turn.seconds], 0.99),
+        "commits_per_s": len(seconds) / wall,
+        "refused_percent": 100 * refused / (len(seconds) + refused),
+        "p99_ms": 1_000 * percentile(seconds, 0.99),
     }
 
 
-def _append(name: str, task: Task, number: int, barrier: Barrier, turns: list[Turn]) -> None:
+def _appends(handle: Handle, task: Task, _: int) -> Callable[[int], None]:
+    tables = inputs.small(5, task.sizes["rows"], task.seed)
+    return lambda turn: handle.append(tables[turn % len(tables)])
+
+
+def _run(name: str, task: Task, number: int, barrier: Barrier, turns: list[Turn], act: Act) -> None:
     peer = peers.load(name)
     own = Task(
         peer=peer, directory=task.directory, sizes=task.sizes, seed=task.seed * 1_000 + number
     )
-    tables = inputs.small(5, task.sizes["rows"], own.seed)
     warm_up(own)
     handle = peer.open(task.directory)
+    commit = act(handle, own, number)
     seconds: list[float] = []
     refused: list[str] = []
     barrier.wait(READY_S)
@@ -90,7 +115,7 @@ def _append(name: str, task: Task, number: int, barrier: Barrier, turns: list[Tu
         if before - start > task.sizes["limit_s"]:
             break
         try:
-            handle.append(tables[turn % len(tables)])
+            commit(turn)
         except Exception as error:  # noqa: BLE001 - whatever a peer tells its caller is what is counted
             refused.append(type(error).__name__)
         else:

@@ -31,6 +31,22 @@ class Handle:
         """Commit ``table`` as one write; return when it is acknowledged. Any error is a refusal."""
         raise self.unsupported("append")
 
+    def upsert(self, table: pa.Table, key: str) -> None:
+        """Replace the rows that have the keys of ``table``, as one commit."""
+        raise self.unsupported("upsert")
+
+    def row(self, key: int) -> int:
+        """Read the row with this ``id``, all columns; return how many there are."""
+        return self.point_range(key, key)
+
+    def set_value(self, low: int, high: int, value: float) -> None:
+        """Give ``value`` to the rows with an ``id`` in a range, as one commit."""
+        raise self.unsupported("set_value")
+
+    def files(self) -> Sequence[Path]:
+        """The files that hold the rows as they were written first."""
+        raise self.unsupported("files")
+
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         """Make one block of each table, in the fastest way that the peer offers (one commit if it
         can)."""
@@ -106,6 +122,10 @@ class Peer(ABC):
     @abstractmethod
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
         """A new table in ``directory``, which exists and is empty."""
+
+    def create_keyed(self, directory: Path, schema: pa.Schema, key: str) -> Handle:
+        """A new table whose rows change by ``key``."""
+        return self.create(directory, schema, [key])
 
     @abstractmethod
     def open(self, directory: Path) -> Handle:

@@ -10,9 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from bench.peers.api import Handle, Peer, Unsupported
+from blockstore.cli.row_tables import rows_as_json
 from blockstore.reader.cache import ChunkCache
 from blockstore.reader.query import Budget, Capacity, Engine
 from blockstore.reader.tables import Tables
+from blockstore.rows.versions import row_at
+from blockstore.scan.reads import Reads
+from blockstore.world import World
 
 __all__ = ["CONTESTANTS", "GatewayHandle"]
 
@@ -25,9 +29,10 @@ class GatewayHandle(Handle):
 
     def __init__(self, url: str, *, cache: ChunkCache | None = None, table: str = "table") -> None:
         self._table = table
-        tables = Tables([url])
-        tables.poll_now()
-        self._engine = Engine(tables, cache=cache, capacity=_CAPACITY, isolated=True)
+        self._tables = Tables([url])
+        self._tables.poll_now()
+        self._reads = Reads(World.real())
+        self._engine = Engine(self._tables, cache=cache, capacity=_CAPACITY, isolated=True)
 
     def ready(self) -> None:
         while not self._engine.ready:
@@ -35,6 +40,12 @@ class GatewayHandle(Handle):
 
     def count(self) -> int:
         return int(self._query(f'SELECT count(*) AS n FROM "{self._table}"')["n"][0].as_py())
+
+    def row(self, key: int) -> int:
+        """As ``GET /v1/tables/T/rows/{key}``, without the HTTP server."""
+        view = self._tables.at_least(self._table, None)
+        found = row_at(view.bucket, view.world, view.snapshot, key, reads=self._reads)
+        return len(rows_as_json(found))
 
     def point_range(self, low: int, high: int) -> int:
         sql = f'SELECT * FROM "{self._table}" WHERE id BETWEEN $1 AND $2'

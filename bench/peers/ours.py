@@ -20,6 +20,7 @@ from blockstore.format import meta
 from blockstore.index.change import Append
 from blockstore.names import CHECKPOINTS, meta_key, parse_checkpoint
 from blockstore.reader.query import Engine
+from blockstore.reader.query.source import Fixed
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -46,7 +47,26 @@ class OursHandle(Handle):
         if answer.published is not self._publish:
             raise RuntimeError(f"the append answered published={answer.published}")
 
+    def upsert(self, table: pa.Table, key: str) -> None:
+        self._table.upsert(table)
+        self._renew()
+
+    def row(self, key: int) -> int:
+        return int(self._table.snapshot().scan(where=f"id = {key}").to_table().num_rows)
+
+    def set_value(self, low: int, high: int, value: float) -> None:
+        self._table.update({"value": value}, where=f"id BETWEEN {low} AND {high}")
+
+    def files(self) -> Sequence[Path]:
+        plan = self._table.snapshot().scan().plan
+        most = max(chunk.file.rows for chunk in plan.chunks)
+        return [self._directory / one.key for one in plan.chunks if one.file.rows == most]
+
     def ingest(self, tables: Iterable[pa.Table]) -> None:
+        if self._table.definition.identity is not None:
+            for table in tables:
+                self._table.upsert(table)
+            return
         waiting: list[pa.Table] = []
         for table in tables:
             if table.nbytes > LARGE_BYTES:
@@ -88,6 +108,7 @@ class OursHandle(Handle):
             result.problem for result in report.results if result.outcome is not Outcome.COMMITTED
         ]:
             raise RuntimeError(failed[0])
+        self._renew()
         plan = self._table.snapshot().scan().plan
         return [self._directory / chunk.key for chunk in plan.chunks]
 
@@ -110,6 +131,11 @@ class OursHandle(Handle):
     def close(self) -> None:
         if self._engine is not None:
             self._engine.close()
+
+    def _renew(self) -> None:
+        """The next query is of the newest version."""
+        if self._engine is not None:
+            self._engine.source = Fixed({"events": self._table.snapshot()})
 
     def _query(self, sql: str) -> pa.Table:
         self.ready()
@@ -137,6 +163,10 @@ class Ours(Peer):
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:
         table = bs.create(self._url(directory), schema=schema, time_column="time", sort_by=sort_by)
+        return OursHandle(table, directory / "table", publish=self._publish)
+
+    def create_keyed(self, directory: Path, schema: pa.Schema, key: str) -> Handle:
+        table = bs.create(self._url(directory), schema=schema, time_column="time", key=[key])
         return OursHandle(table, directory / "table", publish=self._publish)
 
     def open(self, directory: Path) -> Handle:

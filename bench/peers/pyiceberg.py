@@ -27,6 +27,9 @@ class IcebergHandle(Handle):
     def append(self, table: pa.Table) -> None:
         self._table.append(table)
 
+    def upsert(self, table: pa.Table, key: str) -> None:
+        self._table.upsert(table, join_cols=[key], when_not_matched_insert_all=False)
+
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         paths = []
         for number, table in enumerate(tables):

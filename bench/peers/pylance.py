@@ -20,6 +20,13 @@ class LanceHandle(Handle):
     def append(self, table: pa.Table) -> None:
         self._dataset = lance.write_dataset(table, self._dataset, mode="append")
 
+    def upsert(self, table: pa.Table, key: str) -> None:
+        self._dataset.merge_insert(key).when_matched_update_all().execute(table)
+
+    def set_value(self, low: int, high: int, value: float) -> None:
+        self._dataset.checkout_latest()
+        self._dataset.update({"value": str(value)}, where=f"id BETWEEN {low} AND {high}")
+
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         made = [lance.fragment.write_fragments(table, self._dataset.uri) for table in tables]
         operation = lance.LanceOperation.Append(

@@ -7,9 +7,9 @@ needs. It is small, and is kept between queries.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -23,6 +23,13 @@ _END_BYTES = 8  # the footer's length, and the magic
 _SCHEMA = 2  # of FileMetaData
 _NAME, _CHILDREN, _REPETITION = 4, 5, 3  # of SchemaElement
 _REPEATED = 2
+
+_INDEX_FACTOR = 10
+"""How many bytes of memory a decoded byte of the page index takes."""
+
+_NOT_YET = object()
+
+A = TypeVar("A")
 
 
 def footer_start(tail: bytes, size: int) -> int:
@@ -71,7 +78,7 @@ class Footer:
     """A chunk's footer, parsed, with the page index as far as the tail has it.
 
     It serves ``format.pages`` as the file: a read of bytes before the tail raises IndexError, which
-    means there that the pages are not known.
+    means there that the pages are not known. Threads may share it.
     """
 
     def __init__(self, tail: bytes, size: int) -> None:
@@ -89,6 +96,7 @@ class Footer:
         self._first = first
         self._size = size
         self.encoded = tail[start - first : -_END_BYTES]
+        self._found: dict[Hashable, Any] = {}
         alone = b"".join((_MAGIC, tail[start - first :]))
         self.parquet = pq.ParquetFile(pa.BufferReader(alone), pre_buffer=False)
         """For what the footer says: the file that it was opened with has no rows."""
@@ -140,7 +148,16 @@ class Footer:
     @property
     def weight(self) -> int:
         """About how many bytes of memory it takes."""
-        return 16 * len(self.encoded) + len(self._tail)
+        index = len(self._tail) - len(self.encoded)
+        return 16 * len(self.encoded) + _INDEX_FACTOR * index + len(self._tail)
+
+    def once(self, name: Hashable, find: Callable[[], A]) -> A:
+        """Return what ``find`` found in the tail, which it does only once for each name: a page
+        index takes longer to decode than a page to read."""
+        found = self._found.get(name, _NOT_YET)
+        if found is _NOT_YET:
+            found = self._found[name] = find()
+        return cast(A, found)
 
     def size(self) -> int:
         """Return the size of the complete file."""

@@ -1,8 +1,9 @@
 """Some pages of a column, read without the rest of it: as a Parquet file of their own.
 
 Arrow reads complete column chunks only. A query of a few rows needs a page of each column, which is
-a small part of that. So the pages are put behind a footer that describes them and nothing else: one
-column, one row group, as many rows as the pages have. Arrow decodes that file like any other.
+a small part of that. So the pages are put behind a footer that describes them and nothing else: the
+columns whose pages hold the same rows, one row group, as many rows as the pages have. Arrow decodes
+that file like any other.
 
 Rules:
 - Only columns that are neither nested nor repeated: a row is one value there, so the page index
@@ -19,7 +20,7 @@ from __future__ import annotations
 import base64
 import struct as packed
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -147,25 +148,41 @@ def _run(
     return pages.first_rows[first], ranges, located, meta
 
 
-def read_run(run: PageRun, held: Readable) -> pa.ChunkedArray:
-    """Return the values of the rows ``run.rows``.
+def read_runs(runs: Iterable[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]:
+    """Return the values of the rows ``rows`` of each run, by the name of its column.
 
-    ``held`` has the bytes of ``run.ranges``. Raises NoPages.
+    Columns whose pages hold the same rows are decoded together: to open a file takes longer than to
+    decode a page. ``held`` has the bytes of their ``ranges``. Raises NoPages.
     """
-    parts = [held.read_at(length, start) for start, length in run.ranges]
+    alike: dict[range, list[PageRun]] = {}
+    for run in runs:
+        alike.setdefault(run.rows, []).append(run)
+    found: dict[str, pa.ChunkedArray] = {}
+    for some in alike.values():
+        found |= _read(some, held)
+    return found
+
+
+def _read(runs: Sequence[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]:
+    names = ", ".join(repr(run.field.name) for run in runs)
     try:
-        _check_headers(run, parts)
-        file = _file(run, parts)
+        parts = [[held.read_at(length, start) for start, length in run.ranges] for run in runs]
+        for run, own in zip(runs, parts, strict=True):
+            _check_headers(run, own)
+        file = _file(runs, parts)
         with pq.ParquetFile(pa.BufferReader(file), pre_buffer=False) as parquet:
-            column = parquet.read(use_threads=False).column(0)
+            table = parquet.read(use_threads=False)
     except (*MALFORMED, *UNREADABLE) as error:
-        raise NoPages(f"the pages of column {run.field.name!r} cannot be read: {error}") from error
-    if len(column) != len(run.rows) or not column.type.equals(run.field.type):
-        raise NoPages(
-            f"the pages of column {run.field.name!r} have {len(column):,} values of type "
-            f"{column.type}, expected {len(run.rows):,} of type {run.field.type}"
-        )
-    return column
+        raise NoPages(f"the pages of columns {names} cannot be read: {error}") from error
+    found = {}
+    for run, column in zip(runs, table.columns, strict=True):
+        if len(column) != len(run.rows) or not column.type.equals(run.field.type):
+            raise NoPages(
+                f"the pages of column {run.field.name!r} have {len(column):,} values of type "
+                f"{column.type}, expected {len(run.rows):,} of type {run.field.type}"
+            )
+        found[run.field.name] = column
+    return found
 
 
 def _check_headers(run: PageRun, parts: list[bytes]) -> None:
@@ -185,39 +202,44 @@ def _check_headers(run: PageRun, parts: list[bytes]) -> None:
             )
 
 
-def _file(run: PageRun, parts: list[bytes]) -> bytes:
-    """Return the file: the dictionary, the pages, and a footer for them."""
+def _file(runs: Sequence[PageRun], parts: Sequence[Sequence[bytes]]) -> bytes:
+    """Return the file: of each column the dictionary and the pages, and a footer for them."""
+    rows = len(runs[0].rows)
+    at = len(_MAGIC)
+    columns: list[Value] = []
+    for run, own in zip(runs, parts, strict=True):
+        columns.append(struct({2: i64(at), _META: struct(_described(run, own, at))}))
+        at += sum(map(len, own))
+    group = struct({_COLUMNS: array(columns), 2: i64(at - len(_MAGIC)), 3: i64(rows)})
+    stored = base64.b64encode(pa.schema([run.field for run in runs]).serialize())
+    root = struct({4: binary(b"schema"), 5: i32(len(runs))})
+    footer = fields(
+        {
+            1: i32(2),
+            2: array([root, *(encoded(run.element) for run in runs)]),
+            3: i64(rows),
+            _ROW_GROUPS: array([group]),
+            5: array([struct({1: binary(b"ARROW:schema"), 2: binary(stored)})]),
+            _CREATED_BY: binary(runs[0].created_by),
+        }
+    )
+    data = [part for own in parts for part in own]
+    return b"".join((_MAGIC, *data, footer, packed.pack("<I", len(footer)), _MAGIC))
+
+
+def _described(run: PageRun, parts: Sequence[bytes], first: int) -> dict[int, Value]:
+    """Return the ColumnMetaData of pages that begin at byte ``first``."""
     size = sum(map(len, parts))
-    rows = len(run.rows)
-    first = len(_MAGIC)
     column: dict[int, Value] = {
         _TYPE: i32(run.meta[_TYPE]),
         _ENCODINGS: array(i32(encoding) for encoding in run.meta[_ENCODINGS]),
         _PATH: array(binary(part) for part in run.meta[_PATH]),
         _CODEC: i32(run.meta[_CODEC]),
-        5: i64(rows),
+        5: i64(len(run.rows)),
         6: i64(size),
         7: i64(size),
         _DATA: i64(first + (len(parts[0]) if run.has_dictionary else 0)),
     }
     if run.has_dictionary:
         column[_DICTIONARY] = i64(first)
-    group = struct(
-        {
-            _COLUMNS: array([struct({2: i64(first), _META: struct(column)})]),
-            2: i64(size),
-            3: i64(rows),
-        }
-    )
-    stored = base64.b64encode(pa.schema([run.field]).serialize())
-    footer = fields(
-        {
-            1: i32(2),
-            2: array([struct({4: binary(b"schema"), 5: i32(1)}), encoded(run.element)]),
-            3: i64(rows),
-            _ROW_GROUPS: array([group]),
-            5: array([struct({1: binary(b"ARROW:schema"), 2: binary(stored)})]),
-            _CREATED_BY: binary(run.created_by),
-        }
-    )
-    return b"".join((_MAGIC, *parts, footer, packed.pack("<I", len(footer)), _MAGIC))
+    return column

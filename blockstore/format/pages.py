@@ -15,7 +15,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from typing import Any, Protocol
 
 from blockstore.format.footer import Footer
@@ -88,6 +89,17 @@ def column_pages(
 ) -> dict[_At, ColumnPages]:
     """Return the pages of the columns at these places of these row groups, if the file has them;
     with ``bounds``, theirs too."""
+    if not isinstance(file, Footer):
+        return _pages_at(file, groups, places, bounds)
+    found: dict[_At, ColumnPages] = {}
+    for at in product(groups, places):
+        found |= file.once((at, bounds), partial(_pages_at, file, at[:1], at[1:], bounds))
+    return found
+
+
+def _pages_at(
+    file: Readable, groups: Collection[int], places: Collection[int], bounds: bool
+) -> dict[_At, ColumnPages]:
     if not groups or not places:
         return {}
     try:

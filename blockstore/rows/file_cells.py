@@ -95,9 +95,11 @@ def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -
         found = f"its columns of files are {', '.join(of_files)}" if of_files else "it has none"
         raise Invalid(f"{column!r} is no column of type file of this table: {found}")
     if version is not None:
-        rows = fetch(view.bucket, view.world, view.snapshot, [(row, version)])
+        rows = fetch(view.bucket, view.world, view.snapshot, [(row, version)], reads=view.reads)
     else:
-        rows = row_history(view.bucket, view.world, view.snapshot, row).slice(0, 1)
+        rows = row_history(view.bucket, view.world, view.snapshot, row, reads=view.reads).slice(
+            0, 1
+        )
     handle = rows[column][0].as_py()
     if rows[DELETED][0].as_py():
         raise NotFound(

@@ -197,7 +197,7 @@ class ChangingRows(ABC):
         from blockstore.rows.versions import fetch
 
         view = self.snapshot()
-        return fetch(view.bucket, view.world, view.snapshot, rows, labels=labels)
+        return fetch(view.bucket, view.world, view.snapshot, rows, labels=labels, reads=view.reads)
 
     def row_history(self, row: Any, *, labels: Mapping[str, str] | None = None) -> pa.Table:
         """All versions of a row that are kept, the newest first; ``_deleted`` marks a deletion.
@@ -205,7 +205,9 @@ class ChangingRows(ABC):
         from blockstore.rows.versions import row_history
 
         view = self.snapshot()
-        return row_history(view.bucket, view.world, view.snapshot, row, labels=labels)
+        return row_history(
+            view.bucket, view.world, view.snapshot, row, labels=labels, reads=view.reads
+        )
 
 
 def _said(job: Job | None, message: str, labels: Mapping[str, str] | None = None) -> Said:

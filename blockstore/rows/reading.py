@@ -17,7 +17,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.predicate import Condition, parse_filters
+from blockstore.predicate import Condition, Predicate, parse_filters
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import identities
@@ -154,7 +154,7 @@ def column_like(values: object, kind: pa.DataType, name: str) -> pa.Array:
         raise Invalid(f"the values of column {name!r} do not fit {kind}: {error}") from None
 
 
-def range_of(snapshot: Snapshot, on: Sequence[str], values: pa.Array) -> Condition:
+def range_of(snapshot: Snapshot, on: Sequence[str], values: pa.Array) -> Predicate | None:
     """A condition that all rows with these values meet, by which chunks are left out."""
     if len(on) != 1 or not len(values):
         return None

@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.identity import DELETED, VERSION, Identity, RowIds
-from blockstore.predicate import parse_filters
+from blockstore.predicate import Predicate
 from blockstore.rows.attempts import identity_of
-from blockstore.rows.reading import column_like
+from blockstore.rows.reading import column_like, range_of
 from blockstore.rows.streams import stream_of
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import identities
 from blockstore.scan.plan import plan_scan
+from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
@@ -39,6 +40,7 @@ def fetch(
     rows: Iterable[tuple[Any, int]],
     *,
     labels: Mapping[str, str] | None = None,
+    reads: Reads | None = None,
 ) -> pa.Table:
     """Return given versions of given rows, in the order in which they are named.
 
@@ -49,6 +51,7 @@ def fetch(
         rows: Pairs of a row id (or a key of one column, or a tuple of the key's columns) and a
             version.
         labels: On a table with a key, those of the rows; None for any.
+        reads: What keeps bytes between lookups; None to keep nothing.
 
     Raises:
         NotFound: A pair never was, or is no longer kept.
@@ -66,7 +69,7 @@ def fetch(
         for place, name in enumerate(identity.columns)
     ]
     versions = column_like([version for _, version in pairs], pa.int64(), VERSION)
-    found = _versions(bucket, world, snapshot, identity, given, labels)
+    found = _versions(bucket, world, snapshot, identity, given, labels, reads)
     wanted = identities([*given, versions])
     own = identities([*(found[name] for name in identity.columns), found[VERSION]])
     places = pc.index_in(wanted, value_set=own)
@@ -97,12 +100,13 @@ def row_at(
     *,
     version: int | None = None,
     labels: Mapping[str, str] | None = None,
+    reads: Reads | None = None,
 ) -> pa.Table:
     """Return a row as it is, or as it was in a version. Raises NotFound, and Invalid where several
     rows with different labels have this key."""
     if version is not None:
-        return fetch(bucket, world, snapshot, [(row, version)], labels=labels)
-    found = row_history(bucket, world, snapshot, row, labels=labels)
+        return fetch(bucket, world, snapshot, [(row, version)], labels=labels, reads=reads)
+    found = row_history(bucket, world, snapshot, row, labels=labels, reads=reads)
     named = [*snapshot.columns.labels, VERSION]
     rows = [tuple(one.values())[:-1] for one in found.select(named).to_pylist()]
     newest = found.take([rows.index(labels) for labels in dict.fromkeys(rows)])
@@ -127,6 +131,7 @@ def row_history(
     row: Any,
     *,
     labels: Mapping[str, str] | None = None,
+    reads: Reads | None = None,
 ) -> pa.Table:
     """Return all versions of a row that are kept, the newest first; on a table with a key those of
     rows with any labels, unless these are named. Raises NotFound if there is none."""
@@ -141,7 +146,7 @@ def row_history(
         column_like([value], _kind(snapshot, name), name)
         for value, name in zip(one, identity.columns, strict=True)
     ]
-    found = _versions(bucket, world, snapshot, identity, given, labels)
+    found = _versions(bucket, world, snapshot, identity, given, labels, reads)
     if not found.num_rows:
         raise NotFound(f"row {row!r} was never in the table, or none of its versions is kept")
     return found.sort_by([(VERSION, "descending")])
@@ -154,19 +159,14 @@ def _versions(
     identity: Identity,
     given: list[pa.Array],
     labels: Mapping[str, str] | None,
+    reads: Reads | None,
 ) -> pa.Table:
     """All versions that are kept of the rows with these identities."""
     hidden = dict.fromkeys((*identity.columns, VERSION))
     columns = [*snapshot.columns.visible.names]
     columns += [name for name in hidden if name not in columns]
     values = identities(given)
-    where = None
-    if isinstance(identity, RowIds) and len(values):
-        bounds = pc.min_max(values).as_py()
-        name = identity.columns[0]
-        where = parse_filters(
-            [(name, ">=", bounds["min"]), (name, "<=", bounds["max"])], snapshot.columns.all
-        )
+    where = _range_of_rows(snapshot, identity, given)
     plan = plan_scan(snapshot, columns=columns, where=where, every_version=True)
     if labels is not None:
         if isinstance(identity, RowIds):
@@ -175,10 +175,22 @@ def _versions(
         plan = replace(plan, chunks=tuple(one for one in plan.chunks if one.stream == stream))
     found = [
         batch.filter(pc.is_in(own, value_set=values))
-        for batch in read_plan(bucket, plan, world)
+        for batch in read_plan(bucket, plan, world, reads=reads)
         for own in [identities([batch.column(name) for name in identity.columns])]
     ]
     return pa.Table.from_batches(found, plan.output_schema)
+
+
+def _range_of_rows(
+    snapshot: Snapshot, identity: Identity, given: list[pa.Array]
+) -> Predicate | None:
+    """A condition that the rows with these identities meet; it names a row if that is one."""
+    found = None
+    for name, values in zip(identity.columns, given, strict=True):
+        own = range_of(snapshot, (name,), values)
+        if own is not None:
+            found = own if found is None else found.also(own)
+    return found
 
 
 def _kind(snapshot: Snapshot, name: str) -> pa.DataType:

@@ -6,6 +6,8 @@ Rules:
   one row group of a large one.
 - Remote chunks are read by ranges (``remote_rows.py``), in memory that ``fetch/flow.py`` bounds.
 - Rows come in the plan's order: by block, chunk and position.
+- A row that the condition names by its identity is read by ranges too (``named_row.py``): its pages
+  are a small part of a row group.
 - Of a chunk that may hold matching rows, row groups whose bounds in the footer exclude them are not
   read.
 """
@@ -21,10 +23,11 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.format.chunk_reader import read_part as read_chunk_part
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.failures import named
+from blockstore.scan.named_row import named_row, rows_of
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.reads import Reads
 from blockstore.scan.rows import RowReader
-from blockstore.world import World
+from blockstore.world import Serial, World
 
 _SMALL_BYTES = 16 * 1024 * 1024
 _WINDOW_BYTES = 64 * 1024 * 1024
@@ -164,12 +167,14 @@ def _remote_rows(
     parts: int = 1,
     verify: bool = False,
 ) -> Iterator[tuple[int, Iterable[pa.RecordBatch]]]:
-    """As ``remote_rows``, loaded only where chunks are remote: a query of files starts sooner."""
+    """As ``remote_rows``, loaded only where chunks are read by ranges: a query of files starts
+    sooner. Few ranges of files are read sooner than another thread begins."""
     from blockstore.scan.fetch.fetcher import Fetcher
     from blockstore.scan.remote_rows import remote_rows
 
     fetcher = Fetcher(world.pool) if reads is None else reads.fetcher
-    return remote_rows(bucket, plan, fetcher, part=part, parts=parts, verify=verify)
+    pool = None if _is_remote(bucket, plan) else Serial()
+    return remote_rows(bucket, plan, fetcher, part=part, parts=parts, verify=verify, pool=pool)
 
 
 def _batches(
@@ -179,6 +184,12 @@ def _batches(
     reads: Reads | None = None,
     verify: bool = False,
 ) -> Iterator[pa.RecordBatch]:
+    row = named_row(plan)
+    if row is not None:
+        yield from rows_of(
+            plan, row, lambda some: _remote_rows(bucket, some, world, reads, verify=verify)
+        )
+        return
     plan = resolve(bucket, plan, world, reads)
     if _is_remote(bucket, plan):
         for _, rows in _remote_rows(bucket, plan, world, reads, verify=verify):

@@ -98,8 +98,8 @@ def may_hide(hider: ScanChunk, chunk: ScanChunk, identity: Identity) -> bool:
     newest, oldest = hider.versions[1], chunk.versions[0]
     if newest is not None and oldest is not None and newest <= oldest:
         return False
-    low, high = _bounds(chunk, identity)
-    other_low, other_high = _bounds(hider, identity)
+    low, high = identity_bounds(chunk, identity)
+    other_low, other_high = identity_bounds(hider, identity)
     return not (_is_below(high, other_low) or _is_below(other_high, low))
 
 
@@ -167,8 +167,9 @@ def _newest_of(
     return newest
 
 
-def _bounds(chunk: ScanChunk, identity: Identity) -> tuple[Bound, Bound]:
-    """The lowest and the highest identity of a chunk, where they are known and have an order."""
+def identity_bounds(chunk: ScanChunk, identity: Identity) -> tuple[Bound, Bound]:
+    """Return the lowest and the highest identity of a chunk, where they are known and have an
+    order."""
     if len(identity.columns) > 1:
         return None, None
     stats = chunk.identity_stats

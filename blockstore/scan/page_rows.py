@@ -4,6 +4,7 @@ Rules:
 - No row of the scan is left out: unknown bounds prune nothing.
 - Coarser than the judgment of a chunk (``plan.py``): it uses only the range of each column's values
   in the condition.
+- The ids of new rows follow from the index: of those rows, no page is needed to find one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from blockstore.format.block import BlockKind
+from blockstore.format.fields import RESERVED
+from blockstore.format.identity import ROW_ID
 from blockstore.format.page_ranges import page_ranges
 from blockstore.format.pages import Readable
 from blockstore.predicate.literals import TIMED, kind_of, unit_ns
@@ -29,6 +33,7 @@ from blockstore.scan.ranges import Ranges, can_hold
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
+_MOST_ROWS = 1 << 62
 _MOST_PAGES = 4_096
 _MOST_CHARACTERS = 65_536
 """Limit for all text bounds together: they are kept, and tables are rarely sorted by long texts."""
@@ -62,13 +67,20 @@ def matching_rows(plan: ScanPlan, chunk: ScanChunk, pages_of: PagesOf) -> range:
         return rows
     stored, reads = plan.schemas[chunk.schema_id], plan.reads(chunk.schema_id)
     for name in plan.predicate.columns:
-        read = reads.get(name)
-        if read is None or read.stored_as is None:
-            continue
         hull = plan.predicate.hull(name)
         if hull.low is None and hull.high is None:
             continue
-        pages = pages_of(chunk, stored.field(read.stored_as))
+        if name == ROW_ID and chunk.kind is BlockKind.PLAIN and chunk.first_row_id is not None:
+            rows = _common(rows, _consecutive(chunk.first_row_id, hull))
+            continue
+        read = reads.get(name)
+        if name == ROW_ID and ROW_ID in chunk.carries and chunk.first_row_id is None:
+            field = RESERVED[ROW_ID]
+        elif read is not None and read.stored_as is not None:
+            field = stored.field(read.stored_as)
+        else:
+            continue
+        pages = pages_of(chunk, field)
         if pages is not None:
             rows = _common(rows, pages.rows(hull))
     return rows
@@ -92,6 +104,12 @@ def read_pages(parquet: pq.ParquetFile, file: Readable, column: pa.Field) -> Pag
         ranges=Ranges.of([(_key(low, unit), _key(high, unit)) for _, (low, high) in pages], kind),
         upto=np.fromiter(upto, np.int64),
     )
+
+
+def _consecutive(first: int, hull: Hull) -> range:
+    """Return the positions of the row ids in a range, where ids follow ``first``."""
+    start = 0 if hull.low is None else max(0, hull.low - first)
+    return range(start, _MOST_ROWS if hull.high is None else max(start, hull.high - first + 1))
 
 
 def _key(value: int | str | None, unit: int) -> Key | None:

@@ -23,7 +23,7 @@ from blockstore.format.chunk_reader import (
 )
 from blockstore.format.coded import coded_texts
 from blockstore.format.footer import Footer, column_parts
-from blockstore.format.page_file import NoPages, PageRun, page_runs, read_run
+from blockstore.format.page_file import NoPages, PageRun, page_runs, read_runs
 from blockstore.scan.fetch.held import Held, HeldFile
 from blockstore.scan.fetch.pieces import Range
 
@@ -98,7 +98,10 @@ class Pages:
     def batches(self, held: Held) -> Batches:
         """Yield the rows. Raises NoPages, and then ``complete()`` must be read; Corrupt, or what
         Arrow raises."""
-        found = {name: self._cut(read_run(run, held), run.rows) for name, run in self.runs.items()}
+        found = {
+            name: self._cut(column, self.runs[name].rows)
+            for name, column in read_runs(self.runs.values(), held).items()
+        }
         if self._others:
             with _file(held, self.footer.metadata, ()) as parquet:
                 read = parquet.read_row_group(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.format.chunk_reader import part_of_groups, present, read_part
+from blockstore.format.footer import Footer
 from blockstore.format.page_file import NoPages
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.failures import named, readable
@@ -27,10 +28,11 @@ from blockstore.scan.fetch.fetcher import Fetcher, Opened
 from blockstore.scan.fetch.flow import Unit, flow
 from blockstore.scan.fetch.held import Held
 from blockstore.scan.fetch.remote import Remote
-from blockstore.scan.page_rows import matching_rows, read_pages
+from blockstore.scan.page_rows import PagedColumn, matching_rows, read_pages
 from blockstore.scan.parts import Batches, Pages, Part, parts_of
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.rows import RowReader
+from blockstore.world import Pool
 
 _STREAMED_BYTES = 48 << 20
 """The rows of a heavier part are decoded as they are used, batch by batch."""
@@ -47,6 +49,7 @@ def remote_rows(
     part: int = 0,
     parts: int = 1,
     verify: bool = False,
+    pool: Pool | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows of the plan's chunks, in order.
 
@@ -57,6 +60,7 @@ def remote_rows(
         part: Read this run of each chunk's row groups only,
         parts: of so many runs.
         verify: Compare chunks that are not checked otherwise with their SHA-256.
+        pool: Its threads fetch and decode; those of the fetcher by default.
 
     Raises:
         Corrupt: A chunk is damaged.
@@ -79,7 +83,7 @@ def remote_rows(
         )
         for place, chunk in enumerate(plan.chunks)
     )
-    return flow(fetcher.pool, (chunk.opening for chunk in chunks), cores=pa.cpu_count())
+    return flow(pool or fetcher.pool, (chunk.opening for chunk in chunks), cores=pa.cpu_count())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,17 +131,12 @@ class _Chunk:
         groups = list(part_of_groups(footer.metadata.num_row_groups, self.part, self.parts))
         rows = None
         may = self.reader.judge_groups(self.chunk)
-        if may is not None and groups:
-            # A chunk's only group was judged with the chunk, by its meta.json.
-            if footer.metadata.num_row_groups > 1:
-                judged = may(footer.parquet)
-                groups = [group for group in groups if judged[group]]
-            if opened.whole is None:
-                rows = matching_rows(
-                    self.plan,
-                    self.chunk,
-                    lambda _, column: read_pages(footer.parquet, footer, column),
-                )
+        # A chunk's only group was judged with the chunk, by its meta.json.
+        if may is not None and groups and footer.metadata.num_row_groups > 1:
+            judged = may(footer.parquet)
+            groups = [group for group in groups if judged[group]]
+        if groups and opened.whole is None and not self.chunk.certain:
+            rows = matching_rows(self.plan, self.chunk, partial(_pages_of, footer))
         return parts_of(self.chunk.key, footer, columns, groups, rows)
 
     def _read(self, opened: Opened, part: Part) -> Course[Rows]:
@@ -184,3 +183,9 @@ class _Chunk:
     def _given(self, rows: Iterable[pa.RecordBatch]) -> Course[Rows]:
         yield ()
         return self.place, rows
+
+
+def _pages_of(footer: Footer, _: ScanChunk, column: pa.Field) -> PagedColumn | None:
+    return footer.once(
+        (column.name, column.type), partial(read_pages, footer.parquet, footer, column)
+    )

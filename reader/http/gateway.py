@@ -33,6 +33,7 @@ from blockstore.reader.query import Answer, Budget, Capacity, Engine
 from blockstore.reader.query.runners.instance import clear_abandoned_spill
 from blockstore.reader.settings import GatewaySettings
 from blockstore.reader.tables import At, Polling, Tables
+from blockstore.scan.reads import Reads
 from blockstore.service.billing import Billed
 from blockstore.service.pages.live import LiveTimelines
 from blockstore.service.serving import Health
@@ -91,6 +92,8 @@ class Gateway:
             strict=configured.strict,
         )
         self.catalog = Catalog(self.tables)
+        self.reads = Reads(world)
+        """What lookups of single rows keep, of all tables."""
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
         self.jobs: Jobs | None = None
         self.metrics = GatewayMetrics(

@@ -102,7 +102,9 @@ def versions(
     view = gateway.tables.at_least(table, min_version, caller.tables)
     named = row_named(row, view.definition)
     labels = _labels(label)
-    found = row_history(view.bucket, view.world, view.snapshot, named, labels=labels)
+    found = row_history(
+        view.bucket, view.world, view.snapshot, named, labels=labels, reads=gateway.reads
+    )
     return {"table": table, "version": view.version, "rows": rows_as_json(found)}
 
 
@@ -120,7 +122,15 @@ def one(
     view = gateway.tables.at_least(table, min_version, caller.tables)
     named = row_named(row, view.definition)
     labels = _labels(label)
-    found = row_at(view.bucket, view.world, view.snapshot, named, version=version, labels=labels)
+    found = row_at(
+        view.bucket,
+        view.world,
+        view.snapshot,
+        named,
+        version=version,
+        labels=labels,
+        reads=gateway.reads,
+    )
     return {"table": table, "version": view.version, "row": rows_as_json(found)[0]}
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from blockstore.format import page_file
 from blockstore.format.footer import Footer
-from blockstore.format.page_file import NoPages, page_runs, read_run
+from blockstore.format.page_file import NoPages, page_runs, read_runs
 from blockstore.format.pages import column_pages
 
 DAY = datetime.date(2013, 1, 1)
@@ -81,11 +81,12 @@ class Stored:
         """Compare what the pages give with the complete columns; return what was read by pages."""
         whole = self.parquet.read_row_group(group)
         runs = page_runs(self.footer(), group, list(self.parquet.schema_arrow), rows)
+        found = read_runs(runs.values(), self)
         for name, run in runs.items():
             assert run.rows.start <= rows.start < rows.stop <= run.rows.stop
-            found = read_run(run, self)
-            assert found.equals(whole.column(name).slice(run.rows.start, len(run.rows))), name
-        return set(runs)
+            values = whole.column(name).slice(run.rows.start, len(run.rows))
+            assert found[name].equals(values), name
+        return set(found)
 
 
 def table(rows: int, nulls: int) -> pa.Table:
@@ -177,6 +178,29 @@ def test_a_file_without_a_page_index_has_no_pages_to_read() -> None:
     assert stored.check(0, range(3, 5)) == set()
 
 
+def test_columns_whose_pages_hold_the_same_rows_are_decoded_as_one_file() -> None:
+    """Others each by themselves: a row group has as many rows in every column."""
+    rows = pa.table({"n": range(3_000), "m": range(3_000), "long": ["text" * 200] * 3_000})
+    stored = Stored(
+        rows,
+        max_rows_per_page=500,
+        write_batch_size=50,
+        data_page_size=50_000,
+        use_dictionary=False,
+    )
+    opened: list[int] = []
+    with mock.patch.object(page_file.pq, "ParquetFile", wraps=pq.ParquetFile) as counted:
+        footer = stored.footer()
+        runs = page_runs(footer, 0, list(rows.schema), range(1_234, 1_240))
+        before = counted.call_count
+        found = read_runs(runs.values(), stored)
+        opened.append(counted.call_count - before)
+    assert runs["n"].rows == runs["m"].rows != runs["long"].rows
+    assert opened == [2]
+    for name, run in runs.items():
+        assert found[name].equals(rows[name].slice(run.rows.start, len(run.rows)))
+
+
 def test_a_part_of_a_struct_with_the_path_of_a_column_is_not_taken_for_it() -> None:
     rows = pa.table({"a": [{"b": n} for n in range(100)], "a.b": range(1_000, 1_100)})
     assert Stored(rows).check(0, range(3, 5)) == {"a.b"}
@@ -200,7 +224,7 @@ def test_a_page_index_that_counts_otherwise_than_the_pages_is_not_believed() -> 
     with mock.patch.object(page_file, "column_pages", shifted):
         (run,) = page_runs(stored.footer(), 0, list(rows.schema), range(350, 360)).values()
     with pytest.raises(NoPages, match="page index says"):
-        read_run(run, stored)
+        read_runs([run], stored)
 
 
 def test_a_page_index_that_begins_elsewhere_than_the_column_is_not_believed() -> None:
@@ -229,7 +253,7 @@ def test_a_flipped_bit_gives_an_error_or_values_of_the_right_number(data: st.Dat
     stored.data = bytes(damaged)
     for name, run in page_runs(footer, 0, list(rows.schema), range(60, 70)).items():
         try:
-            found = read_run(run, stored)
+            found = read_runs([run], stored)[name]
         except NoPages:
             continue
         assert len(found) == len(run.rows), name
