@@ -98,6 +98,19 @@ def test_a_transaction_is_one_version_and_happens_once(served: Served, items: st
     assert send(served, "BEGIN; DELETE FROM nowhere_at_all; COMMIT").status_code == 404
 
 
+def test_relations_of_a_table_are_queried_by_those_who_may_see_it(
+    served: Served, items: str
+) -> None:
+    sql = f"SELECT version, operation FROM {items}.history ORDER BY version"
+    assert served.rows(sql)[-1] == {"version": 2, "operation": "upsert"}
+    assert served.rows(f"SELECT _change FROM {items}.changes(after => 1) WHERE n = 1") == [
+        {"_change": "insert"}
+    ]
+    with served.as_(FEW) as client:
+        refused = client.post("/v1/query", json={"sql": f"SELECT * FROM {items}.history"})
+    assert refused.status_code == 404
+
+
 def test_scopes_and_tables_are_those_of_the_token(served: Served, items: str) -> None:
     assert send(served, f"DELETE FROM {items}", token=READ).status_code == 403
     assert send(served, f"DELETE FROM {items}", token=FEW).status_code in (403, 404)
