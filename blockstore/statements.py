@@ -28,8 +28,10 @@ def sql(
         urls: Tables, each named in SQL by the last part of its URL, or lakes: folders of tables. A
             table is created in the first lake.
         text: One statement, or several with ``;`` between them. They run in turn; each is one
-            version of one table, or nothing. None runs if one of them cannot be parsed.
-        job: Makes the statement happen once, however often it is repeated; for one that writes.
+            version of one table, or nothing, and those from BEGIN to COMMIT are one together. None
+            runs if one of them cannot be parsed.
+        job: Makes the statement happen once, however often it is repeated; for one that writes, or
+            one transaction.
         message: Kept with the version.
         world: Clock, ids and threads; the real ones by default.
         parameters: Values for ``$name``.

@@ -13,7 +13,7 @@ Rules (format, "sources"; protocol 3.3):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -79,17 +79,22 @@ class Rewriter:
             parts.append(self._written(block, rows, ulid, place))
         return self._finished(block, ulid, parts)
 
-    def of_rows(self, block: LiveBlock, rows: Iterable[pa.RecordBatch]) -> BlockMeta | None:
+    def of_rows(
+        self,
+        block: LiveBlock,
+        rows: Iterable[pa.RecordBatch],
+        parents: Sequence[Parent] | None = None,
+    ) -> BlockMeta | None:
         """The block with these rows instead, each with its ``_source``, in any order; durable.
 
-        None if there is none.
+        None if there is none. ``parents`` is that block, unless it was never committed.
         """
         ulid = self.access.world.ids.ulid()
         with self._writer(block, ulid, token="", presorted=False) as writer:
             for batch in rows:
                 writer.write(batch)
             written = writer.finish()
-        return self._finished(block, ulid, [written])
+        return self._finished(block, ulid, [written], parents)
 
     @property
     def _definition(self) -> Definition:
@@ -147,7 +152,11 @@ class Rewriter:
         )
 
     def _finished(
-        self, block: LiveBlock, ulid: str, parts: list[WrittenChunks]
+        self,
+        block: LiveBlock,
+        ulid: str,
+        parts: list[WrittenChunks],
+        parents: Sequence[Parent] | None = None,
     ) -> BlockMeta | None:
         filled = [part for part in parts if part.rows]
         if not filled:
@@ -164,7 +173,7 @@ class Rewriter:
             producer=self.producer,
             level=max(old.level, 2),
             sources=old.sources,
-            parents=(Parent(ulid=old.ulid, min_time=old.min_time, max_time=old.max_time),),
+            parents=(parent_of(old),) if parents is None else tuple(parents),
             labels=old.labels,
             resolution=old.resolution,
             revision=old.revision + 1,
@@ -174,6 +183,11 @@ class Rewriter:
             segments=write_segments(self.access.bucket, ulid, written),
         )
         return complete(self.access, replace(meta, unknown=old.unknown))
+
+
+def parent_of(meta: BlockMeta) -> Parent:
+    """A block, as those that take its place name it."""
+    return Parent(ulid=meta.ulid, min_time=meta.min_time, max_time=meta.max_time)
 
 
 def _time_range(file: ChunkFile, meta: BlockMeta, definition: Definition) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from blockstore.index.state import State
 from blockstore.lifecycle.upload import in_time, upload_again
 from blockstore.operations.access import Access
 from blockstore.operations.incoming import batches_of
-from blockstore.operations.kept_rows import SOURCE
+from blockstore.operations.kept_rows import SOURCE, parent_of
 from blockstore.operations.matching import untrue
 from blockstore.operations.staging import complete, renewed
 from blockstore.predicate import Predicate
@@ -145,24 +145,23 @@ class FreshRows:
             self._written = writer.finish()
         return self._written
 
-    def block(self, replaced: Sequence[BlockMeta]) -> BlockMeta | None:
+    def block(
+        self, replaced: Sequence[BlockMeta], parents: Sequence[Parent] | None = None
+    ) -> BlockMeta | None:
         """The durable block (R3) of the rows that takes the place of ``replaced``;
 
-        None if there are no rows.
+        None if there are no rows. ``parents`` are those blocks, unless some were never committed.
         """
         assert self._written is not None, "rows are written before they are a block"
         if not self._written.rows:
             return None
         sources = tuple(sorted({self.source}.union(*(meta.sources for meta in replaced))))
-        parents = tuple(
-            Parent(ulid=meta.ulid, min_time=meta.min_time, max_time=meta.max_time)
-            for meta in replaced
-        )
+        named = tuple(map(parent_of, replaced) if parents is None else parents)
         durable = self._durable
         if durable is None:
-            durable = self._first(self._written, sources, parents)
+            durable = self._first(self._written, sources, named)
         elif durable.sources != sources:
-            durable = self._again(durable, sources, parents)
+            durable = self._again(durable, sources, named)
         self._durable = durable
         return durable
 

@@ -94,7 +94,8 @@ class NamedBody(_Body):
 
 
 class StatementBody(_Body):
-    """One statement that changes rows, with the values of its parameters ``$1`` or ``$name``."""
+    """One statement that changes rows, or several from BEGIN to COMMIT, with the values of their
+    parameters ``$1`` or ``$name``."""
 
     sql: Sql
     parameters: list[Any] | dict[str, Any] | None = None

@@ -4,7 +4,8 @@ Rules:
 - A statement is a job: with an Idempotency-Key it happens once, however often it is sent, and a
   gateway that dies leaves it complete or absent. The request waits for its end for some seconds.
 - It needs the scopes ``read`` and ``write``, and reaches only the tables of its token.
-- One statement a request, and no RETURNING: the response has counts, and the version to read.
+- One statement a request, or those from BEGIN to COMMIT, and no RETURNING: the response has
+  counts, and the version to read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from blockstore.reader.http.submitting import allowed_of, ended_answer, id_of, k
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.statements import check_takes, statement_of
+from blockstore.reader.jobs.statements import changes_in, check_takes, step_of
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.statements.reading import read_dml
 
@@ -37,7 +38,7 @@ router = APIRouter(responses=ERRORS, tags=["rows"])
 async def statement(
     request: Request, gateway: Here, caller: Reading, body: StatementBody, wait: Wait = 10.0
 ) -> Response:
-    """Carry out one INSERT, UPDATE, DELETE, MERGE or TRUNCATE."""
+    """Carry out one INSERT, UPDATE, DELETE, MERGE or TRUNCATE, or several from BEGIN to COMMIT."""
     jobs = gateway.need_jobs()
     check_scope(caller, Scope.WRITE)
     key = key_of(request)
@@ -58,17 +59,17 @@ async def statement(
 def _of_table(gateway: Gateway, caller: Caller, sql: str, wanted: JobRequest) -> JobRequest:
     """The request, for the table that there is now. Raises BadSql and Problem for a statement that
     no job carries out."""
-    text = statement_of(gateway.engine, sql)
-    dml = read_dml(text.sql)
-    if dml.returning is not None:
+    step = step_of(gateway.engine, sql)
+    each = [read_dml(one.sql) for one in changes_in(step)]
+    if any(dml.returning is not None for dml in each):
         raise BadSql(
             "RETURNING is not possible here: read the rows with a query after the statement, with "
             "min_version"
         )
-    name = gateway.tables.find(dml.target.name, caller.tables)
+    name = gateway.tables.find(each[0].target.name, caller.tables)
     handle = gateway.tables.table(name, caller.tables)
     if not handle.indexed:
         raise Problem(409, f"table {name} has no index, which a statement needs to happen once")
-    check_takes(name, handle.definition, text)
+    check_takes(name, handle.definition, step)
     version, commit = identity_of(handle.bucket, gateway.world)
     return replace(wanted, table=name, table_version=version, table_commit=commit)

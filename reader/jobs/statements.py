@@ -1,4 +1,4 @@
-"""Jobs that carry out one SQL statement that changes rows.
+"""Jobs that carry out one SQL statement that changes rows, or one transaction of them.
 
 Rules:
 - The statement runs with the permissions of its owner: it reads and changes only tables that the
@@ -27,29 +27,46 @@ from blockstore.reader.jobs.work import Ended, Failed
 from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, job_of
 from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
-from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.doing import Doing
+from blockstore.reader.statements.session import Session
 from blockstore.reader.statements.texts import Kind, Text, split
+from blockstore.reader.statements.transaction import Block, carry_out, grouped
 from blockstore.rows.results import RowsChanged
 from blockstore.table import Table
 from blockstore.world import World
 
 
-def statement_of(engine: Engine, sql: str) -> Text:
-    """The one statement of a text. Raises BadSql for a text that has another number of them, or one
-    that does not change rows."""
-    texts = split(engine.syntax, sql)
-    if len(texts) != 1 or not texts[0].changes:
+def step_of(engine: Engine, sql: str) -> Text | Block:
+    """The one statement of a text, or its one transaction. Raises BadSql for a text that has more,
+    or one that does not only change rows."""
+    steps = grouped(split(engine.syntax, sql))
+    (first, *more) = steps
+    if more or not _only_changes(first):
+        kinds = [one.kind if isinstance(one, Text) else "BEGIN … COMMIT" for one in steps]
         raise BadSql(
-            "a request has one statement that changes rows: INSERT, UPDATE, DELETE, MERGE or "
-            f"TRUNCATE; found {len(texts)} ({', '.join(one.kind for one in texts[:5])}): send "
-            "queries to /v1/query, and create and alter tables with /v1/tables"
+            "a request has one statement that changes rows (INSERT, UPDATE, DELETE, MERGE or "
+            "TRUNCATE), or several from BEGIN to COMMIT; found "
+            f"{len(kinds)} ({', '.join(kinds[:5])}): send queries to /v1/query, and create and "
+            "alter tables with /v1/tables"
         )
-    return texts[0]
+    return first
 
 
-def check_takes(name: str, definition: Definition, text: Text) -> None:
+def changes_in(step: Text | Block) -> tuple[Text, ...]:
+    """The statements of a step."""
+    return step.texts if isinstance(step, Block) else (step,)
+
+
+def _only_changes(step: Text | Block) -> bool:
+    texts = changes_in(step)
+    commits = not isinstance(step, Block) or step.commits
+    return commits and bool(texts) and all(one.changes for one in texts)
+
+
+def check_takes(name: str, definition: Definition, step: Text | Block) -> None:
     """Raise Invalid for a statement that a job cannot carry out exactly once."""
-    if definition.identity is None and text.kind is not Kind.INSERT:
+    inserts = all(one.kind is Kind.INSERT for one in changes_in(step))
+    if definition.identity is None and not inserts:
         raise Invalid(
             f"the rows of table {name} have neither ids nor a key, so a gateway only inserts: run "
             "this statement with blockstore sql, or create the table with row ids or a key"
@@ -100,8 +117,8 @@ class Statements(Writing):
         self, table: Table, request: Request, body: Mapping[str, Any], meter: Meter
     ) -> RowsChanged:
         assert request.table is not None, "a job that writes names its table"
-        text = statement_of(self._engine, str(body["sql"]))
-        check_takes(request.table, table.definition, text)
+        step = step_of(self._engine, str(body["sql"]))
+        check_takes(request.table, table.definition, step)
         doing = Doing(
             parameters=body.get("parameters"),
             job=job_of(request),
@@ -112,10 +129,13 @@ class Statements(Writing):
             buffer_bytes=BUFFER_BYTES,
         )
         session = Session(self._engine, _One(request.table, table))
-        session.parse(text.sql)
-        outcome = session.run(text, doing)
+        session.parse(str(body["sql"]))
+        if isinstance(step, Block):
+            outcome = carry_out(session, step, doing)[-1]
+        else:
+            outcome = session.run(step, doing)
         return RowsChanged(
-            operation=text.kind,
+            operation=outcome.statement,
             version=outcome.version,
             already=outcome.already,
             inserted=outcome.inserted,

@@ -44,7 +44,7 @@ from blockstore.reader.query.sql.row_ids import put_first, table_of_rows
 from blockstore.reader.query.sql.statement import Statement, parse
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.query.sql.windows import Windows
-from blockstore.reader.query.task import Parameters, Runner, Step, Task
+from blockstore.reader.query.task import Given, Parameters, Runner, Step, Task
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.reader.tables.names import Names
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
@@ -253,7 +253,8 @@ class Engine:
         snapshots = self._snapshots(statement, at, taken, allowed)
         columns = {name: snapshot.snapshot.columns for name, snapshot in snapshots.items()}
         seen = hide(statement, {name: found.visible for name, found in columns.items()})
-        if seen.changed or statement.earlier:
+        rewritten = bool(seen.changed or statement.earlier or statement.relations)
+        if rewritten:
             sql = self._syntax.sql(statement.root)
         bind(statement.root, parameters)
         wanted = conditions(statement, {name: found.all for name, found in columns.items()})
@@ -266,7 +267,8 @@ class Engine:
             plan = plan_scan(snapshots[one.table].snapshot, where=wanted[name])
             check_given(plan.chunks, one.hidden)
             plans[name] = self._resolved(plan, snapshots[one.table], ending)
-        counted = bare_count(statement, snapshots, plans)
+        given = self._related(statement, snapshots, at, taken, allowed)
+        counted = None if given else bare_count(statement, snapshots, plans)
         if counted is not None and budget.limit != 0:
             return Answer(
                 running=Counted(*counted),
@@ -282,14 +284,14 @@ class Engine:
             limit=budget.limit,
             seconds=budget.seconds,
             withs=statement.withs,
+            given=given,
             views=seen.views,
             plans=plans,
             snapshots=snapshots,
             named=columns_read(statement),
             ending=ending,
         )
-        own_text = not (seen.changed or statement.earlier)
-        explain = launch.explainer(partial(self._translated, placed=own_text))
+        explain = launch.explainer(partial(self._translated, placed=not rewritten))
         try:
             running = launch.start(
                 self._runner,
@@ -324,6 +326,27 @@ class Engine:
         for own, (table, version) in statement.earlier.items():
             found[own] = self.source.snapshots([table], version, allowed)[table]
         return found
+
+    def _related(
+        self,
+        statement: Statement,
+        snapshots: Mapping[str, TableSnapshot],
+        at: At | Mapping[str, At],
+        taken: Mapping[str, TableSnapshot],
+        allowed: Collection[str] | None,
+    ) -> tuple[Given, ...]:
+        """The rows of the relations that the query names."""
+        if not statement.relations:
+            return ()
+        from blockstore.reader.query.relations import rows_of
+
+        known = {**snapshots, **taken}
+        missing = {one.table for one in statement.relations.values()} - known.keys()
+        known |= self.source.snapshots(sorted(missing), at, allowed)
+        return tuple(
+            Given(own, rows_of(one, known[one.table], self._world))
+            for own, one in statement.relations.items()
+        )
 
     def _resolved(self, plan: ScanPlan, snapshot: TableSnapshot, ending: Ending) -> ScanPlan:
         """The plan with the rows that newer versions hide. The query can be stopped meanwhile."""

@@ -25,7 +25,7 @@ from blockstore.reader.query.sql.hidden import View
 from blockstore.reader.query.sql.reading import Named
 from blockstore.reader.query.sql.views import UNREAD, guard, parts_of, view
 from blockstore.reader.query.sql.windows import Windows, pages_of_file
-from blockstore.reader.query.task import Parameters, Runner, Running, Step, Task
+from blockstore.reader.query.task import Given, Parameters, Runner, Running, Step, Task
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 
@@ -52,6 +52,8 @@ class Launch:
     seconds: float | None
     withs: frozenset[str]
     """The names of the query's own WITHs."""
+    given: tuple[Given, ...]
+    """The relations that it names, with their rows."""
     views: Mapping[str, View]
     plans: Mapping[str, ScanPlan]
     """By the names of the views."""
@@ -119,7 +121,7 @@ class Launch:
         complete: bool,
     ) -> Running:
         unchecked: list[Placed] = []
-        views: list[Step] = [guard(name) for name in sorted(self.withs)]
+        views: list[Step] = [*self.given, *(guard(name) for name in sorted(self.withs))]
         for name in self.plans:
             self.ending.check()
             folder = self._folder(name)

@@ -5,7 +5,8 @@ SELECT, which the query engine admits and runs like any query; its rows say what
 of the table, and are committed as one version by the operations that Python has too.
 
     door.py       ``blockstore.sql``; shell.py: ``blockstore sql``; HTTP: ``jobs/statements.py``
-    session.py    runs a statement: parse, plan, try on empty tables (twins.py), compute, commit
+    session.py    runs a statement: parse, plan (bound.py), try on empty tables (twins.py), commit
+    transaction.py  BEGIN … COMMIT; together.py: statements whose changes no entry names yet
     texts.py      a text as statements; tokens.py, reading.py: a statement as its clauses.py
     rows.py       the SELECT of a change; kept.py: the rows that stay in a block that is replaced
     changing.py   commits it where rows have an identity; plain.py: where they have none

@@ -93,26 +93,43 @@ def change(
     returned: list[pa.Table | None] = [None]
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
-        assert state.definition.identity is not None, "other tables are changed by blocks"
         committing(False)
         selected = plan(state.definition)
-        taken = TableSnapshot(
-            bucket=access.bucket,
-            world=access.world,
-            snapshot=Snapshot.of(state),
-            reads=access.reads,
+        did, returned[0] = written(
+            access, table, operation, selected, read, state, changes, ignore=ignore
         )
-        reader = read(selected, {table: taken})
-        taking = _Taking(access, state, changes, selected, reader.schema, ignore=ignore)
-        for batch in reader:
-            taking.take(batch)
-        did = taking.counted(operation)
-        returned[0] = taking.returned()
         committing(True)
         return did
 
     done = change_rows(access, operation, write, said, reads=True)
     return Changed(rows=done, returned=None if done.already else returned[0])
+
+
+def written(
+    access: Access,
+    table: str,
+    operation: Operation,
+    selected: Selected,
+    read: Read,
+    state: State,
+    changes: StreamChanges,
+    *,
+    ignore: bool,
+) -> tuple[RowsChanged, pa.Table | None]:
+    """Write the changes of a statement on one state; return what they do, and the rows that
+    RETURNING asked for. Raises as ``change``."""
+    assert state.definition.identity is not None, "other tables are changed by blocks"
+    taken = TableSnapshot(
+        bucket=access.bucket,
+        world=access.world,
+        snapshot=Snapshot.of(state),
+        reads=access.reads,
+    )
+    reader = read(selected, {table: taken})
+    taking = _Taking(access, state, changes, selected, reader.schema, ignore=ignore)
+    for batch in reader:
+        taking.take(batch)
+    return taking.counted(operation), taking.returned()
 
 
 def append(

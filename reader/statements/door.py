@@ -10,9 +10,11 @@ import pyarrow as pa
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.reader.query.engine import Engine
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.lake import Lake
 from blockstore.reader.statements.outcome import Outcome
-from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.transaction import Block, carry_out, grouped
 from blockstore.world import World
 
 
@@ -40,9 +42,9 @@ def sql(
         urls: Tables, each named in SQL by the last part of its URL, or lakes: folders of tables. A
             table is created in the first lake.
         text: One statement, or several with ``;`` between them. They run in turn; each is one
-            version of one table, or nothing.
+            version of one table, or nothing, and those from BEGIN to COMMIT are one together.
         job: Makes a statement that writes happen once, however often it is repeated; for one
-            statement.
+            statement, or one transaction.
         message: Kept with the version.
         world: Clock, ids and threads; the real ones by default.
         parameters: Values for ``$name``.
@@ -59,12 +61,18 @@ def sql(
     try:
         session = Session(engine, lake)
         doing = Doing(parameters=parameters or None, job=job, message=message)
-        texts = session.parse(text)
-        if job is not None and len(texts) != 1:
-            raise Invalid(f"a job is one statement, found {len(texts)}: give each a job of its own")
+        steps = grouped(session.parse(text))
+        if job is not None and len(steps) != 1:
+            raise Invalid(
+                f"a job is one statement or one transaction, found {len(steps)}: give each a job "
+                "of its own"
+            )
         last: Outcome | None = None
-        for one in texts:
-            last = session.run(one, doing)
+        for one in steps:
+            if isinstance(one, Block):
+                last = carry_out(session, one, doing)[-1]
+            else:
+                last = session.run(one, doing)
         assert last is not None, "a text has a statement"
     except BaseException:
         engine.close()

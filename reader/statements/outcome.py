@@ -54,7 +54,11 @@ class Outcome:
         """One line for people: ``UPDATE: 3 updated, version 7``."""
         if self.already:
             return f"{self.statement}: already done, version {self.version}"
+        if self.statement == "ROLLBACK":
+            return "ROLLBACK: nothing was changed"
         parts = [f"{count:,} {name}" for name, count in self.counts.items()]
         if self.version is not None:
             parts.append(f"version {self.version}")
+        elif self.statement == "COMMIT":
+            parts = []
         return f"{self.statement}: {', '.join(parts) if parts else 'nothing to change'}"

@@ -15,15 +15,15 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import BlockCondemned, Conflict, Fenced, HistoryReplaced, Invalid
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockMeta, Parent
 from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Isolation
@@ -32,7 +32,7 @@ from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.operations.kept_rows import Rewriter
+from blockstore.operations.kept_rows import Rewriter, parent_of
 from blockstore.operations.new_rows import FreshRows
 from blockstore.operations.replacement import Replace
 from blockstore.operations.scope import Scope
@@ -97,12 +97,13 @@ def replace_blocks(
             access.log.confirm()
             return Changed(rows=already)
         committing(False)
-        attempt = _Attempt(
-            access, operation, plan(state.definition), query, pinned(), said, state, committing
-        )
+        attempt = Attempt(access, operation, plan(state.definition), query, pinned(), said, state)
         with access.log.own_looks():
             try:
-                return attempt.run()
+                written = attempt.write()
+                committing(True)
+                rows = commit(access, operation, said, state, written)
+                return Changed(rows=rows, returned=written.returned)
             except (Fenced, HistoryReplaced):
                 raise
             except (Conflict, BlockCondemned) as error:
@@ -111,6 +112,50 @@ def replace_blocks(
         f"this {operation} was planned {_PLANS} times, and each time another process was faster; "
         f"nothing of it was applied, try again: {problem}"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The blocks of a statement that is not committed."""
+
+    rows: RowsChanged
+    returned: pa.Table | None
+    """The rows that RETURNING asked for."""
+    add: tuple[BlockMeta, ...]
+    gone: Mapping[str, frozenset[str]]
+    """The blocks in whose place they come, each with the exceptions under which it was read."""
+
+    def change(self, operation: Operation, commit: str, said: Said, read: State) -> Replace:
+        """What they are for the index."""
+        isolation = read.definition.properties.isolation
+        return Replace(
+            operation=operation,
+            commit=commit,
+            read=read,
+            add=self.add,
+            gone=self.gone,
+            scope=Scope(what=str(operation), predicate=Predicate(), isolation=isolation)
+            if isolation is Isolation.SERIALIZABLE
+            else None,
+            job=said.job,
+            ordered=said.ordered,
+            parameters=said.parameters,
+            message=said.message,
+        )
+
+
+def commit(
+    access: Access, operation: Operation, said: Said, read: State, written: Written
+) -> RowsChanged:
+    """Commit the blocks of statements that have read a state; return the counts with the version.
+    Raises Conflict where one of the replaced blocks was replaced since, and as any commit."""
+    if not (written.add or written.gone or said.job):
+        return written.rows
+    own = access.world.ids.ulid()
+    committed = access.log.commit(written.change(operation, own, said, read))
+    if committed.already and access.log.state.commits.find(own) is None:
+        return RowsChanged(operation=str(operation), version=committed.version, already=True)
+    return replace(written.rows, version=committed.version)
 
 
 @dataclass(slots=True)
@@ -128,7 +173,9 @@ class Rows:
 
 
 @dataclass
-class _Attempt:
+class Attempt:
+    """One statement on one state."""
+
     access: Access
     operation: Operation
     plan: Plan
@@ -136,7 +183,8 @@ class _Attempt:
     others: Mapping[str, TableSnapshot]
     said: Said
     state: State
-    committing: Committing
+    base: State | None = None
+    """The committed state, where ``state`` has blocks that no entry names."""
     counts: Counter[str] = field(default_factory=Counter)
     sources: set[str] = field(default_factory=set)
     """Those of the rows that change or go."""
@@ -145,7 +193,8 @@ class _Attempt:
     left: Rows = field(default_factory=lambda: Rows())
     """These rows, by what is not kept of the affected blocks."""
 
-    def run(self) -> Changed:
+    def write(self) -> Written:
+        """Write its blocks. Raises Invalid for rows that do not fit, or that it matches twice."""
         labels = _labels(self.state)
         fresh = FreshRows(
             self.access,
@@ -161,55 +210,30 @@ class _Attempt:
             rewrites = {block.ulid: (block, self._rewritten(block)) for block in self._affected()}
             self._check_once()
             gone = [block.meta for block, meta in rewrites.values() if meta is None]
-            own = fresh.block(gone)
-        self.committing(True)
-        rows = RowsChanged(
-            operation=str(self.operation),
-            inserted=self.counts["inserted"],
-            updated=self.counts["updated"],
-            deleted=self.counts["deleted"],
-            unchanged=self.counts["unchanged"],
-        )
+            own = fresh.block(gone, self._parents(gone))
         add = [meta for meta in (own, *(meta for _, meta in rewrites.values())) if meta is not None]
-        if not (add or rewrites or self.said.job):
-            return Changed(rows=rows, returned=returned.table())
-        return Changed(rows=self._commit(rows, add, rewrites), returned=returned.table())
-
-    def _commit(
-        self,
-        rows: RowsChanged,
-        add: list[BlockMeta],
-        rewrites: Mapping[str, tuple[LiveBlock, BlockMeta | None]],
-    ) -> RowsChanged:
-        commit = self.access.world.ids.ulid()
-        isolation = self.state.definition.properties.isolation
-        change = Replace(
-            operation=self.operation,
-            commit=commit,
-            read=self.state,
+        return Written(
+            rows=RowsChanged(
+                operation=str(self.operation),
+                inserted=self.counts["inserted"],
+                updated=self.counts["updated"],
+                deleted=self.counts["deleted"],
+                unchanged=self.counts["unchanged"],
+            ),
+            returned=returned.table(),
             add=tuple(add),
             gone={ulid: block.excepted for ulid, (block, _) in rewrites.items()},
-            scope=Scope(what=str(self.operation), predicate=Predicate(), isolation=isolation)
-            if isolation is Isolation.SERIALIZABLE
-            else None,
-            job=self.said.job,
-            ordered=self.said.ordered,
-            parameters=self.said.parameters,
-            message=self.said.message,
         )
-        committed = self.access.log.commit(change)
-        if committed.already and self.access.log.state.commits.find(commit) is None:
-            return RowsChanged(
-                operation=str(self.operation), version=committed.version, already=True
-            )
-        return RowsChanged(
-            operation=rows.operation,
-            version=committed.version,
-            inserted=rows.inserted,
-            updated=rows.updated,
-            deleted=rows.deleted,
-            unchanged=rows.unchanged,
-        )
+
+    def _parents(self, replaced: Iterable[BlockMeta]) -> list[Parent] | None:
+        """The committed blocks in whose place a block comes that replaces these; None: these."""
+        if self.base is None:
+            return None
+        found: dict[str, Parent] = {}
+        for meta in replaced:
+            known = (parent_of(meta),) if meta.ulid in self.base.blocks else meta.parents
+            found |= {parent.ulid: parent for parent in known}
+        return list(found.values())
 
     def _run(self, sql: str, snapshot: Snapshot) -> pa.RecordBatchReader:
         taken = TableSnapshot(
@@ -278,7 +302,7 @@ class _Attempt:
                 yield pa.RecordBatch.from_arrays(own, schema=schema).filter(stays)
 
         rewriter = Rewriter(access=self.access, state=self.state, producer=str(self.operation))
-        return rewriter.of_rows(block, rows())
+        return rewriter.of_rows(block, rows(), self._parents([block.meta]))
 
 
 _COUNTED = {Act.INSERT: "inserted", Act.UPDATE: "updated", Act.DELETE: "deleted"}

@@ -5,6 +5,8 @@ Rules:
   and ends with the first statement that fails.
 - At a terminal a statement ends with ``;``. One that fails is reported, and the next can be typed.
   Ctrl-C stops a statement that has not been committed; a commit is never left half way.
+- At a terminal the statements of a transaction run as they are typed, and nothing of it is visible
+  before COMMIT.
 """
 
 from __future__ import annotations
@@ -22,20 +24,24 @@ from blockstore.cli.failure import Usage, complain
 from blockstore.cli.output import say, show_json
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import Job
+from blockstore.reader.errors import BadSql
 from blockstore.reader.forms.deliver import deliver
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
 from blockstore.reader.statements.outcome import Outcome
-from blockstore.reader.statements.session import Doing, Session
-from blockstore.reader.statements.texts import Text
+from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.texts import Kind, Text
 from blockstore.reader.statements.tokens import tokens_of
+from blockstore.reader.statements.transaction import Block, Transaction, carry_out, grouped
 
-_FIRST, _MORE = "sql> ", "...> "
+_FIRST, _MORE, _OPEN = "sql> ", "...> ", "sql*> "
 _KEPT = 5_000
 """So many lines of history are kept."""
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "WITH"),
     *("INSERT INTO", "VALUES", "ON CONFLICT DO", "NOTHING", "RETURNING", "UPDATE", "SET"),
     *("DELETE FROM", "TRUNCATE", "MERGE INTO", "WHEN", "NOT", "MATCHED", "THEN"),
+    *("BEGIN", "COMMIT", "ROLLBACK"),
     *("CREATE TABLE", "ALTER TABLE", "ADD COLUMN", "RENAME COLUMN", "EXPLAIN", "ANALYZE"),
 )
 
@@ -56,11 +62,14 @@ def run(
         if text is None and sys.stdin.isatty():
             _Shell(session, doing, output).loop()
             return
-        texts = session.parse(sys.stdin.read() if text is None else text)
-        if job is not None and len(texts) != 1:
-            raise Usage(f"--app and --batch are for one statement, found {len(texts)}")
-        for one in texts:
-            show(_guarded(session, one, doing), output)
+        steps = grouped(session.parse(sys.stdin.read() if text is None else text))
+        if job is not None and len(steps) != 1:
+            raise Usage(
+                f"--app and --batch are for one statement or transaction, found {len(steps)}"
+            )
+        for one in steps:
+            for outcome in _guarded(session, one, doing):
+                show(outcome, output)
 
 
 def show(outcome: Outcome, output: str) -> None:
@@ -95,11 +104,14 @@ def _told_apart(words: Sequence[str]) -> tuple[list[str], str | None]:
     return list(words), None
 
 
-def _guarded(session: Session, text: Text, doing: Doing) -> Outcome:
-    if not (text.changes or text.defines):
-        return session.run(text, doing)
+def _guarded(session: Session, step: Text | Block, doing: Doing) -> list[Outcome]:
+    if isinstance(step, Block):
+        with commits_whole() as committing:
+            return carry_out(session, step, doing.committing(committing))
+    if not (step.changes or step.defines):
+        return [session.run(step, doing)]
     with commits_whole() as committing:
-        return session.run(text, doing.committing(committing))
+        return [session.run(step, doing.committing(committing))]
 
 
 @contextmanager
@@ -134,6 +146,7 @@ class _Shell:
         self._session = session
         self._doing = doing
         self._output = output
+        self._transaction: Transaction | None = None
 
     def loop(self) -> None:
         """Read statements and run them until the end of the input."""
@@ -145,15 +158,18 @@ class _Shell:
                     say("")
                     continue
                 if text is None:
-                    return
+                    break
                 self._run(text)
+        if self._transaction is not None:
+            complain("the transaction had no COMMIT, and nothing of it was changed")
 
     def _read(self) -> str | None:
         """A text that ends with ``;``; None at the end."""
         lines: list[str] = []
         while True:
             try:
-                line = input(_MORE if lines else _FIRST)
+                first = _FIRST if self._transaction is None else _OPEN
+                line = input(_MORE if lines else first)
             except EOFError:
                 return None
             if not lines and line.strip().lower() in ("exit", "quit", "\\q"):
@@ -166,13 +182,44 @@ class _Shell:
                 return text
 
     def _run(self, text: str) -> None:
+        before = self._transaction
         try:
             for one in self._session.parse(text):
-                show(_guarded(self._session, one, self._doing), self._output)
+                self._one(one)
         except BlockstoreError as error:
             complain(str(error))
         except KeyboardInterrupt:
             complain("interrupted")
+        else:
+            return
+        if before is not None and before is self._transaction:
+            before.failed = True
+
+    def _one(self, text: Text) -> None:
+        transaction = self._transaction
+        if text.kind is Kind.BEGIN:
+            if transaction is not None:
+                raise BadSql("a transaction is open already: end it with COMMIT or ROLLBACK")
+            self._transaction = Transaction(self._session, self._doing)
+        elif text.kind is Kind.ROLLBACK:
+            self._ended(text)
+            show(Outcome(statement=text.kind), self._output)
+        elif text.kind is Kind.COMMIT:
+            ended = self._ended(text)
+            with commits_whole() as committing:
+                ended.marks = self._doing.committing(committing).marks
+                show(ended.commit(), self._output)
+        elif transaction is not None:
+            show(transaction.run(text), self._output)
+        else:
+            for outcome in _guarded(self._session, text, self._doing):
+                show(outcome, self._output)
+
+    def _ended(self, text: Text) -> Transaction:
+        transaction, self._transaction = self._transaction, None
+        if transaction is None:
+            raise BadSql(f"{text.kind} ends nothing: a transaction begins with BEGIN")
+        return transaction
 
     def _completions(self, word: str) -> list[str]:
         known = [*self._session.tables.names(), *_WORDS]

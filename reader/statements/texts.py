@@ -42,10 +42,22 @@ class Kind(StrEnum):
     DROP = "DROP"
     EXPLAIN = "EXPLAIN"
     CALL = "CALL"
+    BEGIN = "BEGIN"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
 
 
 _CHANGES = frozenset({Kind.INSERT, Kind.UPDATE, Kind.DELETE, Kind.MERGE})
 _DDL = frozenset({Kind.CREATE, Kind.ALTER, Kind.DROP})
+_BOUNDS = {
+    "BEGIN": Kind.BEGIN,
+    "START": Kind.BEGIN,
+    "COMMIT": Kind.COMMIT,
+    "END": Kind.COMMIT,
+    "ROLLBACK": Kind.ROLLBACK,
+    "ABORT": Kind.ROLLBACK,
+}
+"""The first words of the statements around a transaction."""
 _KINDS = {"MERGE_INTO": Kind.MERGE, **{kind.value: kind for kind in Kind}}
 
 
@@ -141,6 +153,8 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
         found = syntax.split(sql)
     except duckdb.Error as error:
         raise _unparsed(syntax, text, start, sql, error) from None
+    if [name for name, _ in found] == ["TRANSACTION"]:
+        return Text(kind=_bound(text, first, tokens), sql=sql, line=line, column=column)
     kind = _KINDS.get(found[0][0]) if len(found) == 1 else None
     if kind is None:
         raise error_at(
@@ -148,9 +162,20 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
             start,
             f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
             "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, DROP "
-            "TABLE, CALL and EXPLAIN",
+            "TABLE, CALL, EXPLAIN, BEGIN, COMMIT and ROLLBACK",
         )
     return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
+
+
+def _bound(text: str, first: int, tokens: Sequence[Token]) -> Kind:
+    rest = [token for token in tokens[1:] if token.word not in ("TRANSACTION", "WORK")]
+    if rest:
+        raise error_at(
+            text,
+            first + rest[0].start,
+            f"a transaction has no options here: write {tokens[0].text.upper()} alone",
+        )
+    return _BOUNDS[tokens[0].word]
 
 
 def _unparsed(syntax: Syntax, text: str, start: int, sql: str, error: duckdb.Error) -> Exception:

@@ -11,11 +11,13 @@ these tables is there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.engine import Engine
+from blockstore.reader.query.sql.relations import RELATIONS
 from blockstore.reader.query.sql.types import quoted, sql_type
 from blockstore.reader.query.task import Step
 from blockstore.reader.statements.texts import Text
@@ -28,9 +30,11 @@ _NO_TRAVEL = "does not support time travel"
 def check(engine: Engine, text: Text, tables: Mapping[str, Definition], parameters: object) -> None:
     """Raise BadSql, with its line and column, for a statement that DuckDB would refuse on these
     tables."""
-    named = {token.text.lower() for token in tokens_of(text.sql)}
-    if named & set(HIDDEN.names):
+    tokens = [token.text.lower() for token in tokens_of(text.sql)]
+    if set(tokens) & set(HIDDEN.names):
         return  # DuckDB's own tables have none of these columns
+    if any(one == "." and kind in RELATIONS for one, kind in pairwise(tokens)):
+        return  # nor these relations
     steps = [_twin(name, definition) for name, definition in tables.items()]
     # The lines and columns are those of the complete text, one line further down.
     sql = "EXPLAIN" + "\n" * text.line + " " * (text.column - 1) + text.sql

@@ -11,6 +11,7 @@ closed:
   run other SQL or reveal the engine.
 - ``AT (VERSION => 3)`` and ``AT (TIMESTAMP => '…')`` name a table at a version, by a constant; in
   the tree it then has a name of its own.
+- ``t.history`` and the other relations of a table (``relations.py``) are those of a given table.
 - A kind of node that is not listed in ``allowed.py`` is refused by its name.
 - A name refers to the query's own WITH only where DuckDB resolves it so; elsewhere it must be a
   table's, since DuckDB would search an unknown name among files. The engine blocks the names of
@@ -40,6 +41,7 @@ from blockstore.reader.query.sql.allowed import (
     TABLE_NODES,
     is_refused,
 )
+from blockstore.reader.query.sql.relations import Relation, asked, relation_of, replace_node
 from blockstore.reader.tables.at import At
 from blockstore.reader.tables.names import folded
 
@@ -66,6 +68,8 @@ class Statement:
     tables: frozenset[str]
     earlier: Mapping[str, tuple[str, At]]
     """The tables that it names at a version, by the names that they have in the tree."""
+    relations: Mapping[str, Relation]
+    """What it reads of tables besides their rows, by the names that they have in the tree."""
     withs: frozenset[str]
     """The names of its WITHs that differ from all named tables; outside their scope they must
     refer to nothing."""
@@ -116,6 +120,7 @@ def _parsed(root: Node, sql: str, find: Callable[[str], str]) -> Statement:
         root=root,
         tables=frozenset(scene.named),
         earlier=scene.earlier,
+        relations=scene.relations,
         withs=frozenset(scene.withs) - {folded(name) for name in scene.named},
     )
 
@@ -162,6 +167,7 @@ class _Scene:
         self._references = 0
         self.named: set[str] = set()
         self.earlier: dict[str, tuple[str, At]] = {}
+        self.relations: dict[str, Relation] = {}
         self.withs: set[str] = set()
 
     def admit(self, value: object, ctes: frozenset[str]) -> None:
@@ -216,7 +222,10 @@ class _Scene:
                 self.admit(child, ctes)
 
     def _admit_table(self, node: Node, ctes: frozenset[str]) -> None:
-        if node["type"] == "TABLE_FUNCTION":
+        relation = asked(node)
+        if relation is not None:
+            self._admit_relation(node, *relation)
+        elif node["type"] == "TABLE_FUNCTION":
             name = str(node.get("function", {}).get("function_name", "")).lower()
             if name not in TABLE_FUNCTIONS:
                 raise BadSql(
@@ -252,6 +261,14 @@ class _Scene:
         node.update(alias=node.get("alias") or name, table_name=own, qualified_name={"path": [own]})
         node[GIVEN] = own
         self.named.add(own)
+
+    def _admit_relation(self, node: Node, table: str, kind: str) -> None:
+        """A relation of a table: in the tree it gets a name that no WITH can have."""
+        self._count()
+        relation = relation_of(node, self._find(table), kind)
+        own = f"blockstore:{kind}:{len(self.relations)}"
+        self.relations[own] = relation
+        replace_node(node, kind, own)
 
     def _count(self) -> None:
         self._references += 1

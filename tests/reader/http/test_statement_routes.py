@@ -82,6 +82,35 @@ def test_a_statement_with_a_key_happens_once(served: Served, items: str) -> None
     assert send(served, f"DELETE FROM {items}", key="monday").status_code == 409
 
 
+def test_a_transaction_is_one_version_and_happens_once(served: Served, items: str) -> None:
+    sql = (
+        f"BEGIN; UPDATE {items} SET n = n + $more; INSERT INTO {items} VALUES ('c', 3);"
+        f"DELETE FROM {items} WHERE n = 6; COMMIT"
+    )
+    first = send(served, sql, key="tuesday", parameters={"more": 5}).json()
+    again = send(served, sql, key="tuesday", parameters={"more": 5}).json()
+    assert first["written"] == again["written"]
+    counts = [first["written"][name] for name in ("inserted", "updated", "deleted", "version")]
+    assert counts == [1, 2, 1, 3]
+    assert rows(served, items) == [("b", 7), ("c", 3)]
+    few = send(served, f"BEGIN; DELETE FROM {items}; COMMIT", token=FEW)
+    assert few.status_code in (403, 404)
+    assert send(served, "BEGIN; DELETE FROM nowhere_at_all; COMMIT").status_code == 404
+
+
+def test_relations_of_a_table_are_queried_by_those_who_may_see_it(
+    served: Served, items: str
+) -> None:
+    sql = f"SELECT version, operation FROM {items}.history ORDER BY version"
+    assert served.rows(sql)[-1] == {"version": 2, "operation": "upsert"}
+    assert served.rows(f"SELECT _change FROM {items}.changes(after => 1) WHERE n = 1") == [
+        {"_change": "insert"}
+    ]
+    with served.as_(FEW) as client:
+        refused = client.post("/v1/query", json={"sql": f"SELECT * FROM {items}.history"})
+    assert refused.status_code == 404
+
+
 def test_scopes_and_tables_are_those_of_the_token(served: Served, items: str) -> None:
     assert send(served, f"DELETE FROM {items}", token=READ).status_code == 403
     assert send(served, f"DELETE FROM {items}", token=FEW).status_code in (403, 404)
@@ -101,6 +130,14 @@ def test_scopes_and_tables_are_those_of_the_token(served: Served, items: str) ->
         "DELETE FROM {t}; DELETE FROM {t}",
         "DELETE FROM {t}; SET threads = 1",
         "EXPLAIN DELETE FROM {t}",
+        "BEGIN; DELETE FROM {t}",
+        "BEGIN; DELETE FROM {t}; ROLLBACK",
+        "BEGIN; DELETE FROM {t}; DELETE FROM other; COMMIT",
+        "BEGIN; SELECT * FROM {t}; COMMIT",
+        "BEGIN; DELETE FROM {t}; SET threads = 1; COMMIT",
+        "BEGIN; DELETE FROM {t} RETURNING *; COMMIT",
+        "BEGIN; DELETE FROM {t}; UPDATE {t} SET nope = 1; COMMIT",
+        "BEGIN; INSERT INTO {t} SELECT content, 1 FROM read_text('/etc/passwd'); COMMIT",
         "DELETE FROM {t} RETURNING *",
         "UPDATE {t} SET n = (SELECT count(*) FROM read_csv('/etc/passwd'))",
         "UPDATE {t} SET sku = getenv('HOME')",
@@ -133,6 +170,10 @@ def test_a_table_without_identity_takes_inserts_alone(served: Served, tmp_path: 
     assert send(served, "INSERT INTO plain VALUES ('a', 1)", key="one").status_code == 200
     assert send(served, "INSERT INTO plain VALUES ('a', 1)", key="one").status_code == 200
     assert rows(served, "plain") == [("a", 1)]
+    both = "BEGIN; INSERT INTO plain VALUES ('b', 1); INSERT INTO plain SELECT * FROM plain; COMMIT"
+    for _ in range(2):
+        assert send(served, both, key="both").json()["written"]["inserted"] in (3, None)
+    assert rows(served, "plain") == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
     refused = send(served, "DELETE FROM plain")
     assert refused.status_code == 400
     assert "only inserts" in refused.json()["message"]

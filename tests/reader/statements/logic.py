@@ -25,8 +25,10 @@ import pyarrow as pa
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.outcome import Outcome
-from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.transaction import Block, carry_out, grouped
 from blockstore.table import Table
 
 KINDS = ("key", "ids", "plain")
@@ -103,6 +105,30 @@ class Both:
     def duck(self, sql: str) -> None:
         """Run a statement on DuckDB alone."""
         self._duck.execute(sql)
+
+    def transaction(self, table: str, sqls: list[str]) -> None:
+        """Run statements as one version of a table of Blockstore, and one by one on DuckDB, which
+        takes all back if one fails: both fail, or neither does."""
+        before = self._session.tables.open(table).log.poll().version
+        self.duck(f"CREATE OR REPLACE TEMP TABLE before AS FROM {table}")
+        failed = [False, False]
+        try:
+            for sql in sqls:
+                self.duck(sql)
+        except duckdb.Error:
+            failed[0] = True
+            self.duck(f"DELETE FROM {table}")
+            self.duck(f"INSERT INTO {table} FROM before")
+        text = ";\n".join(["BEGIN", *sqls, "COMMIT"])
+        try:
+            (block,) = grouped(self._session.parse(text))
+            assert isinstance(block, Block)
+            carry_out(self._session, block, Doing())
+        except BlockstoreError:
+            failed[1] = True
+        assert failed[0] == failed[1], sqls
+        versions = self._session.tables.open(table).log.poll().version - before
+        assert versions <= (0 if failed[0] else 1), sqls
 
     def compare(self, context: object = None) -> None:
         """The contents of all tables are the same."""

@@ -12,8 +12,10 @@ import pytest
 import blockstore as bs
 from blockstore.errors import BlockstoreError
 from blockstore.reader.query.engine import Engine
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.lake import Lake
-from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.transaction import Block, carry_out, grouped
 from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import FaultyBucket, Killed
@@ -30,6 +32,11 @@ STATEMENTS = {
     "ids": "UPDATE ids SET a = a + 1 WHERE k < 2",
     "plain": "UPDATE plain SET a = a + 1 WHERE k < 2",
 }
+TRANSACTIONS = {
+    name: f"BEGIN; {STATEMENTS[name]}; INSERT INTO {name} VALUES (20, 20), (21, 21);"
+    f"DELETE FROM {name} WHERE k IN (2, 20); UPDATE {name} SET a = a * 2 WHERE k > 1; COMMIT"
+    for name in STATEMENTS
+}
 FAULTS = ("kill_before", "kill_after", "lose_answer")
 
 
@@ -42,9 +49,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, name: str, **faults: Any) -> tuple[FaultyBucket, bool]:
-    """Run the statement about a table in a process that may die; return its calls, and whether it
-    said that it was done."""
+def run(folder: Path, name: str, sql: str, **faults: Any) -> tuple[FaultyBucket, bool]:
+    """Run a statement or transaction about a table in a process that may die; return its calls, and
+    whether it said that it was done."""
     world = World.real()
     lake = Lake(str(folder), world)
     bucket = FaultyBucket(lake.open(name).bucket)
@@ -55,9 +62,13 @@ def run(folder: Path, name: str, **faults: Any) -> tuple[FaultyBucket, bool]:
     done = False
     with Engine(lake, world=world) as engine:
         session = Session(engine, lake)
-        (text,) = session.parse(STATEMENTS[name])
+        (step,) = grouped(session.parse(sql))
+        doing = Doing(job=bs.Job("nightly", 1))
         try:
-            session.run(text, Doing(job=bs.Job("nightly", 1)))
+            if isinstance(step, Block):
+                carry_out(session, step, doing)
+            else:
+                session.run(step, doing)
             done = True
         except (Killed, BlockstoreError):
             pass
@@ -71,26 +82,30 @@ def rows(folder: Path, name: str) -> list[tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_a_statement_is_all_or_nothing_at_every_write_and_once_after_a_retry(
-    name: str, made: Path, tmp_path: Path
+@pytest.mark.parametrize("sqls", [STATEMENTS, TRANSACTIONS], ids=["statement", "transaction"])
+def test_all_or_nothing_at_every_write_and_once_after_a_retry(
+    name: str, sqls: dict[str, str], made: Path, tmp_path: Path
 ) -> None:
+    sql = sqls[name]
     whole = shutil.copytree(made, tmp_path / "whole")
     before = rows(whole, name)
-    bucket, done = run(whole, name)
+    bucket, done = run(whole, name, sql)
     after = rows(whole, name)
     assert done
     assert after != before
     writes = [call for call in bucket.calls if call.writes]
     assert len(writes) >= 3, "a chunk, its meta.json, an entry"
+    # A transaction has many writes, and most are of blocks that no entry names.
+    faults = FAULTS if sqls is STATEMENTS else FAULTS[:1]
     for call in writes:
-        for fault in FAULTS:
+        for fault in faults if call is not writes[-1] else FAULTS:
             tally("crash points")
             point = f"{name}: {fault} {call}"
             copy = shutil.copytree(made, tmp_path / "copy")
-            _, said = run(copy, name, **{fault: call.number})
+            _, said = run(copy, name, sql, **{fault: call.number})
             found = rows(copy, name)
             assert found in (before, after), point
             assert not said or found == after, point
-            run(copy, name)
+            run(copy, name, sql)
             assert rows(copy, name) == after, point
             shutil.rmtree(copy)

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blockstore.care.verify import verify
 from blockstore.errors import BlockstoreError
 from blockstore.reader.statements.door import opened
+from blockstore.world import World
 from tests.reader.statements.logic import KINDS, Both, Record
 
 small = st.integers(0, 12)
@@ -88,6 +90,38 @@ def test_random_scripts_leave_what_they_leave_in_duckdb(kind: str) -> None:
                 else:
                     _same_end(both, sql)
                 both.compare((script, source, sql))
+
+    check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_transactions_leave_what_their_statements_leave_in_duckdb(kind: str) -> None:
+    """All of one, or nothing where one of its statements fails."""
+
+    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        scripts=st.lists(scripts[kind], min_size=1, max_size=2),
+        source=st.lists(row, max_size=5, unique_by=lambda one: one[0]),
+    )
+    def check(scripts: list[list[str]], source: list[tuple[int, int | None, str]]) -> None:
+        with tempfile.TemporaryDirectory() as folder, opened(folder) as session:
+            both = Both(session, kind)
+            for name in ("t", "s"):
+                sql = f"CREATE TABLE {name} (k BIGINT PRIMARY KEY, a INTEGER, b VARCHAR)"
+                both.run(Record("statement ok", sql, 0))
+            if source:
+                for name in ("t", "s"):
+                    sql = f"INSERT INTO {name} VALUES {values(source)}"
+                    both.run(Record("statement ok", sql, 0))
+            for script in scripts:
+                texts = [sql for sql in script if sql != "compact"]
+                both.transaction("t", texts)
+                both.compare((scripts, source))
+                if "compact" in script:
+                    both.compact()
+            report = verify(session.tables.open("t").bucket, World.real(), deep=True)
+            assert not report.findings, report.findings
 
     check()
 

@@ -10,8 +10,8 @@ import pytest
 
 import blockstore as bs
 from blockstore.reader.statements import changing
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
-from blockstore.reader.statements.session import Doing
 
 MADE = "CREATE TABLE t (k BIGINT PRIMARY KEY, a INTEGER); INSERT INTO t VALUES (1, 10), (2, 20)"
 

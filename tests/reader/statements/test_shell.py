@@ -118,6 +118,66 @@ def test_typed_statements_end_with_a_semicolon_and_one_that_fails_is_not_the_las
     assert typed == ["DROP TABLE t;"]
 
 
+def test_a_typed_transaction_shows_its_rows_and_is_visible_after_commit(
+    typed: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bs.sql(str(tmp_path), SCRIPT)
+    seen: list[list[int]] = []
+    read = sys.modules["builtins"].input
+
+    def looking(prompt: str) -> str:
+        if prompt == "sql*> ":
+            seen.append([row["a"] for row in rows(tmp_path)])
+        return read(prompt)
+
+    monkeypatch.setattr("builtins.input", looking)
+    typed += [
+        "BEGIN; UPDATE t SET a = 0;",
+        "INSERT INTO t VALUES (10, 1);",
+        "SELECT count(*) AS n FROM t WHERE a = 0;",
+        "COMMIT;",
+        "BEGIN;",
+        "DELETE FROM t;",
+        "ROLLBACK;",
+        "BEGIN; DELETE FROM t WHERE k = 1;",
+        "DELETE FROM t WHERE nope;",
+        "DELETE FROM t WHERE k = 2;",
+        "COMMIT;",
+        "COMMIT;",
+        "BEGIN; DELETE FROM t;",
+    ]
+    shell.run([str(tmp_path)])
+    shown = capsys.readouterr()
+    assert seen[0] == seen[1] == [11, 21, 9], "nothing is visible before COMMIT"
+    assert "UPDATE: 3 updated\n" in shown.out
+    assert "COMMIT: 1 inserted, 3 updated, version 6\n" in shown.out
+    assert "ROLLBACK: nothing was changed" in shown.out
+    errors = [line for line in shown.err.splitlines() if line]
+    assert ["nope" in errors[0], "write ROLLBACK" in errors[1]] == [True, True]
+    assert "nothing of it was committed" in errors[2]
+    assert "COMMIT ends nothing" in errors[3]
+    assert "no COMMIT" in errors[4]
+    assert [row["a"] for row in rows(tmp_path)] == [0, 0, 0, 1]
+
+
+def test_a_script_with_a_transaction_prints_what_each_statement_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql = f"{SCRIPT}; BEGIN; DELETE FROM t WHERE k = 1; UPDATE t SET a = 7; COMMIT"
+    shell.run([str(tmp_path), sql])
+    assert capsys.readouterr().out == (
+        LINES + "DELETE: 1 deleted\nUPDATE: 2 updated\nCOMMIT: 2 updated, 1 deleted, version 6\n"
+    )
+    again = ["sql", str(tmp_path), "begin; delete from t; commit", "--app", "x", "--batch", "1"]
+    assert run(again) == 0
+    assert "version 7" in capsys.readouterr().out
+    assert run(again) == 0
+    assert "COMMIT: already done, version 7" in capsys.readouterr().out
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Ctrl-C as in a terminal: what runs in the background begins with it ignored."""

@@ -12,8 +12,9 @@ import pytest
 import blockstore as bs
 from blockstore.errors import BlockstoreError
 from blockstore.reader.errors import BadSql
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
-from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.session import Session
 from blockstore.reader.statements.tokens import Cursor, tokens_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int32()), ("b", pa.string())])

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
-from blockstore.reader.statements.session import Doing, Session
+from blockstore.reader.statements.session import Session
 
 MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 678_000)
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {

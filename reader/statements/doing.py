@@ -1,0 +1,81 @@
+"""What statements run with: the tables that they may change, and what a caller says of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from blockstore.format.block import Job
+from blockstore.format.definition import Definition
+from blockstore.reader.query.admission import Budget
+from blockstore.rows.attempts import Said
+from blockstore.table import Table
+
+_QUOTED = 2_000
+"""So many characters of a statement are kept in the entry that it makes."""
+
+Parameters: TypeAlias = Sequence[object] | Mapping[str, object] | None
+
+
+class Tables(Protocol):
+    """Where the tables are: an engine's source that can be written."""
+
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        """All tables that the caller may see."""
+        ...
+
+    def open(self, name: str) -> Table:
+        """A handle on a table. Raises UnknownTable."""
+        ...
+
+    def create(self, name: str, definition: Definition) -> Table:
+        """Create an empty table. Raises AlreadyExists."""
+        ...
+
+    def drop(self, name: str, message: str) -> int:
+        """Drop a table; return the version that did it."""
+        ...
+
+    def undrop(self, name: str, message: str) -> int:
+        """Bring a dropped table back; return the version that did it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """What a caller says of a statement."""
+
+    parameters: Parameters = None
+    job: Job | None = None
+    message: str = ""
+    allowed: Collection[str] | None = None
+    """The tables that this caller may see; None for all."""
+    budget: Budget | None = None
+    began: Callable[[Callable[[], None]], None] | None = None
+    """Receives a function that stops the statement's query from any thread, each time before one
+    runs."""
+    buffer_bytes: int = 256 << 20
+    """Changed rows of about so many bytes are sorted into one chunk."""
+    commits: threading.Event | None = None
+    """Set while what was computed is committed: from then on nothing may interrupt the
+    statement."""
+
+    def committing(self, event: threading.Event) -> Doing:
+        """The same with an event that is set for a commit."""
+        return replace(self, commits=event)
+
+    def marks(self, commits: bool) -> None:
+        """Say whether what was computed is being committed."""
+        if self.commits is not None:
+            (self.commits.set if commits else self.commits.clear)()
+
+    def said(self, sql: str) -> Said:
+        """The same for an operation on rows that carries out these statements."""
+        return Said(
+            job=self.job,
+            message=self.message,
+            parameters={"statement": sql[:_QUOTED]},
+            buffer_bytes=self.buffer_bytes,
+        )
