@@ -32,6 +32,11 @@
 #ifndef READERS
 #define READERS 0
 #endif
+#ifdef STRAY                           /* entry 3 was there before entry 2, and a copy of then, or another that led on from it, is put back */
+#if OTHERS > 1
+#error the tokens of others are few
+#endif
+#endif
 #ifndef DISASTERS
 #define DISASTERS 1                    /* what the ghosts below say of an operation is exact for one */
 #endif
@@ -112,6 +117,12 @@ hidden byte boundary_below_latest;     /* ... but for a disaster between the loo
 /* No entry above a gap: a cold read finds its way. */
 #define READABLE (VERSION(entries) <= VERSION(history))
 #define STANDS(state) (AT(entries, VERSION(state)) == AT(state, VERSION(state)))
+/* A look at the entry that a state ends with. If that is void, a cold read decides: it may have been there before those below it. */
+#if defined(BROKEN_VOID_PROVES_BELOW)
+#define SAME(state) STANDS(state)
+#else
+#define SAME(state) (STANDS(state) && (VALID(state, VERSION(state)) || READABLE && IS_PREFIX(state, history)))
+#endif
 
 #define LATEST AT(history, VERSION(history))
 #define BELOW UP_TO(history, VERSION(history) - 1)
@@ -316,7 +327,7 @@ look:                                  /* before the PUT: does the entry below s
 #ifndef BROKEN_NO_LOOK_BEFORE
   atomic {
     if
-    :: STANDS(state) -> looked = disasters
+    :: SAME(state) -> looked = disasters
     :: else -> goto gone
     fi
   };
@@ -347,8 +358,8 @@ send:
     :: fresh && boundary < sent -> acknowledge()
 #else
     :: fresh && boundary < sent        /* the boundary answers first */
-    :: fresh && STANDS(state) -> goto boundary_last
-    :: fresh && !STANDS(state) -> goto gone
+    :: fresh && SAME(state) -> goto boundary_last
+    :: fresh && !SAME(state) -> goto gone
 #endif
     :: fresh -> fresh = 0; goto look   /* no answer */
     :: fresh -> fresh = 0; goto again
@@ -356,11 +367,11 @@ send:
   };
   atomic {
     if
-    :: STANDS(state) -> acknowledge()
+    :: SAME(state) -> acknowledge()
 #ifdef BROKEN_BOUNDARY_NOT_READ_AGAIN
-    :: !STANDS(state) -> replaced()
+    :: !SAME(state) -> replaced()
 #else
-    :: !STANDS(state) -> goto gone
+    :: !SAME(state) -> goto gone
 #endif
     fi
   };
@@ -392,7 +403,7 @@ taken:                                 /* 412: GET it, then the look and the bou
 #ifndef BROKEN_TAKEN_WITHOUT_LOOK
   atomic {
     if
-    :: STANDS(state)
+    :: SAME(state)
     :: else -> got = 0; goto gone
     fi
   };
@@ -474,6 +485,9 @@ end_idle:
 #if READERS > 0 || COLLECTORS > 0
   :: atomic { VERSION(history) >= EVERY -> put_checkpoint(history, EVERY) }
   :: atomic { VERSION(former) >= EVERY -> put_checkpoint(former, EVERY) }  /* of one who stalled */
+#ifdef STRAY
+  :: atomic { VERSION(former) >= 3 -> put_checkpoint(former, 3) }
+#endif
 #endif
   od
 }
@@ -503,7 +517,7 @@ end_idle:
 #else
      atomic {
        if
-       :: wanted && STANDS(seen) -> looked = disasters
+       :: wanted && SAME(seen) -> looked = disasters
        :: else -> wanted = 0
        fi
      };
@@ -524,16 +538,35 @@ end_idle:
        fi;
        seen = 0; wanted = 0; held = 0; looked = 0
      }
-  :: atomic { boundary -> held = boundary; looked = disasters };
+  :: atomic { boundary && READABLE -> held = boundary; seen = history };
      do
-     :: atomic { any_version(wanted, held);
+#ifdef BROKEN_DELETES_WITHOUT_LOOK
+     :: atomic { looked = disasters };
+#else
+     :: atomic {                       /* before each DELETE, the latest entry, and then the boundary */
+          if
+          :: SAME(seen) -> looked = disasters
+          :: else -> break
+          fi
+        };
+#ifndef BROKEN_DELETES_WITHOUT_BOUNDARY
+        atomic {
+          if
+          :: boundary >= held -> looked = disasters
+          :: else -> break
+          fi
+        };
+#endif
+#endif
+        if
+        :: atomic { any_version(wanted, held);
           if
           :: boundary >= wanted -> entries = WITHOUT(entries, wanted)
           :: boundary < wanted -> MUST(deletes_below_boundary, looked != disasters)
           fi;
           wanted = 0
         }
-     :: atomic { held > 1 ->
+        :: atomic { held > 1 ->
           any_version(wanted, held - 1);
           if
           :: boundary > wanted -> checkpoint[wanted] = 0
@@ -541,8 +574,10 @@ end_idle:
           fi;
           wanted = 0
         }
-     :: held = 0; looked = 0; break
-     od
+        fi
+     :: break
+     od;
+     atomic { held = 0; looked = 0; seen = 0; wanted = 0 }
   od
 }
 #endif
@@ -573,6 +608,9 @@ end_idle:
      atomic {                                             /* GET its own entry: is it of this history? */
        if
        :: !failed && base > low && (AT(draft, base) != AT(entries, base) || AT(draft, base) != AT(listed, base)) -> failed = 1
+#ifndef BROKEN_VOID_CHECKPOINT_BELIEVED
+       :: !failed && base > low && draft && !VALID(draft, VERSION(draft)) -> failed = 1
+#endif
        :: else
        fi
      };
@@ -626,6 +664,9 @@ end_idle:
        :: else
 #else
        :: (draft ^ entries) & UP_TO(~0, VERSION(draft)) & ~UP_TO(~0, VERSION(state) - 1) -> failed = 1
+#ifndef BROKEN_VOID_PROVES_BELOW
+       :: !VALID(state, VERSION(state)) -> failed = 1     /* what that shows, a cold read finds out */
+#endif
        :: else
 #endif
        fi
@@ -695,6 +736,19 @@ init {
   atomic {
     entries = TOKEN(CREATION, 0);
     history = TOKEN(CREATION, 0);
+#ifdef STRAY
+    under[TOKEN(OTHER, 0)] = TOKEN(CREATION, 0);
+    under[TOKEN(OTHER, 1)] = TOKEN(CREATION, 0);
+    under[TOKEN(OTHER, 3)] = TOKEN(CREATION, 1);          /* of another table: void wherever it is */
+    puts[OTHER] = 2;
+    entries = WITH(WITH(entries, 2, TOKEN(OTHER, 0)), 3, TOKEN(OTHER, 3));
+    history = entries;
+    kept_entries = WITH(TOKEN(CREATION, 0), 3, TOKEN(OTHER, 3));
+    if
+    :: kept_history = TOKEN(CREATION, 0)
+    :: kept_entries = WITH(kept_entries, 2, TOKEN(OTHER, 1)); kept_history = kept_entries
+    fi;
+#endif
 #if WRITERS > 0
     run Writer(FIRST, 2);
 #endif

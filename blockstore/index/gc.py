@@ -14,6 +14,10 @@ Invariants:
   below the boundary, in every pass, whichever process left them; then checkpoints below the
   boundary that no tag of that state pins. The one at the boundary stays. Before each batch of them
   the second read is at most half a ``delete_delay`` old.
+- Just before each batch goes, the latest entry and then the boundary are looked at once more: a
+  copy of the table may have been put back, or the table made again, since the second read, and what
+  is below the boundary of one is the history of the other. What is left is a process that stops
+  between that look and the DELETE.
 - A pass that was cut short anywhere is finished by the next, whichever process runs it; any number
   may run at once.
 - Where stale writes are not refused (no If-Match) the boundary stays, and that is said with the
@@ -131,10 +135,10 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
             "restore the index from a copy"
         )
     entries = doomed_entries(seen.entries, boundary)
-    _delete(bucket, world, [entry_key(entry) for entry in entries])
+    _delete(log, bucket, world, [entry_key(entry) for entry in entries])
     checkpoints = doomed_checkpoints(seen.checkpoints, boundary, set(state.tags.values()))
     fresh.lasts_s = state.definition.properties.delete_delay_s / 2
-    deleted = _delete_checkpoints(bucket, checkpoints, fresh)
+    deleted = _delete_checkpoints(log, bucket, checkpoints, fresh)
     return Collected(
         before=seen.boundary,
         boundary=boundary,
@@ -180,14 +184,14 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if seen.wanted <= seen.boundary:
         return seen.boundary, None
     # A table that was put back may have the very boundary that was read: its entries are not these.
-    log.reader.looks.check_now(log.state)
+    log.confirm()
     state = _own_fold(log.reader, seen)
     if state is None:
         return log.boundary.read(), None
     written = ensure_checkpoint(bucket, state) is not None
     # Once more: that may have taken long. And before the checkpoint is read: a copy that was put
     # back may lack just that.
-    log.reader.looks.check_now(log.state)
+    log.confirm()
     found = log.reader.checkpoint_data(seen.wanted)
     if found is None:
         _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)
@@ -271,19 +275,31 @@ def _latest(log: Log) -> State:
     return log.poll()
 
 
-def _delete(bucket: Bucket, world: World, keys: Sequence[str]) -> None:
+def _delete(log: Log, bucket: Bucket, world: World, keys: Sequence[str]) -> None:
+    def carry_out(batch: Sequence[str]) -> None:
+        _look_again(log)
+        bucket.delete(batch)
+
     batches = [keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH)]
-    world.pool.map(bucket.delete, batches)
+    world.pool.map(carry_out, batches)
 
 
-def _delete_checkpoints(bucket: Bucket, versions: Sequence[int], fresh: Freshness) -> int:
+def _look_again(log: Log) -> None:
+    """Raise HistoryReplaced or BoundaryLost where what was decided is of another history; the
+    boundary last, for a copy may end with the same entry and be older."""
+    log.confirm()
+    log.boundary.read()
+
+
+def _delete_checkpoints(log: Log, bucket: Bucket, versions: Sequence[int], fresh: Freshness) -> int:
     """Delete them batch by batch, none once what the tags pin was read too long ago; the next pass
     decides again."""
     deleted = 0
     for start in range(0, len(versions), _BATCH):
+        batch = versions[start : start + _BATCH]
+        _look_again(log)
         if fresh.is_over:
             break
-        batch = versions[start : start + _BATCH]
         bucket.delete([checkpoint_key(version) for version in batch])
         deleted += len(batch)
     return deleted

@@ -48,7 +48,6 @@ from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.lives import check_own
 from blockstore.index.read import IndexReader, Loaded
-from blockstore.index.same_history import Look
 from blockstore.index.state import State
 from blockstore.world import World
 
@@ -148,7 +147,7 @@ class Log:
         """Whether the entry that a state ends with is still there: one small request. False where
         the table was made again or put back since, and where that entry was collected; a cold read
         is safe for both."""
-        return self.reader.looks.look(state) is Look.SAME
+        return self.reader.is_same(state)
 
     def own_looks(self) -> AbstractContextManager[None]:
         """An operation of this thread: looks may be made ahead of its commit and serve no other."""
@@ -160,8 +159,7 @@ class Log:
         nothing."""
         state = self.state
         with self._noticing():
-            if not self.reader.looks.check_now(state):
-                self._take(self.reader.cold_after(state))
+            self._take(self.reader.confirm(state))
 
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for a caller that has others to make at

@@ -7,7 +7,8 @@ Rules:
   boundary); the newest checkpoint whose own entry is there, or collected, and the entries after it;
   **then the boundary again**. If it passed the checkpoint, a GET returned 404, or the entries were
   not there together (``together.py``), start again. A checkpoint above the newest entry was left by
-  a writer of a history that was replaced.
+  a writer of a history that was replaced. One whose own entry is void does not show which history
+  it is of, until that was collected (``same_history.py``).
 - Poll at N: GET N+1, and if it is there, on until a 404; the boundary, and whether those before the
   last are still there, after them, or side by side with the 404 (``poll.py``). An entry is applied
   only if its id is above the boundary read after it; if the boundary passed N, the state is dropped
@@ -112,6 +113,23 @@ class IndexReader:
             return Loaded(state=known)
         self.looks.check_within(known, loaded.state)
         return loaded
+
+    def confirm(self, state: State) -> Loaded:
+        """Raise HistoryReplaced unless a state is of the history that is there now: a look, and a
+        cold read where that decides nothing. Returns what was read, or the state."""
+        return Loaded(state=state) if self.looks.check_now(state) else self.cold_after(state)
+
+    def is_same(self, state: State) -> bool:
+        """Whether the entry that a state ends with is still there, and of the same history; False
+        where it was collected."""
+        standing = self.looks.look(state)
+        if standing is not Look.VOID:
+            return standing is Look.SAME
+        try:
+            self.cold_after(state)
+        except HistoryReplaced:
+            return False
+        return True
 
     def cold(self) -> Loaded:
         """The latest state, from nothing. Raises NotFound where there is no index."""
@@ -231,7 +249,7 @@ class IndexReader:
         """Raise HistoryReplaced unless a payload that was sent may be sent again: the state that it
         is to follow is still there, and where an earlier operation has sent it, so are its
         ``blocks``. While there is no such entry no process can have removed one."""
-        self.looks.check_now(before)
+        self.confirm(before)
         if not blocks:
             return
         keys = [
@@ -318,6 +336,14 @@ class IndexReader:
                     f"{checkpoint_key(version)} of {self.bucket.url} is of another history than "
                     f"{entry_key(version)}"
                 )
+            if found.own is not None and state.ends_void:
+                damaged.append(
+                    Corrupt(
+                        f"{checkpoint_key(version)} of {self.bucket.url} ends with a void entry, "
+                        "which another history may hold too"
+                    )
+                )
+                return None
         except NewerFormat:
             raise
         except Corrupt as error:

@@ -6,6 +6,10 @@ Rules:
   are hashed. An entry of a release before 0.2 is known by its commit.
 - Another entry under its name, or none although the boundary is below it: the history was replaced.
   None, and the boundary has reached it: it was collected, and a cold read continues.
+- An entry that is there shows that all below it is as it was: it was written on top of that, and
+  its bytes arrived once. Not a void one. It arrived while the entries below it were others, or
+  missing, and a copy of then may be put back. So where a state ends with a void entry a look
+  decides nothing, and a cold read continues, which compares the entire chain.
 - A look serves what had begun when it was sent, and not for long: an operation that begins after
   the history was replaced finds out by a later one. What a poll reads is not a look: its response
   may have come long before the commit begins.
@@ -30,7 +34,6 @@ from blockstore.clock import Clock
 from blockstore.errors import BlockstoreError, BoundaryLost, HistoryReplaced, ObjectMissing
 from blockstore.index.boundary import Boundary, parse_boundary
 from blockstore.index.chain import Link
-from blockstore.index.fold import void_commit
 from blockstore.index.requests import Requests
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, INDEX, entry_key, parse_entry
@@ -47,6 +50,8 @@ class Look(Enum):
     SAME = "same"
     OTHER = "other"
     MISSING = "missing"
+    VOID = "void"
+    """The same, and void: those below it may be others all the same."""
 
 
 class Looks:
@@ -75,17 +80,18 @@ class Looks:
         before."""
         if not state.last.commit:
             return Look.SAME  # nothing is below the first entry
+        same = Look.VOID if state.ends_void else Look.SAME
         try:
             found = self._requests.get_changed(
                 entry_key(state.version), self._etags.get(state.last)
             )
         except NotModified:
-            return Look.SAME
+            return same
         except ObjectMissing:
             standing = Look.MISSING
         else:
-            standing = Look.SAME if self.holds(state, found) else Look.OTHER
-        if standing is not Look.SAME:
+            standing = same if self.holds(state, found) else Look.OTHER
+        if standing is not same:
             self.forget()
         return standing
 
@@ -135,6 +141,8 @@ class Looks:
         operation of this thread began. Serves an operation once."""
         began = self._began.pop(threading.get_ident(), math.inf)
         ahead, found = self._ahead.pop(threading.get_ident(), None), self._found
+        if state.ends_void:
+            return False
         if found is not None and found[1] < began:
             found = None
         latest_s = self._clock.monotonic_s() - _AHEAD_S
@@ -180,10 +188,10 @@ class Looks:
 
     def check(self, state: State, standing: Look, boundary: int | None = None) -> bool:
         """Whether a state is still of this table's history, after a look at it; False where its
-        last entry was collected, and only a cold read decides. Raises HistoryReplaced. ``boundary``
-        is a value of it that was read lately, if there is one."""
-        if standing is Look.SAME:
-            return True
+        last entry was collected, or is void, and only a cold read decides. Raises HistoryReplaced.
+        ``boundary`` is a value of it that was read lately, if there is one."""
+        if standing in (Look.SAME, Look.VOID):
+            return standing is Look.SAME
         if boundary is None or boundary < state.version:
             # Read again: it may have been read before the look, and the entry collected in between.
             try:
@@ -208,11 +216,14 @@ class Looks:
         if not known.last.commit:
             return
         self.check_life(known, state)
-        commit = state.commits.at(known.version)
-        mine = void_commit(known.version) if known.version in known.void else known.last.commit
-        if commit not in (None, mine) or (
-            state.version == known.version and state.last != known.last
-        ):
+        # A void entry may be in both histories: the newest that counts shows which one it is.
+        for version in range(known.version, 0, -1):
+            commit, mine = state.commits.at(version), known.commits.at(version)
+            if None not in (commit, mine) and commit != mine:
+                raise self.replaced(known, f"version {version} is another one now")
+            if version not in known.void:
+                break
+        if state.version == known.version and state.last != known.last:
             raise self.replaced(known, f"version {known.version} is another one now")
 
     def check_life(self, known: State, state: State) -> None:

@@ -67,6 +67,12 @@ class State:
             raise Corrupt(f"version {self.version} has no definition, expected one from entry 1 on")
         return self.table
 
+    @property
+    def ends_void(self) -> bool:
+        """Whether the entry of this version is void, so that it shows nothing of those below it: it
+        may have been there before they were."""
+        return self.void[-1:] == (self.version,)
+
     def committed(self, job: Job) -> bool:
         """Whether the job's batch is among those committed."""
         app = self.batches.get(job.app)

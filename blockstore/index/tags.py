@@ -97,7 +97,7 @@ def tag(
     check_text("the message", message, limit=_MAX_MESSAGE)
     state = log.poll() if version is None else log.at(version)
     # What this handle knows of another history would be read as a checkpoint of this one.
-    log.reader.looks.check_now(log.state)
+    log.confirm()
     if ensure_checkpoint(writable(log.bucket), state) is None:
         # Another wrote it: once the entries are collected it is all that is left of the version.
         _check_checkpoint(log, state)

@@ -8,6 +8,9 @@ Rules:
 - A request that takes away or swaps, decided by a look from before the history was replaced, is
   undone by the person who replaced it: its sender gets a response as if it was done. Nothing in the
   bucket could distinguish it from a right one.
+- So is a DELETE that breaks a promise and that its sender, having decided to send it, did not send
+  for more than half a ``delete_delay``: between its last look and its request a process cannot look
+  again. Any other that breaks a promise is the finding.
 - A ``delete`` is one request for all its keys, carried out in any order; one whose response is lost
   may have been carried out in part. A writer is one request when it is closed.
 """
@@ -29,6 +32,7 @@ from blockstore.errors import (
 )
 from blockstore.names import DELETION_MARK, META, parse_entry, split_block_key
 from blockstore.simulation.faults import Ask, Fault
+from blockstore.simulation.oracle.books import brought_back, remembered
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
 from blockstore.simulation.schedule import HOUR_MS
@@ -36,6 +40,8 @@ from blockstore.simulation.violation import Violation
 
 A = TypeVar("A")
 
+UNDONE = "undone by a person: a delete long after its last look"
+"""The event of a DELETE that was sent too late, and was wrong by then."""
 _COMMIT = "put_if_absent "
 _SEALS = (f"/{META}", f"/{DELETION_MARK}")
 _LATE_MS = (1_000, 72 * HOUR_MS)
@@ -114,12 +120,9 @@ class SimulatedBucket(Bucket):
         wanted = draw.shuffled(sorted(keys))
         part = wanted[: draw.integer(1, len(wanted))] if wanted else []
         named = f"{wanted[0]} and {len(wanted) - 1} more" if len(wanted) > 1 else "".join(wanted)
+        whole, some = self._in_time(wanted), self._in_time(part)
         self._ask(
-            Ask.DELETE,
-            "delete",
-            named,
-            lambda: self._store.delete(wanted),
-            in_part=self._decided(Ask.DELETE, named, lambda: self._store.delete(part)),
+            Ask.DELETE, "delete", named, whole, in_part=self._decided(Ask.DELETE, named, some)
         )
 
     def refuses_stale_writes(self) -> bool:
@@ -234,6 +237,26 @@ class SimulatedBucket(Bucket):
                 return answer
             finally:
                 stage.stale = stage.crossing = False
+
+        return applied
+
+    def _in_time(self, keys: builtins.list[str]) -> Callable[[], None]:
+        """A DELETE that its sender has decided to send just now, as it is applied: if that is much
+        later, a person undoes what is wrong of it."""
+        stage = self._stage
+        latest_ms = stage.scheduler.now_ms + 500 * stage.properties.delete_delay_s
+
+        def applied() -> None:
+            if stage.scheduler.now_ms <= latest_ms:
+                self._store.delete(keys)
+                return
+            copy, books = stage.store.copy(), remembered(stage.judge, stage.ledger)
+            try:
+                self._store.delete(keys)
+            except Violation:
+                stage.store.put_back(copy, fresh=False)
+                brought_back(stage.judge, stage.ledger, books)
+                stage.report.count(Section.EVENTS, UNDONE)
 
         return applied
 

@@ -67,6 +67,9 @@ class Disasters(Protocol):
     def at_night(self) -> None:
         """A night is over, and no process has begun anything yet."""
 
+    def mend(self) -> None:
+        """A person removes what stalled writers left above a gap."""
+
     def bring_back(self, ulids: Iterable[str]) -> None:
         """Put back what is gone of blocks that were complete in a bucket that was replaced."""
 

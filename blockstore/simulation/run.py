@@ -215,7 +215,10 @@ def _tidy(stage: Stage, tenders: Sequence[Process]) -> None:
 
 
 def _do_a_persons_part(stage: Stage) -> None:
-    """What a person does: has blocks removed that contradict themselves."""
+    """What a person does: removes entries above a gap, and has blocks removed that contradict
+    themselves."""
+    if stage.replacements is not None:
+        stage.replacements.mend()
     table = outsider(stage)
     marker = Marker(
         bucket=stage.store,

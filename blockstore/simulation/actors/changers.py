@@ -21,6 +21,7 @@ from blockstore.format.identity import ROW_ID, VERSION
 from blockstore.simulation.actors.doors import open_table
 from blockstore.simulation.actors.intents import carry_out, history_of, versions_of
 from blockstore.simulation.changes import (
+    Counted,
     Delete,
     DeleteRows,
     Insert,
@@ -125,10 +126,10 @@ def _check_conflict(process: Process, error: RowConflict) -> None:
 
 
 def _check_counts(intent: Intent, answer: Any) -> None:
-    """What the answer counts is what its entry did."""
-    counted = intent.counted
-    if counted is None or getattr(answer, "already", False):
+    """What the answer counts is what its entry did; nothing where there is none."""
+    if getattr(answer, "already", False):
         return
+    counted = intent.counted or Counted()
     for name in ("inserted", "updated", "deleted"):
         found = getattr(answer, name, None)
         if found is not None and found != getattr(counted, name):

@@ -13,10 +13,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from blockstore.simulation.changes import Counted
 from blockstore.simulation.ledger import Fate, Ledger
 from blockstore.simulation.oracle.directories import Directory
 from blockstore.simulation.oracle.judge import Judge, Replaced
@@ -43,7 +44,7 @@ class Books:
 
     parts: tuple[Mapping[str, Any], ...]
     writes: tuple[tuple[Fate, int | None], ...]
-    intents: Mapping[str, tuple[Fate, tuple[int, ...]]]
+    intents: Mapping[str, tuple[Fate, tuple[int, ...], Counted | None]]
 
 
 def remembered(judge: Judge, ledger: Ledger) -> Books:
@@ -54,7 +55,8 @@ def remembered(judge: Judge, ledger: Ledger) -> Books:
         ),
         writes=tuple((write.fate, write.acknowledged_ms) for write in ledger.writes),
         intents={
-            name: (intent.fate, tuple(intent.versions)) for name, intent in ledger.intents.items()
+            name: (intent.fate, tuple(intent.versions), intent.counted)
+            for name, intent in ledger.intents.items()
         },
     )
 
@@ -90,14 +92,12 @@ def replaced(judge: Judge, ledger: Ledger) -> Replaced:
     )
 
 
-def _parts(judge: Judge) -> Iterable[tuple[object, tuple[str, ...]]]:
-    assert judge.history is not None, "only a table with an index has a history"
-    return (
-        (judge, _JUDGE),
-        (judge.directories, _DIRECTORIES),
-        (judge.history, _HISTORY),
-        (judge.history.meaning, judge.history.meaning.remembered),
-    )
+def _parts(judge: Judge) -> tuple[tuple[object, tuple[str, ...]], ...]:
+    blocks = ((judge, _JUDGE), (judge.directories, _DIRECTORIES))
+    if judge.history is None:
+        return blocks
+    meaning = judge.history.meaning
+    return (*blocks, (judge.history, _HISTORY), (meaning, meaning.remembered))
 
 
 def _answer_again(ledger: Ledger, books: Books, *, empty: bool) -> None:
@@ -106,7 +106,7 @@ def _answer_again(ledger: Ledger, books: Books, *, empty: bool) -> None:
         write.fate = _fate(write.fate, fate, empty)
         write.acknowledged_ms = at_ms
     for name, intent in ledger.intents.items():
-        fate, versions = books.intents.get(name, (Fate.OPEN, ()))
+        fate, versions, intent.counted = books.intents.get(name, (Fate.OPEN, (), None))
         intent.fate = _fate(intent.fate, fate, empty)
         intent.versions[:] = versions
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from blockstore.compactor.run import execute
 from blockstore.format.block import BlockKind
 from blockstore.rows import cells, restore, row_set
 from blockstore.rows.change import ChangeRows
+from blockstore.scan import hiding
 from blockstore.scan.shadows import Rest, StreamShadows
 
 Patch = pytest.MonkeyPatch
@@ -91,6 +93,11 @@ def cells_of_an_older_row(patch: Patch) -> None:
     patch.setattr(cells, "_current", blind)
 
 
+def readers_see_what_was_deleted(patch: Patch) -> None:
+    """The current view leaves out superseded rows, and no tombstones."""
+    patch.setattr(hiding, "_flags", lambda column: np.zeros(len(column), dtype=bool))
+
+
 _ALL: Iterable[Callable[[Patch], None]] = (
     a_tombstone_always_dropped,
     plain_over_an_older,
@@ -99,6 +106,7 @@ _ALL: Iterable[Callable[[Patch], None]] = (
     an_expected_version_is_not_looked_at,
     a_restore_without_a_read_version,
     cells_of_an_older_row,
+    readers_see_what_was_deleted,
 )
 ROW_PLANTS: Mapping[str, Callable[[Patch], None]] = {plant.__name__: plant for plant in _ALL}
 ROW_SEEDS: Mapping[str, int] = {
@@ -109,5 +117,6 @@ ROW_SEEDS: Mapping[str, int] = {
     "an_expected_version_is_not_looked_at": 27,
     "a_restore_without_a_read_version": 29,
     "cells_of_an_older_row": 48,
+    "readers_see_what_was_deleted": 11,
 }
 """Where the search begins, so that it is short: a fault is seen with this seed, or a later one."""

@@ -9,13 +9,18 @@ import orjson
 import pytest
 
 from blockstore.format.properties import Properties
+from blockstore.index import log as index_log
+from blockstore.names import entry_key
 from blockstore.simulation import replaced_history
 from blockstore.simulation.actors.cast import cast
+from blockstore.simulation.changes import Counted
+from blockstore.simulation.draw import Draw
 from blockstore.simulation.ground import Kind
 from blockstore.simulation.ledger import Fate
 from blockstore.simulation.oracle.books import brought_back, remembered
 from blockstore.simulation.oracle.chain import Chain
-from blockstore.simulation.run import kind_of, run
+from blockstore.simulation.replaced_history import Replacements, definition_of
+from blockstore.simulation.run import _do_a_persons_part, kind_of, run
 from blockstore.simulation.stage import Stage
 
 SEED = 7
@@ -118,6 +123,34 @@ def test_what_was_answered_after_the_copy_is_open_again_and_what_was_answered_be
         Fate.OPEN,
     ]
     assert stage.judge.waiting == {early.number}
+
+
+def test_what_an_entry_has_counted_since_the_copy_is_no_longer_known(stage: Stage) -> None:
+    """The same operation, tried again, may find other rows."""
+    ledger = stage.ledger
+    before, since = (ledger.intend("update", stage.scheduler.now_ms) for _ in range(2))
+    before.counted = Counted(updated=1)
+    nothing, books = Stage.of(SEED, Kind.INDEXED, Properties()), remembered(stage.judge, ledger)
+    before.counted, since.counted = Counted(updated=3), Counted(inserted=2)
+    brought_back(stage.judge, ledger, books)
+    assert (before.counted, since.counted) == (Counted(updated=1), None)
+    brought_back(stage.judge, ledger, remembered(nothing.judge, nothing.ledger), empty=True)
+    assert before.counted is None
+
+
+def test_an_entry_above_a_gap_that_came_last_is_removed_before_the_table_is_read(
+    stage: Stage,
+) -> None:
+    """What is on its way arrives when all rest, and no request of theirs lets a person look."""
+    index_log.create(stage.store, stage.world(), definition_of(stage))
+    stage.replacements = Replacements(stage, Draw(SEED, "replacements"))
+    stage.stale = True
+    stage.store.put_if_absent(entry_key(8), b"left by a writer that stalled")
+    assert stage.judge.history is not None
+    assert list(stage.judge.history.strays) == [8]
+    _do_a_persons_part(stage)
+    assert not stage.judge.history.strays
+    assert stage.store.data(entry_key(8)) is None
 
 
 def test_a_table_that_is_made_anew_knows_only_what_was_refused(stage: Stage) -> None:
