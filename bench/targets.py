@@ -184,7 +184,10 @@ TARGETS = (
     _at_latency("s3-point", "… by a gateway", 0.8, "polars-s3", "ours-gateway-s3"),
     _at_latency("s3-point", "… received", 1, None, metric="down_mib", unit="MiB"),
     _at_latency(
-        "s3-point", "… other rows, warm: requests", 1, None, metric="warm_requests", unit=""
+        "s3-point", "… the same, warm: round trips", 1, None, metric="again_depth", unit=""
+    ),
+    _at_latency(
+        "s3-point", "… other rows, warm: round trips", 1, None, metric="warm_depth", unit=""
     ),
     _at_latency("s3-groupby", "group-by over 10 M rows, cold", 1.0, "polars-s3"),
     _at_latency("s3-groupby", "… by SQL", 1.0, "polars-s3", "ours-sql-s3"),
