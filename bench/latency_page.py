@@ -28,8 +28,8 @@ A proxy in front of the project's S3 server adds {MAIN} ms to each request (twic
 waits for a go-ahead) and lets 1 Gbit/s pass. A cold figure is that of a fresh process: the table is
 opened within it, its libraries are imported before it (the tables below have that time too). Depth
 is the longest chain of requests of which each began after the one before it had ended. Dollars are
-those of the requests by S3's list prices. The table of each bench has the figures at 0, 5, 25 and
-100 ms.
+those of the requests by S3's list prices. The table of each bench has the figures at the delays at
+which it was last measured.
 """
 
 

@@ -45,12 +45,13 @@ inline put_checkpoint(state, version) {
   fi
 }
 
-#define READER_LOCALS unsigned base : 3, last : 3, low : 3, began : 3, checked : 3, draft : BITS; bit failed, passed
-#define FORGET_READING base = 0; last = 0; draft = 0; failed = 0
+#define READER_LOCALS unsigned base : 3, last : 3, low : 3, began : 3, checked : 3, draft : BITS, shown : BITS; bit failed, passed, beside
+#define FORGET_READING base = 0; last = 0; draft = 0; failed = 0; shown = 0; beside = 0; low = 0
 
-/* What is listed. A page that is cut off is not used: both are listed again. */
+/* What is listed, with the ETag of each. A page that is cut off is not used: both are listed again. */
 inline list_entries() {
-  last = VERSION(entries)
+  last = VERSION(entries);
+  shown = entries
 #ifdef BROKEN_PAGE_IS_ALL
   ;
   if
@@ -65,6 +66,10 @@ inline list_checkpoints() { base = HIGHEST(checkpoints) }
  * A cold read: the boundary and what is listed, the newest checkpoint, the entries after it, the boundary again. A first page
  * of everything goes out side by side with the first look at the boundary, so either may be answered first: only the second
  * look accepts. What one page does not hold is listed after the first look, entries and checkpoints side by side.
+ *
+ * The second look may be sent with the GETs, and so be answered before them, if each entry is compared with its ETag in the
+ * listing: an entry that is the same was read when it was listed, and so before the look. (A checkpoint is the same
+ * whenever it is read.)
  * Starts over until it holds together; ends with the state in `state`.
  */
 inline cold(state) {
@@ -84,6 +89,13 @@ inline cold(state) {
      fi;
      d_step { failed = base < low; last = MAX(last, base); low = 0 };
      if
+     :: d_step { beside = 1; low = boundary }
+     :: shown = 0
+     fi;
+#ifdef BROKEN_COLD_BESIDE_WITHOUT_ETAGS
+     shown = 0;
+#endif
+     if
      :: atomic { !failed && base && HAS(checkpoints, base) -> draft = UP_TO(history, base) }
      :: atomic { !failed && base && !HAS(checkpoints, base) -> failed = 1 }
      :: else
@@ -91,9 +103,9 @@ inline cold(state) {
      do
      :: atomic { !failed && VERSION(draft) < last ->
           if
-          :: AT(entries, VERSION(draft) + 1) ->
+          :: AT(entries, VERSION(draft) + 1) && (!shown || AT(entries, VERSION(draft) + 1) == AT(shown, VERSION(draft) + 1)) ->
              draft = WITH(draft, VERSION(draft) + 1, AT(entries, VERSION(draft) + 1))
-          :: else -> failed = 1        /* 404 */
+          :: else -> failed = 1        /* 404, or another than was listed */
           fi
         }
      :: else -> break
@@ -103,7 +115,7 @@ inline cold(state) {
 #ifdef BROKEN_COLD_LOOKS_BEFORE_ONLY
        :: !failed ->
 #else
-       :: !failed && boundary <= base ->
+       :: !failed && (beside -> low : boundary) <= base ->
 #endif
           state = draft;
           FORGET_READING;

@@ -587,8 +587,8 @@ end_idle:
 #if READERS > 0
 proctype Reader() {
   unsigned state : BITS, draft : BITS, listed : BITS;
-  unsigned base : 3, low : 2, era : 2;
-  bit failed;
+  unsigned base : 3, low : 2, held : 3, era : 2;
+  bit failed, beside;
 end_idle:
   do
   :: atomic { low = boundary; era = disasters };          /* from nothing */
@@ -604,6 +604,10 @@ end_idle:
        :: else -> draft = checkpoint[base]
        fi
      };
+     if                                                   /* the boundary, sent with the GETs of what was listed */
+     :: atomic { held = boundary; beside = 1 }
+     :: true
+     fi;
 #ifndef BROKEN_CHECKPOINT_UNCHECKED
      atomic {                                             /* GET its own entry: is it of this history? */
        if
@@ -631,14 +635,14 @@ end_idle:
      od;
      atomic {
        if
-       :: !failed && boundary <= base && boundary >= low ->
+       :: !failed && (beside -> held : boundary) <= base && (beside -> held : boundary) >= low ->
           printf("%d: reads version %d from nothing\n", _pid, VERSION(draft));
           verdict = IS_PREFIX(draft, history) || (era != disasters && IS_PREFIX(draft, former));
           MUST(reads_only_history, verdict);
           verdict = 0
        :: else
        fi;
-       draft = 0; listed = 0; base = 0; low = 0; failed = 0; era = 0
+       draft = 0; listed = 0; base = 0; low = 0; failed = 0; era = 0; held = 0; beside = 0
      }
   :: atomic {                                             /* a poll, from what anybody may hold */
        if

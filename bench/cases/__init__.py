@@ -21,6 +21,7 @@ from bench.cases.s3_append import S3_APPEND, S3_APPEND16, S3_GROUP
 from bench.cases.s3_merge import S3_MERGE
 from bench.cases.s3_open import S3_OPEN, S3_POLL
 from bench.cases.s3_query import S3_GROUP_BY, S3_POINT
+from bench.cases.s3_spark import S3_SPARK
 from bench.cases.spark_append import SPARK_APPEND
 from bench.cases.spark_read import SPARK_READ
 from bench.cases.start import START
@@ -62,6 +63,7 @@ CASES = {
         S3_POINT,
         S3_GROUP_BY,
         S3_MERGE,
+        S3_SPARK,
     )
 }
 

@@ -71,6 +71,7 @@ def _beside(name: str, found: list[Measured]) -> dict[str, float]:
     return {
         f"{name}_ms": median([each.ms for each in found]),
         f"{name}_requests": median([each.record.requests for each in found]),
+        f"{name}_depth": median([each.record.depth for each in found]),
         f"{name}_mib": median([each.record.down / MIB for each in found]),
     }
 
@@ -91,9 +92,11 @@ def _case(name: str, verb: str, draw: Any, sentence: str) -> Case:
     beside = (
         ("again_ms", "ms", "the same again", 0),
         ("again_requests", "", "its requests", 0),
+        ("again_depth", "", "in turn", 0),
         ("again_mib", "MiB", "it received", 2),
         ("warm_ms", "ms", "others again", 0),
         ("warm_requests", "", "their requests", 0),
+        ("warm_depth", "", "in turn", 0),
         ("warm_mib", "MiB", "they received", 2),
         ("start_ms", "ms", "start of the process", 0),
     )

@@ -53,8 +53,8 @@ class Relay:
                         break
                 finally:
                     exchange.close()
-        except (OSError, asyncio.LimitOverrunError):
-            pass  # either side is gone; the other sees its connection end
+        except (OSError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # either side is gone, or the proxy ends; the other sees its connection end
         finally:
             for each in (server, writer):
                 if each is not None:

@@ -3,8 +3,9 @@
 Rules:
 - The first looks are sent at once: one page of everything below ``index/``, the hint, the boundary.
   Whichever of them the store answers first, nothing is accepted by this look at the boundary: it
-  only says where to begin. What accepts is the boundary that is read after the entries
-  (``together.py``), so a page that was listed before the first look is as good as one after it.
+  only says where to begin. What accepts is the boundary that is requested after the listing, or
+  read after the entries (``together.py``), so a page that was listed before the first look is as
+  good as one after it.
 - A page counts only if it is whole and shows an entry above the boundary. One that was cut off
   shows the oldest keys; one without such an entry may be older than the table. Then entries and
   checkpoints are listed, side by side, after those looks.
@@ -47,7 +48,8 @@ class Listed:
     start: int
     entries: Mapping[int, str | None]
     """Their ETags, where a listing has them, by id, in order."""
-    checkpoints: tuple[int, ...]
+    checkpoints: Mapping[int, str | None]
+    """The same of the versions that have a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +108,13 @@ class Listing:
     def start_at(self, start: int, boundary: int) -> Listed:
         """The entries and the checkpoints from ``start`` on."""
         entries, checkpoints = self._at_once(
-            lambda: self.entries(max(start - 1, 0)), lambda: self.checkpoints(start)
+            lambda: self.entries(max(start - 1, 0)), lambda: self._checkpoints(start)
         )
         return _listed(
             start,
             boundary,
             cast("dict[int, str | None]", entries),
-            cast("list[int]", checkpoints),
+            cast("dict[int, str | None]", checkpoints),
         )
 
     def entries(self, after: int) -> dict[int, str | None]:
@@ -122,6 +124,9 @@ class Listing:
 
     def checkpoints(self, start: int) -> list[int]:
         """The versions from ``start`` on that have a checkpoint, sorted."""
+        return list(self._checkpoints(start))
+
+    def _checkpoints(self, start: int) -> dict[int, str | None]:
         after = checkpoint_key(start - 1) if start else ""
         return _checkpoints(
             self._bucket.list(CHECKPOINTS, start_after=after, recursive=False), start
@@ -132,27 +137,36 @@ class Listing:
 
 
 def _listed(
-    start: int, boundary: int, entries: Mapping[int, str | None], checkpoints: Iterable[int]
+    start: int,
+    boundary: int,
+    entries: Mapping[int, str | None],
+    checkpoints: Mapping[int, str | None],
 ) -> Listed:
     newest = max([boundary, *entries])
     return Listed(
         start=start,
         entries=entries,
-        checkpoints=tuple(version for version in checkpoints if version <= newest),
+        checkpoints={at: etag for at, etag in checkpoints.items() if at <= newest},
     )
 
 
 def _entries(listed: Iterable[ObjectInfo], start: int) -> dict[int, str | None]:
-    found = {parse_entry(info.key): info.etag for info in listed}
+    return _numbered(listed, parse_entry, start)
+
+
+def _checkpoints(listed: Iterable[ObjectInfo], start: int) -> dict[int, str | None]:
+    return _numbered(listed, parse_checkpoint, start)
+
+
+def _numbered(
+    listed: Iterable[ObjectInfo], parse: Callable[[str], int | None], start: int
+) -> dict[int, str | None]:
+    """The ETags by number, in order, of what has one from ``start`` on."""
+    found = {parse(info.key): info.etag for info in listed}
     return {
-        entry: found[entry]
-        for entry in sorted(one for one in found if one is not None and one >= start)
+        number: found[number]
+        for number in sorted(one for one in found if one is not None and one >= start)
     }
-
-
-def _checkpoints(listed: Iterable[ObjectInfo], start: int) -> list[int]:
-    found = (parse_checkpoint(info.key) for info in listed)
-    return sorted(version for version in found if version is not None and version >= start)
 
 
 def _call(request: Callable[[], A]) -> A:

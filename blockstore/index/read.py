@@ -5,10 +5,11 @@ Rules:
   that page does not hold all, the listings of entries and checkpoints from the greater of boundary
   and hint (a hint at which no checkpoint is listed is dropped, and both are listed again from the
   boundary); the newest checkpoint whose own entry is there, or collected, and the entries after it;
-  **then the boundary again**. If it passed the checkpoint, a GET returned 404, or the entries were
-  not there together (``together.py``), start again. A checkpoint above the newest entry was left by
-  a writer of a history that was replaced. One whose own entry is void does not show which history
-  it is of, until that was collected (``same_history.py``).
+  **then the boundary again**, side by side with them where a listing says the ETag of each. If it
+  passed the checkpoint, a GET returned 404, or the entries were not there together
+  (``together.py``), start again. A checkpoint above the newest entry was left by a writer of a
+  history that was replaced. One whose own entry is void does not show which history it is of,
+  until that was collected (``same_history.py``).
 - Poll at N: GET N+1, and if it is there, on until a 404; the boundary, and whether those before the
   last are still there, after them, or side by side with the 404 (``poll.py``). An entry is applied
   only if its id is above the boundary read after it; if the boundary passed N, the state is dropped
@@ -29,7 +30,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from blockstore.bucket.api import Object, ReadBucket
@@ -70,7 +71,6 @@ _RESTARTS = 20
 _PROMPT_S = 1.0
 """A cold read that took longer does not serve as the newest state: what was committed meanwhile is
 not in it."""
-_NO_ETAGS: Mapping[int, str | None] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,14 +288,21 @@ class IndexReader:
         bases: Iterable[int],
         last: int,
         hint: NamedCheckpoint | None = None,
-        etags: Mapping[int, str | None] = _NO_ETAGS,
+        listed: Listed | None = None,
     ) -> Loaded | None:
         """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the
-        entries up to ``last``, whose ``etags`` are those of a listing; None if they were not there
-        together. Raises Corrupt where no checkpoint is intact."""
+        entries up to ``last``; None if they were not there together. ``listed`` is what a listing
+        before this call has shown of them. Raises Corrupt where no checkpoint is intact."""
         damaged: list[Corrupt] = []
         for base in bases:
-            found = read_together(self.requests, self.boundary, base, last, etags)
+            found = read_together(
+                self.requests,
+                self.boundary,
+                base,
+                last,
+                listed.entries if listed is not None else {},
+                listed.checkpoints if listed is not None else {},
+            )
             if found is None:
                 return None
             loaded = self._base(found, base, hint, damaged) if base else Loaded(state=State.EMPTY)
@@ -368,14 +375,14 @@ class IndexReader:
                 listed = self._listing.start_at(boundary, boundary)
         if not listed.entries and not listed.checkpoints:
             raise no_entry(self.bucket.url, boundary, self.checkpoints(0))
-        base = listed.checkpoints[-1] if listed.checkpoints else 0
+        base = max(listed.checkpoints, default=0)
         last = max([boundary, *listed.entries])
         if base < boundary:
             # Not if one was only missed in a race.
             if self.boundary.read() == boundary and not self.checkpoints(boundary):
                 raise no_checkpoint(self.bucket.url, boundary)
             return None
-        return self.replay(self._bases(listed, boundary), last, named, listed.entries)
+        return self.replay(self._bases(listed, boundary), last, named, listed)
 
     def _bases(self, listed: Listed, boundary: int) -> Iterator[int]:
         """Where a cold read may begin, best first; what is below the hint is listed only once it is

@@ -115,6 +115,9 @@ def parse(condition: Condition, schema: pa.Schema) -> Predicate:
 
     if isinstance(condition, pc.Expression):
         return _parse_expression(condition, schema)
+    node = _plain(condition, schema)
+    if node is not None:
+        return Predicate(node=node)
     from blockstore.predicate.translate import Translator
 
     return Predicate(node=Translator(schema).node(syntax_tree(condition)))
@@ -128,6 +131,9 @@ def parse_weakened(
     Takes SQL text (DuckDB's dialect) or a sqlglot tree; ``qualifiers`` are the table's name and
     aliases, lower case.
     """
+    node = _plain(condition, schema)
+    if node is not None:
+        return Predicate(node=node)
     from blockstore.predicate.translate import Translator
 
     translator = Translator(schema, weaken=True, qualifiers=frozenset(qualifiers))
@@ -184,6 +190,15 @@ def _leaf(column: Column, op: str, value: Any) -> Node:
         )
     literal = literals.literal_of(value)
     return FALSE if literal is None else literals.compare(column, Op(op), literal)
+
+
+def _plain(condition: object, schema: pa.Schema) -> Node | None:
+    """Return a condition that needs no SQL parser; None for all others."""
+    if not isinstance(condition, str):
+        return None
+    from blockstore.predicate.plain import plain
+
+    return plain(condition, schema)
 
 
 def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:

@@ -34,7 +34,7 @@ def test_the_benches_run_on_a_real_server_and_keep_their_timelines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Slow: it starts the server and a dozen processes."""
-    names = ["s3-append", "s3-append16", "s3-poll", "s3-point", "s3-merge"]
+    names = ["s3-append", "s3-append16", "s3-poll", "s3-point", "s3-merge", "s3-spark"]
     with pytest.raises(SystemExit) as ended:
         app([*names, "--tiny", "--peers", HERE, "--results", str(tmp_path)])
     assert ended.value.code in (0, None), capsys.readouterr().out

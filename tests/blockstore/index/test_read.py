@@ -8,18 +8,19 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import ReadOnly
 from blockstore.errors import BoundaryLost, Corrupt, Invalid, NewerFormat, NotFound
+from blockstore.format.document import sealed
 from blockstore.format.sources import encode_sources
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Draft
 from blockstore.index.checkpoint import _StoredBulk, write_checkpoint
-from blockstore.index.entry import Operation
+from blockstore.index.entry import Operation, encode_entry
 from blockstore.index.log import Log, create
 from blockstore.index.presence import exists
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, object_key, sources_path
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket
-from tests.support.index_data import DEFINITION, Planned, append, block, ulid
+from tests.support.index_data import DEFINITION, Planned, append, block, entry_of, ulid
 
 
 def grow(log: Log, count: int, start: int = 100) -> None:
@@ -181,8 +182,33 @@ def test_a_cold_read_starts_again_when_the_boundary_passes_its_checkpoint(
     faulty.after.append(move)
     assert Log(faulty, world).state == log.state
     assert moved
-    # The first attempt ends at the entries that are gone.
-    assert [call.key for call in faulty.calls].count(BOUNDARY) == 3
+    # Each attempt looks, and again side by side with the entries; the first counts for nothing, as
+    # some of these are gone.
+    assert [call.key for call in faulty.calls].count(BOUNDARY) == 4
+
+
+def test_an_entry_that_is_not_as_listed_does_not_rest_on_a_boundary_that_was_read_before_it(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """Between the boundary that is read side by side with the entries and the last of these, that
+    one is collected, and another writer's, which had stalled, arrives in its place."""
+    grow(log, 70)
+    late = sealed(encode_entry(entry_of(log.at(70), append(7))))
+    faulty = FaultyBucket(bucket)
+    moved: list[int] = []
+
+    def move(call: Call) -> None:
+        if call.key == checkpoint_key(64) and not moved:
+            moved.append([earlier.key for earlier in faulty.calls].count(BOUNDARY))
+            grow(log, 20, start=300)
+            write_checkpoint(bucket, log.at(80))
+            bucket.put(BOUNDARY, b"80")
+            bucket.delete([entry_key(71)])
+            bucket.put(entry_key(71), late)
+
+    faulty.before.append(move)
+    assert Log(faulty, world).state == log.state
+    assert moved == [2]
 
 
 def test_a_cold_read_starts_again_when_an_entry_is_gone(

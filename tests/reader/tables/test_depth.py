@@ -60,22 +60,22 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
 FIRST: dict[str, tuple[Callable[[Lake], object], int, str]] = {
     "a command that names the table": (
         lambda lake: _TablesAt(["a"], lake.world, At()).snapshots(["a"]),
-        3,
+        2,
         "as open",
     ),
     "a command that names the lake": (
         lambda lake: _TablesAt(["lake"], lake.world, At()).snapshots(["a"]),
-        3 + 4,
+        2 + 4,
         "no table, folders, what they are (twice: one is no table), then as open",
     ),
     "a gateway of a table": (
         lambda lake: lake.tables("a").snapshot("a"),
-        1 + 3,
+        1 + 2,
         "it is a table, then as open",
     ),
     "a gateway of a lake": (
         lambda lake: lake.tables("lake").snapshot("a"),
-        3 + 4,
+        2 + 4,
         "no table, folders, what they are (twice: one is no table), then as open",
     ),
 }
