@@ -41,8 +41,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for path in sorted({item.path for item in items if item.get_closest_marker(ALONE)}):
         if f"mark.{ALONE}" not in path.read_text():
             raise pytest.UsageError(
-                f"{path}: its tests are marked {ALONE!r} elsewhere, and scripts/test would run them "
-                f"in neither part: write pytest.mark.{ALONE} in the file"
+                f"{path}: its tests are marked {ALONE!r} elsewhere, and scripts/test would run "
+                f"them in neither part: write pytest.mark.{ALONE} in the file"
             )
     if not config.getoption("fast"):
         return
