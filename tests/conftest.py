@@ -14,6 +14,7 @@ if "CI" not in os.environ:
     settings.load_profile("busy")
 
 pytest_plugins = [
+    "tests.support.decoded",
     "tests.support.s3",
     "tests.support.skips",
     "tests.support.tally",
