@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says nothing here: the machine may be busy. In CI Hypothesis loads a
@@ -13,9 +14,20 @@ if "CI" not in os.environ:
     settings.load_profile("busy")
 
 pytest_plugins = [
+    "tests.support.decoded",
     "tests.support.s3",
     "tests.support.skips",
     "tests.support.tally",
     "tests.support.tiers",
     "tests.support.jvm",
 ]
+
+LONGEST_ID = 200
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """A value of any length has a short name. An id is written and sent for each test, several
+    times; one of megabytes made the record of a run half a gigabyte."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None

@@ -26,7 +26,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 LOCK = Path(__file__).resolve().parents[2] / "bench" / "httpfs.lock"
 
 
-@pytest.mark.alone
 @pytest.mark.s3
 @pytest.mark.slow
 @pytest.mark.timeout(900)

@@ -9,7 +9,7 @@ import pytest
 from tests.end_to_end.compactor_killing import run
 from tests.support.tally import tally
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.timeout(900)

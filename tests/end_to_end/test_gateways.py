@@ -17,7 +17,7 @@ from tests.end_to_end.gateway_tpch import run as tpch
 from tests.end_to_end.gateways import GatewayProcess
 from tests.support.certificates import certificate
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.timeout(1200)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.end_to_end.spark_killing import POINTS, kill_series
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.spark

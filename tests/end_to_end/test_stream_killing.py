@@ -9,10 +9,11 @@ import pytest
 
 from tests.end_to_end.stream_killing import run
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.spark
+@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(3000)
 def test_a_stream_that_is_killed_at_three_points_of_a_batch_writes_each_row_once(
     tmp_path: Path,

@@ -13,7 +13,7 @@ import pytest
 
 import blockstore as bs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -30,7 +30,7 @@ from tests.repo.fenced import ROOT, Block, blocks
 from tests.support.cluster import standalone
 from tests.support.s3 import make_bucket
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 PAGE = "docs/guides/spark.md"
 SMALL = """

@@ -4,6 +4,9 @@ It leaves out Spark, browsers, real stores, the processes of ``tests/end_to_end`
 ``tests/packaging``, and tests that are marked ``alone`` or ``slow``; models and the simulation run
 at their smallest. ``scripts/test`` runs everything: the fast tier is for the time between two
 edits.
+
+The files of its second part are those that name the mark ``alone`` themselves; a test that is
+marked from elsewhere is refused, for neither part would run it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import os
 
 import pytest
 
-MARKERS = frozenset({"alone", "s3", "slow", "spark"})
+ALONE = "alone"
+MARKERS = frozenset({ALONE, "s3", "slow", "spark"})
 FIXTURES = frozenset({"browser", "visit"})
 FOLDERS = ("tests/bench/", "tests/end_to_end/", "tests/packaging/", "tests/spark/")
 _VARIABLE = "BLOCKSTORE_FAST_TESTS"
@@ -34,6 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for path in sorted({item.path for item in items if item.get_closest_marker(ALONE)}):
+        if f"mark.{ALONE}" not in path.read_text():
+            raise pytest.UsageError(
+                f"{path}: its tests are marked {ALONE!r} elsewhere, and scripts/test would run "
+                f"them in neither part: write pytest.mark.{ALONE} in the file"
+            )
     if not config.getoption("fast"):
         return
     left_out = [item for item in items if _takes_long(item)]

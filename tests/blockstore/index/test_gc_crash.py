@@ -19,7 +19,7 @@ import pytest
 from blockstore.bucket.api import Bucket, ObjectInfo
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import BlockstoreError, Indeterminate, Unavailable, VersionExpired
-from blockstore.index import gc, read, same_history
+from blockstore.index import gc, same_history
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Tag
 from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
@@ -41,6 +41,8 @@ from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.index_data import DEFINITION, append, block, compaction, merge, ulid
 from tests.support.interleave import interleave, requests_of, schedules
 from tests.support.tally import tally
+
+pytestmark = pytest.mark.usefixtures("decoded_once")
 
 OLD = 49 * 3600
 
@@ -270,13 +272,6 @@ MEETINGS = {
     "hears nothing from": ("nobody",),
     "meets a neighbor at": tuple(NEIGHBORS),
 }
-
-
-@pytest.fixture(autouse=True)
-def _decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoding is pure, and the same bytes come back a thousand times."""
-    for name in ("decode_checkpoint", "decode_entry"):
-        monkeypatch.setattr(f"blockstore.index.read.{name}", functools.cache(getattr(read, name)))
 
 
 @functools.cache

@@ -29,6 +29,8 @@ from tests.blockstore.operations.lake import Lake, Row, small_chunks, table_of
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 JOB = bs.Job("nightly", 1)
 OTHER: Row = ("z", 9, 0.9)
 NEW: list[Row] = [("a", 7, 0.7), ("b", 7, 0.7)]

@@ -32,6 +32,8 @@ from tests.blockstore.rows.lake import by_id, by_key, rows_of
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 JOB = bs.Job("nightly", 1)
 FAULTS = ("kill_before", "kill_after", "lose_answer")
 

@@ -22,6 +22,8 @@ from tests.compactor.scene import small_chunks
 from tests.support.faulty import Call, FaultyBucket
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 FAULTS = ("kill_before", "kill_after", "lose_answer")
 
 

@@ -32,6 +32,8 @@ from tests.support.faulty import Call, FaultyBucket
 from tests.support.tally import tally
 from tests.support.turns import Turns
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 JOB = Job(app="slow", batch=1)
 LAST = 99
 """More steps than there are: to the end."""

@@ -29,7 +29,7 @@ from blockstore.world import World
 from tests.reader.query.changed import Moving, copied, created, merged
 from tests.support.versions import Oracle
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 CAPACITY = Capacity(queries=1, memory_bytes=512 << 20, threads=1, spill_bytes=64 << 20)
 KEYED = pa.schema(

@@ -27,7 +27,7 @@ from blockstore.table import Table
 from blockstore.world import World
 from tests.reader.query.changed import copied, created
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 CAPACITY = Capacity(queries=1, memory_bytes=512 << 20, threads=1, spill_bytes=64 << 20)
 ROWS = 120_000

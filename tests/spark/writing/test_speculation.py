@@ -18,7 +18,7 @@ import pytest
 import blockstore as bs
 from tests.support.cluster import standalone
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 

@@ -41,6 +41,8 @@ from tests.support.faulty import FaultyBucket, Killed
 from tests.support.index_data import block, ulid
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 ALL = rows_of("a", "b", "c", "d", "e")
 WITH_LISTED = ALL + rows_of("f")
 JUMP = 1_000_000

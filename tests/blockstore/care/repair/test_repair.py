@@ -35,6 +35,8 @@ from tests.blockstore.care.scene import SCHEMA, Care, rows, rows_of, worn
 from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 ALL = rows_of("a", "b", "c", "d", "e")
 
 

@@ -30,7 +30,7 @@ from blockstore.world import World
 from tests.reader.query.lakes import everything, lake, snapshot_of
 from tests.reader.query.test_engine import bag
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 CAPACITY = Capacity(queries=2, memory_bytes=512 << 20, threads=2, spill_bytes=256 << 20)
 

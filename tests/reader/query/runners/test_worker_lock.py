@@ -29,7 +29,7 @@ from blockstore.reader.query.runners.worker import Start
 from blockstore.reader.query.task import Task
 from tests.reader.query.runners.test_instance import ATTEMPTS
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 SMALL = Limits(memory_bytes=64 << 20, threads=2, spill_bytes=1 << 30)
 SPILLS = "SELECT r, hash(r) AS h FROM range(20000000) AS t(r) ORDER BY h"
