@@ -51,6 +51,7 @@ class Pace:
     _QUIET = 0.5
     _LOST = 0.3
     _IDLE = 0.1
+    _ENOUGH = 10.0
     _OF_LEFT = 0.25
     _NEWEST = 0.25
     _OUTLIER = 4.0
@@ -61,6 +62,8 @@ class Pace:
         self._rivals = 0.0
         self._began: float | None = None
         self._gave_way_at = 0.0
+        self._gave_way_s = 0.0
+        self._came = 0
 
     def begin(self) -> None:
         """An attempt begins: from now on another's entry makes it lose."""
@@ -94,6 +97,7 @@ class Pace:
     def lost(self) -> None:
         """Record a lost race: one more that writes at the same time."""
         self._rivals = min(self._rivals + 1, self._MOST_RIVALS)
+        self._gave_way_s, self._came = 0.0, 0
 
     def won(self) -> None:
         """Record a race that was won: a few less, for the losers are still there."""
@@ -101,10 +105,18 @@ class Pace:
 
     def looked(self, entries: int) -> None:
         """Record how many entries came while this writer gave way: half as many rivals, if there
-        was room for more."""
-        waited = self._world.clock.monotonic_s() - self._gave_way_at
-        if entries * self._attempt_s <= self._IDLE * waited:
+        was room for ten times as many.
+
+        Pauses since the last loss are judged together, once they have taken ten attempts: in a
+        shorter time none may come however many write.
+        """
+        self._gave_way_s += self._world.clock.monotonic_s() - self._gave_way_at
+        self._came += entries
+        if self._gave_way_s < self._ENOUGH * self._attempt_s:
+            return
+        if self._came * self._attempt_s <= self._IDLE * self._gave_way_s:
             self._rivals *= self._QUIET
+        self._gave_way_s, self._came = 0.0, 0
 
     def give_way(self, losses: int = 0, *, left_s: float = math.inf) -> None:
         """Pause for as long as the others may take, drawn again each time; shorter after so many

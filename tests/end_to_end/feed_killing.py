@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,10 @@ from tests.end_to_end.feed_follower import COPY
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
 KEYS = 40
+REST = 4
+"""Tending pauses for so many times as long as a round took. A round lists all objects, and they
+become ever more: without longer pauses it would take most of a long series."""
+CATCHES_UP_S = 600.0
 
 
 @dataclass
@@ -73,7 +78,8 @@ def run(folder: Path, *, kills: int, commits: int, seed: int) -> Series:
     source = Source(f"{folder}/source?durable=false", chance)
     copy = bs.create(f"{folder}/copy?durable=false", schema=COPY, key="id")
     ended = threading.Event()
-    tending = threading.Thread(target=_tend, args=(source.table.url, folder, ended, series))
+    tables = {"source": source.table.url, "copy": copy.url}
+    tending = threading.Thread(target=_tend, args=(tables, folder, ended, series))
     tending.start()
     words = [sys.executable, "-m", "tests.end_to_end.feed_follower"]
 
@@ -103,7 +109,7 @@ def run(folder: Path, *, kills: int, commits: int, seed: int) -> Series:
         follower.kill()
         follower.wait()
     last = follow(source.table.poll())
-    if last.wait(timeout=600) != 0:
+    if last.wait(timeout=CATCHES_UP_S) != 0:
         series.violations.append("the last follower failed")
     series.changes = source.changes.total()
     copy.poll()
@@ -117,15 +123,21 @@ def run(folder: Path, *, kills: int, commits: int, seed: int) -> Series:
     return series
 
 
-def _tend(url: str, folder: Path, ended: threading.Event, series: Series) -> None:
-    """Merge and clean the table all the while."""
-    table = bs.open(url)
-    cleaner = Cleaner(table, claim(table.log, table.world, COMPACTOR))
-    settings = Settings(tier_blocks=2, work_dir=folder / "scratch")
-    while not ended.wait(0.2):
-        table.poll()
-        series.merges += len(compact_once(table, settings).results)
-        cleaner.run()
+def _tend(tables: dict[str, str], folder: Path, ended: threading.Event, series: Series) -> None:
+    """Merge and clean both tables all the while."""
+    tended = []
+    for name, url in tables.items():
+        table = bs.open(url)
+        cleaner = Cleaner(table, claim(table.log, table.world, COMPACTOR))
+        tended.append((table, cleaner, Settings(tier_blocks=2, work_dir=folder / f"work-{name}")))
+    took_s = 0.0
+    while not ended.wait(max(0.2, REST * took_s)):
+        began_s = time.monotonic()
+        for table, cleaner, settings in tended:
+            table.poll()
+            series.merges += len(compact_once(table, settings).results)
+            cleaner.run()
+        took_s = time.monotonic() - began_s
 
 
 if __name__ == "__main__":

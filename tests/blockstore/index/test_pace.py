@@ -71,6 +71,29 @@ def test_rivals_that_left_are_forgotten_by_the_room_they_leave(
     assert pace.rivals == left
 
 
+def test_pauses_too_short_to_see_rivals_forget_none(world: World, clock: ManualClock) -> None:
+    """Several in a row are judged together; a loss between shows that others are there."""
+    pace = Pace(world)
+    attempt(pace, clock, 0.1)
+    for _ in range(16):
+        pace.lost()
+
+    def look_after(pauses: int) -> None:
+        for _ in range(pauses):
+            pace.give_way(left_s=0.0)
+            clock.advance(0.25)
+            pace.looked(0)
+
+    look_after(3)
+    assert pace.rivals == 16
+    look_after(1)
+    assert pace.rivals == 8
+    look_after(3)
+    pace.lost()
+    look_after(3)
+    assert pace.rivals == 9
+
+
 def test_a_pause_takes_a_quarter_at_most_of_the_time_that_is_left(
     world: World, clock: ManualClock
 ) -> None:
