@@ -387,7 +387,7 @@ class IndexReader:
     def _bases(self, listed: Listed, boundary: int) -> Iterator[int]:
         """Where a cold read may begin, best first; what is below the hint is listed only once it is
         needed."""
-        yield from reversed(listed.checkpoints)
+        yield from reversed(list(listed.checkpoints))
         if listed.start > boundary:
             yield from (one for one in reversed(self.checkpoints(boundary)) if one < listed.start)
         if boundary == 0:
