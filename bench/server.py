@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "s3-server"
 def server(root: Path) -> Iterator[dict[str, str]]:
     """Run a server with its files in ``root``; gives the variables by which clients find it.
 
-    The environment of this process names it too, and it has the bucket ``BUCKET``.
+    The environment of this process names it too until the end, and it has the bucket ``BUCKET``.
     """
     import boto3
 
@@ -33,6 +33,7 @@ def server(root: Path) -> Iterator[dict[str, str]]:
     )
     exports = [line.removeprefix("export ").partition("=") for line in started.stdout.splitlines()]
     settings = {name: shlex.split(value)[0] for name, _, value in exports}
+    before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     for pid in (root / "pid").read_text().split():
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -42,3 +43,8 @@ def server(root: Path) -> Iterator[dict[str, str]]:
         yield settings
     finally:
         subprocess.run([str(SCRIPT), "stop", "--root", str(root)], check=True)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -349,11 +349,11 @@ def advance_after_delete(monkeypatch: pytest.MonkeyPatch) -> None:
         late[id(bucket)] = (log, seen.wanted)
         return seen.wanted, None
 
-    def first(bucket: Bucket, world: World, keys: list[str]) -> None:
-        delete(bucket, world, keys)
+    def first(log: Log, bucket: Bucket, world: World, keys: list[str]) -> None:
+        delete(log, bucket, world, keys)
         if id(bucket) in late:
-            log, wanted = late.pop(id(bucket))
-            log.boundary.advance(wanted)
+            own, wanted = late.pop(id(bucket))
+            own.boundary.advance(wanted)
 
     monkeypatch.setattr(gc, "_advance", later)
     monkeypatch.setattr(gc, "_delete", first)
