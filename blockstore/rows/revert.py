@@ -9,7 +9,7 @@ Rules (design 8.5):
 - The former versions are read at the version of the write. If that was collected, it is
   VersionExpired.
 - The identities of the rows of all reverted writes are held in memory, and of the table those of
-  some million rows at once (``former.py``).
+  some million rows at once (``two_versions.py``).
 """
 
 from __future__ import annotations

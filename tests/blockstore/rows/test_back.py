@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import blockstore as bs
 from blockstore.index.entry import Operation
 from blockstore.names import entry_key
-from blockstore.rows import former
+from blockstore.rows import two_versions
 from blockstore.rows.expire import expire_rows
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
@@ -243,7 +243,7 @@ def test_any_sequence_equals_an_oracle(steps: list[tuple[str, Any]], at_once: in
             versions.setdefault(key, {})[version] = n
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(former, "_AT_ONCE", at_once)
+        patch.setattr(two_versions, "_AT_ONCE", at_once)
         for what, given_ in steps:
             current = state(10**9)
             if what == "upsert":

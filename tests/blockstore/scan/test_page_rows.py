@@ -79,7 +79,7 @@ ROWS = [row(n, n, None if n > 3 else "abcd"[n]) for n in range(6)]
         ("time < '2013-01-01 13:59:00' AND n >= 1", range(2)),
         ("n = 2 AND cluster = 'eu1'", range(2, 4)),
         ("n = 2 OR cluster <> 'eu1'", range(6)),
-        ("_row_id = 1003", [3]),
+        ("_row_id = 1003", range(3, 4)),
         ("n = 5 OR n IS NULL", range(6)),
     ],
 )
