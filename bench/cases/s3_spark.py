@@ -3,7 +3,7 @@
 Spark's JVM has no S3 connector here, so pyarrow's reader in Spark's tasks takes the place of
 ``spark.read.parquet``: a task for each of the files that ours are copied to. The same by a dataset
 in this process, without Spark, is a figure of its own. All take turns in one session; each reads
-every row of every column anew.
+every row of every column again.
 """
 
 from __future__ import annotations

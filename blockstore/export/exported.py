@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
+from collections.abc import Callable, Container, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from blockstore.bucket.api import Bucket
 from blockstore.errors import AlreadyExists
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,28 +28,6 @@ class Exported:
     """Those that were not there before."""
     document: bytes = b""
     """Iceberg's document itself, JSON."""
-
-
-class Sink:
-    """Writes the objects of one export."""
-
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
-        self.keys: set[str] = set()
-        self.written = 0
-
-    def there(self, key: str) -> None:
-        """Name an object that an earlier export has written."""
-        self.keys.add(key)
-
-    def put(self, key: str, data: bytes) -> None:
-        """Write an object if it is absent: its name follows from what it holds."""
-        self.keys.add(key)
-        try:
-            self._bucket.put_if_absent(key, data)
-            self.written += 1
-        except AlreadyExists:
-            return
 
 
 class Memo:
@@ -76,3 +56,35 @@ class Memo:
     def learn(self, follows_from: Hashable, key: str, part: Any) -> None:
         """Remember a part whose object has been written."""
         self._now[follows_from] = (key, part)
+
+
+class Sink:
+    """Writes the objects of one export."""
+
+    def __init__(self, bucket: Bucket, memo: Memo) -> None:
+        self._bucket = bucket
+        self._memo = memo
+        self.keys: set[str] = set()
+        self.written = 0
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object if it is absent: its name follows from what it holds."""
+        self.keys.add(key)
+        try:
+            self._bucket.put_if_absent(key, data)
+            self.written += 1
+        except AlreadyExists:
+            return
+
+    def part(self, follows_from: Hashable, make: Callable[[], tuple[str, bytes, T]]) -> T:
+        """The part that ``make`` gives, after the key and the bytes of its object; one that the
+        last export has made is neither made nor written again."""
+        known = self._memo.known(follows_from)
+        if known is not None:
+            key, part = known
+            self.keys.add(key)
+            return cast("T", part)
+        key, data, made = make()
+        self.put(key, data)
+        self._memo.learn(follows_from, key, made)
+        return made

@@ -1,4 +1,4 @@
-"""UUIDs that follow from a text: whoever exports a table gives it the same one."""
+"""UUIDs that follow from a text: every process gives a table the same one."""
 
 from __future__ import annotations
 

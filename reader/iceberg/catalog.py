@@ -4,7 +4,7 @@ Rules:
 - A lake is a namespace, named by the last part of its URL. A table that was named by its own URL is
   in the namespace of the folder above it.
 - A caller sees a namespace if it may know a table in it; another one does not exist for it.
-- Metadata is exported once a version, whoever asks for it.
+- Metadata is exported once a version, however many ask for it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import io
 import json
+from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +24,7 @@ from blockstore.export.delta.vectors import vector
 from blockstore.export.exported import Exported, Memo, Sink
 from blockstore.export.own_id import own_id
 from blockstore.export.shown import planned, shown_of
+from blockstore.scan.chunk import Positions
 from blockstore.table import Table
 
 _FOLDER = "_delta_log"
@@ -32,7 +35,7 @@ LAST = f"{LOG}_last_checkpoint"
 def export_delta(table: Table, memo: Memo | None = None) -> Exported:
     """Write the newest version as a Delta log.
 
-    ``memo`` is not used: a checkpoint is made as a whole.
+    ``memo`` is of earlier exports of the same table: vectors are not made again.
 
     Raises:
         Invalid: The table has no index, a column has a type that Delta lacks, or some block has a
@@ -45,14 +48,12 @@ def export_delta(table: Table, memo: Memo | None = None) -> Exported:
     assert shown.version is not None
     for schema in {one.schema_id for one in plan.chunks}:
         check_same_columns(shown.definition.schema, plan.schemas[schema])
-    sink = Sink(table.bucket)
+    sink = Sink(table.bucket, memo or Memo())
     files, deletes = [], 0
     for chunk, positions in shown_of(view.bucket, list(plan.chunks)):
         said = None
         if len(positions):
-            made = vector(_FOLDER, chunk.key, positions)
-            sink.put(LOG + made.name, made.data)
-            said, deletes = made.said, deletes + len(positions)
+            said, deletes = _vector(sink, chunk.key, positions), deletes + len(positions)
         files.append(about_file(chunk, plan.schemas[chunk.schema_id], shown.columns.labels, said))
     location = table.bucket.url.partition("?")[0].rstrip("/")
     own = own_id(f"{table.log.state.created} {location}")
@@ -68,6 +69,16 @@ def export_delta(table: Table, memo: Memo | None = None) -> Exported:
         objects=frozenset(sink.keys),
         written=sink.written,
     )
+
+
+def _vector(sink: Sink, path: str, positions: Positions) -> dict[str, Any]:
+    """What the log says of the vector of a data file."""
+
+    def make() -> tuple[str, bytes, dict[str, Any]]:
+        made = vector(_FOLDER, path, positions)
+        return LOG + made.name, made.data, made.said
+
+    return sink.part((path, sha256(positions.tobytes()).digest()), make)
 
 
 def _parquet(actions: list[dict[str, object]]) -> bytes:

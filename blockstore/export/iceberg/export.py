@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -49,12 +49,12 @@ def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     """
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
-    sink, memo = Sink(table.bucket), memo or Memo()
+    sink = Sink(table.bucket, memo or Memo())
     current = table.snapshot()
     tags = {name: table.snapshot(tag=name) for name in sorted(table.log.state.tags)}
     views = (current, *tags.values())
     location = table.bucket.url.partition("?")[0].rstrip("/")
-    made = {view.version: _snapshot(view, location, sink, memo) for view in views}
+    made = {view.version: _snapshot(view, location, sink) for view in views}
     newest = made[current.version]
     tagged = {name: made[view.version] for name, view in tags.items()}
     document = json.dumps(
@@ -77,13 +77,13 @@ def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     )
 
 
-def _snapshot(view: TableSnapshot, location: str, sink: Sink, memo: Memo) -> IcebergSnapshot:
+def _snapshot(view: TableSnapshot, location: str, sink: Sink) -> IcebergSnapshot:
     shown = view.snapshot
     labels = shown.columns.labels
     assert shown.version is not None
     schema = schema_of(shown.definition.schema, labels, shown.definition.schema_id)
     plan = planned(view)
-    parts = _Parts(plan=plan, schema=schema, location=location, sink=sink, memo=memo)
+    parts = _Parts(plan=plan, schema=schema, location=location, sink=sink)
     manifests: list[Manifest] = []
     deleted: list[DataFile] = []
     for group in _groups(plan.chunks):
@@ -112,25 +112,22 @@ def _snapshot(view: TableSnapshot, location: str, sink: Sink, memo: Memo) -> Ice
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """Makes the parts of one snapshot, those that the last export did not make."""
+    """The parts of one snapshot that the next export may need again."""
 
     plan: ScanPlan
     schema: dict[str, Any]
     location: str
     sink: Sink
-    memo: Memo
 
     def data(self, chunks: Sequence[ScanChunk]) -> Manifest:
         """The manifest of these chunks."""
-        follows_from = (self._said, tuple(chunk.key for chunk in chunks))
 
         def make() -> tuple[str, bytes, Manifest]:
             files = [_data_file(self.plan, chunk, self.location) for chunk in chunks]
             made, data = manifest(files, self.schema, self.plan.columns.labels)
-            return made.name, data, made
+            return METADATA + made.name, data, made
 
-        found: Manifest = self._part(follows_from, make)
-        return found
+        return self.sink.part((self._said, tuple(chunk.key for chunk in chunks)), make)
 
     def deletes(self, chunk: ScanChunk, positions: Positions) -> DataFile:
         """The file that leaves out these positions of a chunk."""
@@ -145,20 +142,9 @@ class _Parts:
                 labels=dict(chunk.stream.labels),
                 references=path,
             )
-            return name, data, made
+            return METADATA + name, data, made
 
-        found: DataFile = self._part((path, sha256(positions.tobytes()).digest()), make)
-        return found
-
-    def _part(self, follows_from: Hashable, make: Callable[[], tuple[str, bytes, Any]]) -> Any:
-        known = self.memo.known(follows_from)
-        if known is not None:
-            self.sink.there(known[0])
-            return known[1]
-        name, data, part = make()
-        self.sink.put(METADATA + name, data)
-        self.memo.learn(follows_from, METADATA + name, part)
-        return part
+        return self.sink.part((path, sha256(positions.tobytes()).digest()), make)
 
     @cached_property
     def _said(self) -> str:

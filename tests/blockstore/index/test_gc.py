@@ -88,23 +88,6 @@ def checkpoints(bucket: MemoryBucket) -> list[int]:
     return sorted(one for one in found if one is not None)
 
 
-@pytest.fixture
-def clock(world: World) -> ManualClock:
-    assert isinstance(world.clock, ManualClock)
-    return world.clock
-
-
-@pytest.fixture
-def aged(log: Log, clock: ManualClock) -> Log:
-    """Versions 1 to 10 two days old, 11 to 15 new."""
-    for number in range(100, 109):
-        log.commit(append(number))
-    clock.advance(49 * 3600)
-    for number in range(109, 114):
-        log.commit(append(number))
-    return log
-
-
 def test_versions_whose_successor_is_old_go_and_all_others_stay(
     bucket: MemoryBucket, world: World, aged: Log
 ) -> None:

@@ -24,23 +24,6 @@ from tests.support.put_back import copy_of, put_back, wipe
 LAST = 15
 
 
-@pytest.fixture
-def clock(world: World) -> ManualClock:
-    assert isinstance(world.clock, ManualClock)
-    return world.clock
-
-
-@pytest.fixture
-def aged(log: Log, clock: ManualClock) -> Log:
-    """Versions 1 to 10 two days old, 11 to 15 new."""
-    for number in range(100, 109):
-        log.commit(append(number))
-    clock.advance(49 * 3600)
-    for number in range(109, 114):
-        log.commit(append(number))
-    return log
-
-
 def at_the_last_look(
     faulty: FaultyBucket, action: Callable[[], object], *, key: str = entry_key(LAST)
 ) -> None:

@@ -18,12 +18,6 @@ from tests.support.index_data import append
 HOUR_S = 3600.0
 
 
-@pytest.fixture
-def clock(world: World) -> ManualClock:
-    assert isinstance(world.clock, ManualClock)
-    return world.clock
-
-
 def longest_pause_s(pace: Pace, clock: ManualClock) -> float:
     """The longest of many pauses of one that lost a race."""
     pace.lost()

@@ -47,12 +47,6 @@ OLD_S = 49 * 3600
 
 
 @pytest.fixture
-def clock(world: World) -> ManualClock:
-    assert isinstance(world.clock, ManualClock)
-    return world.clock
-
-
-@pytest.fixture
 def grown(log: Log) -> Log:
     """Versions 1 to 6, with blocks 100 to 104."""
     for number in range(100, 105):

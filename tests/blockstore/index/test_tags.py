@@ -9,7 +9,6 @@ import pytest
 
 from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
-from blockstore.clock import ManualClock
 from blockstore.errors import (
     BlockstoreError,
     Conflict,
@@ -40,12 +39,6 @@ from tests.support.interleave import interleave, requests_of, schedules
 from tests.support.tally import tally
 
 WHOLE: Callable[[object], str | None] = lambda blocks: None  # noqa: E731
-
-
-@pytest.fixture
-def clock(world: World) -> ManualClock:
-    assert isinstance(world.clock, ManualClock)
-    return world.clock
 
 
 @pytest.fixture

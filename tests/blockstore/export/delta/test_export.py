@@ -24,6 +24,8 @@ from blockstore.errors import Invalid
 from blockstore.export.delta.export import LAST, LOG, export_delta
 from blockstore.export.delta.schema import schema_of
 from blockstore.export.delta.vectors import vector
+from blockstore.export.exported import Memo
+from tests.support.faulty import FaultyBucket
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 
@@ -144,3 +146,20 @@ def test_a_vector_holds_the_positions_that_it_was_made_of(positions: set[int], d
     assert struct.unpack(">I", made.data[-4:]) == (zlib.crc32(bitmap),)
     assert list(BitMap64.deserialize(bitmap[4:])) == wanted.tolist()
     assert made.said["cardinality"] == len(wanted)
+
+
+def test_a_vector_that_is_there_is_not_written_again(tmp_path: Path) -> None:
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA, key="id")
+    table.upsert(rows(range(5)))
+    table.upsert(rows(range(2), 7))
+    memo = Memo()
+    first = export_delta(table, memo)
+    table.upsert(rows(range(10, 12)))
+    counted = FaultyBucket(table.bucket)
+    again = bs.Table.open_bucket(counted, table.world)
+    memo.begin(set(objects(table)))
+    second = export_delta(again, memo)
+    written = [call.key for call in counted.writes]
+    assert written == [f"{LOG}{second.version:020}.checkpoint.parquet", LAST]
+    (vector_key,) = (key for key in first.objects if key.endswith(".bin"))
+    assert vector_key in second.objects
