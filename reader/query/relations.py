@@ -1,7 +1,7 @@
 """The rows of the relations of a table (``sql/relations.py``), at the version of its snapshot.
 
 Rule: they are read from the index and, for changes and versions of rows, from the blocks, and held
-in memory: what is larger than 64 MiB is refused.
+in memory: changes that are larger than 64 MiB are refused.
 """
 
 from __future__ import annotations
