@@ -14,6 +14,10 @@ from bench.plot import svg
 from bench.result import Result, Status
 from bench.table import DASH, TIMES, markdown, number
 from bench.targets import NOT_MEASURED, TARGETS, Target
+from bench.year_page import NAME as YEAR
+from bench.year_page import Year
+from bench.year_page import section as year_section
+from bench.year_page import svg as year_svg
 
 __all__ = ["load_results", "render", "write"]
 
@@ -28,8 +32,8 @@ run on one machine; a figure is the median over the rounds. Imports and cold sta
 except at latency (`s3-…`), where they are figures of their own. No peer here syncs its files to
 disk, so the ratios are taken with `?durable=false`; the figure of the durable default is shown too.
 "Aged" is an append that is not published to the index (`publish=False`), "published" one that is.
-Other work ran on the machine during parts of the runs of 2026-11-21: take ratios only, and with
-caution.
+Other work ran on the machine during parts of the runs of 2026-11-21, and during all of those of
+2026-11-27: take ratios only, and with caution.
 """
 
 
@@ -50,13 +54,17 @@ def write(results: Mapping[str, Result], page: Path, directory: Path | None = No
     before: dict[str, Result] = {}
     drawn: list[str] = []
     about = ""
+    year: Year | None = None
     if directory is not None:
         before = load_results(directory / BEFORE)
         if (note := directory / BEFORE / "about.txt").exists():
             about = note.read_text()
         drawn += draw_timelines(directory / TIMELINES, plots, "timeline")
         drawn += draw_timelines(directory / BEFORE / TIMELINES, plots, "timeline-before")
-    page.write_text(render(results, before, drawn, about))
+        if (found := directory / f"{YEAR}.json").exists():
+            year = Year.load(found)
+            (plots / f"{YEAR}.svg").write_text(year_svg(year.days))
+    page.write_text(render(results, before, drawn, about, year))
 
 
 def render(
@@ -64,8 +72,10 @@ def render(
     before: Mapping[str, Result] | None = None,
     drawn: Sequence[str] = (),
     about_before: str = "",
+    year: Year | None = None,
 ) -> str:
-    """The whole page; ``drawn`` are the timelines, ``before`` the results of an earlier state."""
+    """The whole page; ``drawn`` are the timelines, ``before`` the results of an earlier state,
+    ``year`` the simulated year of updates."""
     parts = [
         HEAD,
         _machines(results),
@@ -83,6 +93,7 @@ def render(
             f"![{name}](benchmarks/{name}.svg)",
         ]
     parts += [
+        year_section(year) if year is not None else "",
         "## Peers then and now\n",
         _earlier(results),
         "## Contestants\n",

@@ -59,19 +59,23 @@ def missing(error: ModuleNotFoundError, what: str, extra: str | None = None) -> 
 
 
 def _extras_with(package: str) -> tuple[str, ...]:
-    """The extras that install a package, by what the installed wheel says of itself."""
+    """The extras that install a package, by what the installed wheel says of itself; without those
+    that bring all of another one, and more."""
     from importlib.metadata import PackageNotFoundError, requires  # slow to import, seldom needed
 
     try:
         lines = requires(_PROJECT) or []
     except PackageNotFoundError:  # a copy of the sources, as Spark's executors may have one
         return ()
-    wanted = package.replace("_", "-").lower()
-    found = set()
+    brought: dict[str, set[str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")
         name = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
-        if name and extra and name[0].replace("_", "-").lower() == wanted:
-            found.add(extra[1])
-    return tuple(sorted(found - _NO_ROOM))
+        if name and extra:
+            brought.setdefault(extra[1], set()).add(name[0].replace("_", "-").lower())
+    wanted = package.replace("_", "-").lower()
+    found = {extra for extra, names in brought.items() if wanted in names} - _NO_ROOM
+    return tuple(
+        sorted(one for one in found if not any(brought[other] < brought[one] for other in found))
+    )

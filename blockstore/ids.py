@@ -70,6 +70,11 @@ def ulid_at(time_ms: int) -> str:
     return _text(time_ms, 0)
 
 
+def ulid_of(time_ms: int, digest: bytes) -> str:
+    """Return the ULID that follows from a time and the first ten bytes of a digest."""
+    return _text(time_ms, int.from_bytes(digest[:10], "big"))
+
+
 def _text(time_ms: int, entropy: int) -> str:
     """Return the 128 bits of a ULID as its 26 letters, five bits each.
 

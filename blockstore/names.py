@@ -17,6 +17,8 @@ META = "meta.json"
 JOBS = "jobs/"
 """Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks
 there."""
+INCOMING = "incoming/"
+"""Where foreign engines put what they are about to commit; no reader of tables looks there."""
 FILES = "files/"
 """What cells of columns of type ``file`` name."""
 FILE_RECORD = "file.json"

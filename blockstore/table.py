@@ -383,7 +383,8 @@ class Table(ChangingRows, GoingBack, FilesOfCells, Following):
         """Delete the rows for which ``where`` is true, not unknown (null), in one version; else as
         ``overwrite``. Where rows have an identity, former versions stay (``row_history``)."""
         if self.definition.identity is not None:
-            return self._delete_where(where, dry_run=dry_run, message=message)
+            options = (isolation, read_version)
+            return self._delete_where(where, options, dry_run=dry_run, message=message)
         from blockstore.operations.delete import delete
 
         return delete(

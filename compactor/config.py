@@ -32,6 +32,7 @@ class Schedule:
     index_s: float = 900.0
     backlog_s: float = 60.0
     export_s: float = 60.0
+    quiet_s: float = 3600.0
     retry_s: float = 5.0
     retry_most_s: float = 900.0
     grace_s: float = 30.0
@@ -100,6 +101,14 @@ LOOPS = Section(
             default="1m",
             read=kinds.between(kinds.duration_s, 0.05),
             sentence="How often metadata for other engines is written, where export asks for it.",
+        ),
+        Key(
+            name="quiet",
+            sets="quiet_s",
+            default="1h",
+            read=kinds.duration_s,
+            sentence="A table at which nothing changes is only looked at, at first after interval, "
+            "then less and less often, at least this often; 0s keeps all loops running for it.",
         ),
         Key(
             name="retry",

@@ -10,6 +10,8 @@ blocks.
     cache/      chunks of remote stores on a local disk
     forms/      results as a table for people, CSV, TSV, JSON, Parquet or Arrow
     http/       the gateway: routes, tokens, streamed responses
+    doors/      what every door does in the same way
+    postgres/   PostgreSQL's protocol
     jobs/       long queries, downloads and uploads, taken over from gateways that die
     statements/ SQL that writes
     iceberg/    the gateway as an Iceberg REST catalog

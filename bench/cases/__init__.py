@@ -8,6 +8,7 @@ from bench.case import Case
 from bench.cases.append import AGING, APPEND
 from bench.cases.append16 import APPEND16
 from bench.cases.clients import CLIENTS
+from bench.cases.engines_scan import ENGINES_SCAN
 from bench.cases.merge import MERGE_10GB, MERGE_SMALL, MERGE_WIDE
 from bench.cases.merge_spark import MERGE_SPARK
 from bench.cases.open import OPEN_CASES
@@ -16,6 +17,7 @@ from bench.cases.poll_million import POLL_MILLION
 from bench.cases.query import COUNT, GROUP_BY, POINT
 from bench.cases.query_blocks import QUERY_CASES
 from bench.cases.query_s3 import S3_CASES
+from bench.cases.rows_merge import ROWS_MERGE
 from bench.cases.rows_update import ROWS_POINT, ROWS_UPDATE, ROWS_UPDATE16
 from bench.cases.s3_append import S3_APPEND, S3_APPEND16, S3_GROUP
 from bench.cases.s3_merge import S3_MERGE
@@ -23,7 +25,9 @@ from bench.cases.s3_open import S3_OPEN, S3_POLL
 from bench.cases.s3_query import S3_GROUP_BY, S3_POINT
 from bench.cases.s3_spark import S3_SPARK
 from bench.cases.spark_append import SPARK_APPEND
+from bench.cases.spark_merge import SPARK_MERGE
 from bench.cases.spark_read import SPARK_READ
+from bench.cases.spark_stream import SPARK_STREAM
 from bench.cases.start import START
 from bench.cases.sync import SYNC
 
@@ -45,15 +49,19 @@ CASES = {
         *QUERY_CASES,
         *S3_CASES,
         CLIENTS,
+        ENGINES_SCAN,
         ROWS_UPDATE,
         ROWS_POINT,
         ROWS_UPDATE16,
+        ROWS_MERGE,
         MERGE_WIDE,
         MERGE_SMALL,
         MERGE_10GB,
         MERGE_SPARK,
         SPARK_APPEND,
         SPARK_READ,
+        SPARK_MERGE,
+        SPARK_STREAM,
         START,
         S3_APPEND,
         S3_APPEND16,

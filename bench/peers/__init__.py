@@ -17,6 +17,7 @@ __all__ = ["ADAPTERS", "load", "names"]
 ADAPTERS: Final = {
     "floor": "floor",
     "ours": "ours",
+    "ours-sql": "ours",
     "ours-aged": "ours",
     "ours-durable": "ours",
     "ours-aged-durable": "ours",

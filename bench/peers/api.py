@@ -35,6 +35,14 @@ class Handle:
         """Replace the rows that have the keys of ``table``, as one commit."""
         raise self.unsupported("upsert")
 
+    def take_source(self, table: pa.Table) -> None:
+        """Have the rows that ``merge_source`` merges."""
+        raise self.unsupported("take_source")
+
+    def merge_source(self, key: str) -> None:
+        """MERGE the source as one commit: rows whose key exists are replaced, others are new."""
+        raise self.unsupported("merge_source")
+
     def row(self, key: int) -> int:
         """Read the row with this ``id``, all columns; return how many there are."""
         return self.point_range(key, key)
@@ -46,6 +54,10 @@ class Handle:
     def files(self) -> Sequence[Path]:
         """The files that hold the rows as they were written first."""
         raise self.unsupported("files")
+
+    def iceberg_metadata(self) -> str:
+        """The URL of the table's Iceberg metadata, of its newest version."""
+        raise self.unsupported("iceberg_metadata")
 
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         """Make one block of each table, in the fastest way that the peer offers (one commit if it
@@ -134,7 +146,7 @@ class Peer(ABC):
     def open_metered(self, directory: Path) -> Handle | None:
         """``open`` with a count of the requests made;
 
-        None if the peer has no such count. Never timed.
+        None if the peer has no such count. Timed only where the counting takes no notable part.
         """
         return None
 

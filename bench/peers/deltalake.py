@@ -24,6 +24,7 @@ class DeltaHandle(Handle):
         self._table = table
         self._directory = directory
         self._queries: QueryBuilder | None = None
+        self._source = pa.table({})
 
     def append(self, table: pa.Table) -> None:
         write_deltalake(self._table, table, mode="append")
@@ -31,6 +32,15 @@ class DeltaHandle(Handle):
     def upsert(self, table: pa.Table, key: str) -> None:
         merger = self._table.merge(table, f"t.{key} = s.{key}", source_alias="s", target_alias="t")
         merger.when_matched_update_all().execute()
+
+    def take_source(self, table: pa.Table) -> None:
+        self._source = table
+
+    def merge_source(self, key: str) -> None:
+        merger = self._table.merge(
+            self._source, f"t.{key} = s.{key}", source_alias="s", target_alias="t"
+        )
+        merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def set_value(self, low: int, high: int, value: float) -> None:
         where = f"id BETWEEN {low} AND {high}"

@@ -16,11 +16,13 @@ from blockstore.bucket.metered import Metered
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.run.report import Outcome
 from blockstore.compactor.settings import Settings
+from blockstore.export.iceberg.export import export_iceberg
 from blockstore.format import meta
 from blockstore.index.change import Append
 from blockstore.names import CHECKPOINTS, meta_key, parse_checkpoint
 from blockstore.reader.query import Engine
 from blockstore.reader.query.source import Fixed
+from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -30,6 +32,8 @@ LOT = 1_000
 """Blocks in one entry, where a table is made in lots."""
 LARGE_BYTES = 64 << 20
 """Blocks beyond are not held until a lot is full."""
+SOURCE = "news"
+"""The table whose rows a statement merges."""
 SINGLE = 10_000
 """The last blocks of a table are appended one by one, so that its index looks as it does after
 years of appends."""
@@ -41,6 +45,8 @@ class OursHandle(Handle):
         self._directory = directory
         self._publish = publish
         self._engine: Engine | None = None
+        self._seen: TableSnapshot | None = None
+        self._source = pa.table({})
 
     def append(self, table: pa.Table) -> None:
         answer = self._table.append(table, publish=self._publish)
@@ -51,8 +57,19 @@ class OursHandle(Handle):
         self._table.upsert(table)
         self._renew()
 
+    def take_source(self, table: pa.Table) -> None:
+        self._source = table
+
+    def merge_source(self, key: str) -> None:
+        merge = self._table.merge(self._source, on=key)
+        merge.when_matched_update().when_not_matched_insert().execute()
+        self._renew()
+
     def row(self, key: int) -> int:
-        return int(self._table.snapshot().scan(where=f"id = {key}").to_table().num_rows)
+        # Of one version, as an open dataset of the others.
+        if self._seen is None:
+            self._seen = self._table.snapshot()
+        return int(self._seen.scan(where=f"id = {key}").to_table().num_rows)
 
     def set_value(self, low: int, high: int, value: float) -> None:
         self._table.update({"value": value}, where=f"id BETWEEN {low} AND {high}")
@@ -61,6 +78,9 @@ class OursHandle(Handle):
         plan = self._table.snapshot().scan().plan
         most = max(chunk.file.rows for chunk in plan.chunks)
         return [self._directory / one.key for one in plan.chunks if one.file.rows == most]
+
+    def iceberg_metadata(self) -> str:
+        return export_iceberg(self._table).metadata
 
     def ingest(self, tables: Iterable[pa.Table]) -> None:
         if self._table.definition.identity is not None:
@@ -134,6 +154,7 @@ class OursHandle(Handle):
 
     def _renew(self) -> None:
         """The next query is of the newest version."""
+        self._seen = None
         if self._engine is not None:
             self._engine.source = Fixed({"events": self._table.snapshot()})
 
@@ -149,6 +170,22 @@ class OursHandle(Handle):
             meta.decode(bucket.get(meta_key(ulid)).data, ulid=ulid) for ulid in written if ulid
         )
         self._table.log.commit(Append(commit=self._table.world.ids.ulid(), blocks=blocks))
+
+
+class SqlHandle(OursHandle):
+    """Merges by a statement, whose source is another table of the lake."""
+
+    def take_source(self, table: pa.Table) -> None:
+        bs.create(f"{self._directory.parent / SOURCE}", schema=table.schema).append(table)
+
+    def merge_source(self, key: str) -> None:
+        bs.sql(
+            str(self._directory.parent),
+            f'MERGE INTO "table" USING {SOURCE} USING ({key}) WHEN MATCHED THEN UPDATE '
+            "WHEN NOT MATCHED THEN INSERT",
+        )
+        self._table.poll()
+        self._renew()
 
 
 class Ours(Peer):
@@ -193,7 +230,16 @@ class Ours(Peer):
         return f"{directory / 'table'}" + ("" if self._durable else "?durable=false")
 
 
+class OursSql(Ours):
+    def open(self, directory: Path) -> Handle:
+        return SqlHandle(bs.open(self._url(directory)), directory / "table", publish=True)
+
+    def open_metered(self, directory: Path) -> Handle | None:
+        return None
+
+
 CONTESTANTS = (
+    OursSql("ours-sql", "statements, ?durable=false", publish=True, durable=False),
     Ours("ours", "published, ?durable=false", publish=True, durable=False),
     Ours("ours-aged", "publish=False, ?durable=false", publish=False, durable=False),
     Ours("ours-durable", "published, every file and directory synced", publish=True, durable=True),

@@ -38,6 +38,9 @@ class IcebergHandle(Handle):
             paths.append(str(path))
         self._table.add_files(paths)
 
+    def iceberg_metadata(self) -> str:
+        return str(self._table.metadata_location)
+
     def poll(self) -> None:
         self._table.refresh()
 

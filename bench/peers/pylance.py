@@ -16,12 +16,20 @@ __all__ = ["CONTESTANTS", "Lance"]
 class LanceHandle(Handle):
     def __init__(self, dataset: lance.LanceDataset) -> None:
         self._dataset = dataset
+        self._source = pa.table({})
 
     def append(self, table: pa.Table) -> None:
         self._dataset = lance.write_dataset(table, self._dataset, mode="append")
 
     def upsert(self, table: pa.Table, key: str) -> None:
         self._dataset.merge_insert(key).when_matched_update_all().execute(table)
+
+    def take_source(self, table: pa.Table) -> None:
+        self._source = table
+
+    def merge_source(self, key: str) -> None:
+        merger = self._dataset.merge_insert(key)
+        merger.when_matched_update_all().when_not_matched_insert_all().execute(self._source)
 
     def set_value(self, low: int, high: int, value: float) -> None:
         self._dataset.checkout_latest()

@@ -81,9 +81,14 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     return Prefixed(bucket, prefix) if prefix else bucket
 
 
+def without_options(url: str) -> str:
+    """Return a URL without its options, and without a slash at its end."""
+    return url.partition("?")[0].rstrip("/")
+
+
 def last_part(url: str) -> str:
     """Return the last part of a bucket's URL, unquoted: a table's name."""
-    last = url.partition("?")[0].rstrip("/").rpartition("/")[2]
+    last = without_options(url).rpartition("/")[2]
     return unquote(last) if url.startswith("file:") else last
 
 

@@ -7,6 +7,7 @@ which answer with the command that brings it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from keyword import iskeyword
 from typing import Any
 
 from blockstore import extras
@@ -19,6 +20,7 @@ VERBS = {
     "cleanup": "Publish aged blocks, mark blocks no longer needed, remove those marked long "
     "enough ago.",
     "compact": "Merge small blocks into large ones; with --wait manage tables until stopped.",
+    "import": "Copy a table of Iceberg or Delta, or Parquet files, into a new table.",
     "query": "Run SQL over snapshots of tables.",
     "retention": "Expire blocks whose rows are all older than the table's property retention.",
     "serve": "Serve SQL over tables by HTTP, with a page: the reader gateway.",
@@ -36,13 +38,14 @@ MODULES = {
     "changes": "blockstore.reader.change_verbs",
     "cleanup": "blockstore.compactor.care_verbs",
     "compact": "blockstore.compactor.verbs",
+    "import": "blockstore.reader.import_verbs",
     "query": "blockstore.reader.verbs",
     "retention": "blockstore.compactor.care_verbs",
     "serve": "blockstore.reader.serve_verbs",
     "sql": "blockstore.reader.verbs",
     "token": "blockstore.reader.serve_verbs",
 }
-"""The module of each verb; its function has the verb's name."""
+"""The module of each verb; its function has the verb's name, with a ``_`` where Python needs it."""
 
 _PLAIN = {"query": "blockstore.reader.plain_query"}
 """The modules whose ``at_once`` runs a command line that needs no parser."""
@@ -50,7 +53,8 @@ _PLAIN = {"query": "blockstore.reader.plain_query"}
 
 def load(verb: str) -> Callable[..., Any]:
     """The function of a room's verb. Raises MissingExtra if the room cannot be loaded here."""
-    function: Callable[..., Any] = extras.load(MODULES[verb], verb, f"the verb {verb}")
+    name = f"{verb}_" if iskeyword(verb) else verb
+    function: Callable[..., Any] = extras.load(MODULES[verb], name, f"the verb {verb}")
     return function
 
 

@@ -37,25 +37,27 @@ class Memo:
     """
 
     def __init__(self) -> None:
-        self._before: dict[Hashable, tuple[str, Any]] = {}
-        self._now: dict[Hashable, tuple[str, Any]] = {}
+        self._before: dict[Hashable, tuple[tuple[str, ...], Any]] = {}
+        self._now: dict[Hashable, tuple[tuple[str, ...], Any]] = {}
 
     def begin(self, there: Container[str]) -> None:
         """Begin an export: forget the parts that the last one did not use, and those whose objects
         are not ``there`` any more."""
-        self._before = {one: found for one, found in self._now.items() if found[0] in there}
+        self._before = {
+            one: found for one, found in self._now.items() if all(key in there for key in found[0])
+        }
         self._now = {}
 
-    def known(self, follows_from: Hashable) -> tuple[str, Any] | None:
-        """The key of the object and the part, if they were made before."""
+    def known(self, follows_from: Hashable) -> tuple[tuple[str, ...], Any] | None:
+        """The keys of the objects and the part, if they were made before."""
         found = self._now.get(follows_from) or self._before.get(follows_from)
         if found is not None:
             self._now[follows_from] = found
         return found
 
-    def learn(self, follows_from: Hashable, key: str, part: Any) -> None:
-        """Remember a part whose object has been written."""
-        self._now[follows_from] = (key, part)
+    def learn(self, follows_from: Hashable, keys: tuple[str, ...], part: Any) -> None:
+        """Remember a part whose objects have been written."""
+        self._now[follows_from] = (keys, part)
 
 
 class Sink:
@@ -79,12 +81,21 @@ class Sink:
     def part(self, follows_from: Hashable, make: Callable[[], tuple[str, bytes, T]]) -> T:
         """The part that ``make`` gives, after the key and the bytes of its object; one that the
         last export has made is neither made nor written again."""
+        (one,) = self.parts(follows_from, lambda: [make()])
+        return one
+
+    def parts(
+        self, follows_from: Hashable, make: Callable[[], list[tuple[str, bytes, T]]]
+    ) -> list[T]:
+        """The same for parts that are made together."""
         known = self._memo.known(follows_from)
         if known is not None:
-            key, part = known
-            self.keys.add(key)
-            return cast("T", part)
-        key, data, made = make()
-        self.put(key, data)
-        self._memo.learn(follows_from, key, made)
-        return made
+            keys, parts = known
+            self.keys.update(keys)
+            return cast("list[T]", parts)
+        made = make()
+        for key, data, _ in made:
+            self.put(key, data)
+        parts = [part for _, _, part in made]
+        self._memo.learn(follows_from, tuple(key for key, _, _ in made), parts)
+        return parts

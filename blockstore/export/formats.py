@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from blockstore.export.delta.export import LAST, LOG, export_delta
 from blockstore.export.exported import Exported, Memo
 from blockstore.export.iceberg.export import HINT, METADATA, export_iceberg
+from blockstore.names import INCOMING
 from blockstore.table import Table
 
 
@@ -20,9 +21,11 @@ class Format:
     """The prefix of all its objects."""
     hint: str
     """The object that is written again for each version."""
+    incoming: str | None = None
+    """The prefix of what engines are about to commit."""
 
 
 FORMATS: Mapping[str, Format] = {
-    "iceberg": Format(export=export_iceberg, folder=METADATA, hint=HINT),
+    "iceberg": Format(export=export_iceberg, folder=METADATA, hint=HINT, incoming=INCOMING),
     "delta": Format(export=export_delta, folder=LOG, hint=LAST),
 }

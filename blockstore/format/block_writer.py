@@ -350,7 +350,13 @@ class _OpenChunk:
             definition.memo(f"statistics {extra}", lambda: StatisticsPlan.of(definition, extra))
         )
         self._footers: list[pq.FileMetaData] = []
-        self._parquet: pq.ParquetWriter = open_parquet(sink.file, schema, sample, self._footers)
+        self._parquet: pq.ParquetWriter = open_parquet(
+            sink.file,
+            schema,
+            sample,
+            self._footers,
+            looked_up=definition.identity is not None,
+        )
 
     def write(
         self, table: pa.Table, order: pa.UInt64Array | None, group_rows: int, *, only: bool

@@ -63,7 +63,7 @@ def read_chunk(
         parquet, ranged = opened.parquet, opened.ranged
         _expect(parquet, ranged, columns, range(parquet.metadata.num_row_groups))
         return parquet.read(
-            columns=present(parquet, columns), use_threads=threads and ranged is None
+            columns=present(parquet.schema_arrow, columns), use_threads=threads and ranged is None
         )
 
 
@@ -108,7 +108,7 @@ def read_part(
             judged = may(parquet)
             mine = [group for group in mine if judged[group]]
         _expect(parquet, ranged, columns, mine)
-        names = present(parquet, columns)
+        names = present(parquet.schema_arrow, columns)
         coded = coded_texts(parquet, names, mine) if file.rows >= MANY_ROWS else []
         if coded:
             parquet = opened.coding(coded)
@@ -295,9 +295,9 @@ def _check_hash(key: str, found: str, file: ChunkFile) -> None:
         )
 
 
-def present(parquet: pq.ParquetFile, columns: Sequence[str] | None) -> list[str] | None:
-    """Return those of the columns that the file has; None for all."""
+def present(schema: pa.Schema, columns: Sequence[str] | None) -> list[str] | None:
+    """Return those of the columns that a file of this schema has; None for all."""
     if columns is None:
         return None
-    there = set(parquet.schema_arrow.names)
+    there = set(schema.names)
     return [name for name in columns if name in there]

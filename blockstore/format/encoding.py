@@ -12,6 +12,8 @@ Rules:
   smaller, and faster to write and to read (``docs/decisions/0011-encodings.md`` has the figures).
   Floats are plain, since Spark's own reader does not support BYTE_STREAM_SPLIT.
 - A chunk of few rows has none of this: it would cost more than it saves.
+- Pages of rows that are looked up one at a time, by their identity, are smaller: a page is decoded
+  as a whole, whatever is needed of it (``docs/decisions/0011-encodings.md``).
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _LEVEL = 1
 _SMALL_ROWS = 10_000
 _SAMPLE = 8_192
 _REPEATS = 4
+_LOOKED_UP_ROWS = 4_096
+"""Rows of a page from which single rows are read."""
 _FEW = 256
 """This many values make a small dictionary in any order."""
 
@@ -40,12 +44,22 @@ _ARROW_SCHEMA = "ARROW:schema"
 
 
 def open_parquet(
-    sink: pa.NativeFile, schema: pa.Schema, sample: pa.Table, finished: list[pq.FileMetaData]
+    sink: pa.NativeFile,
+    schema: pa.Schema,
+    sample: pa.Table,
+    finished: list[pq.FileMetaData],
+    *,
+    looked_up: bool = False,
 ) -> pq.ParquetWriter:
     """Return a Parquet writer for rows like those of ``sample``.
 
-    At its close it adds the file's footer to ``finished``. Texts that are codes of a dictionary in
-    ``sample`` must be so in all rows; the file's schema says texts, as ``schema`` does.
+    Args:
+        sink: Where the file goes.
+        schema: The file's. Texts that are codes of a dictionary in ``sample`` must be so in all
+            rows; the file's schema says texts, as ``schema`` does.
+        sample: Some of the rows.
+        finished: At its close the writer adds the file's footer.
+        looked_up: Whether the rows have an identity, by which single ones are read.
     """
     large = sample.num_rows >= _SMALL_ROWS
     repeating = _repeating(sample, schema) if large else []
@@ -62,6 +76,7 @@ def open_parquet(
         write_statistics=True,
         write_page_index=True,
         write_page_checksum=True,
+        max_rows_per_page=_LOOKED_UP_ROWS if looked_up else None,
         store_schema=not coded,
         metadata_collector=finished,
     )

@@ -106,6 +106,11 @@ class Footer:
         return self.parquet.metadata
 
     @cached_property
+    def schema(self) -> pa.Schema:
+        """The file's schema, which Arrow makes at each look."""
+        return self.parquet.schema_arrow
+
+    @cached_property
     def fields(self) -> dict[int, Any]:
         """The footer's fields by their numbers. Raises one of ``thrift.MALFORMED``."""
         return struct_at(self.encoded, 0)

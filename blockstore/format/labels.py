@@ -10,10 +10,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from blockstore.errors import Invalid
 from blockstore.format.fields import is_reserved
 from blockstore.format.texts import check_text
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+"""Labels as a key: sorted pairs."""
 
 MAX_LABEL = 1_000
 """Characters of a label's name, and of its value."""

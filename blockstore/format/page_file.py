@@ -80,7 +80,7 @@ def page_runs(
     Args:
         footer: With the page index.
         group: The row group.
-        columns: As ``schema_arrow`` has them.
+        columns: As the footer's schema has them.
         rows: The rows of the row group that are needed; not empty.
     """
     metadata = footer.metadata

@@ -31,6 +31,8 @@ _EVENTUAL_SYNC_DELAY_S = 300
 _DURATIONS = ("sync_delay", "delete_delay", "partial_delay", "history_retention")
 _NAMES = ("consistency", *_DURATIONS, "retention", "isolation", "row_history")
 
+_IDENTITY = ("row_ids", "key")
+
 FOREVER_S = math.inf
 """A ``row_history`` that ends never."""
 
@@ -43,8 +45,8 @@ class Consistency(StrEnum):
 
 
 class Isolation(StrEnum):
-    """Whether a concurrent append conflicts with an overwrite, delete or revert with a
-    predicate."""
+    """Whether a concurrent append conflicts with an overwrite, delete or revert with a predicate;
+    where rows have an identity, whether all that a change has read must be as it was."""
 
     WRITE_SERIALIZABLE = "write-serializable"
     SERIALIZABLE = "serializable"
@@ -131,6 +133,11 @@ class Properties:
                 changes[name] = _choice(Isolation, name, value)
             elif name == "row_history":
                 changes["row_history_s"] = _row_history(value)
+            elif name in _IDENTITY:
+                raise Invalid(
+                    f"{name} is no property: what identifies rows is said when a table is created, "
+                    "and stays; create another table with it, and insert the rows of this one"
+                )
             else:
                 raise Invalid(
                     f"unknown table property {name!r}, expected one of {', '.join(_NAMES)}"

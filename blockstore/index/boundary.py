@@ -33,7 +33,7 @@ from blockstore.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from blockstore.index.storetime import Pace
+from blockstore.index.backoff import Pace
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 

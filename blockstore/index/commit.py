@@ -44,6 +44,7 @@ from blockstore.errors import (
 )
 from blockstore.format.document import sealed
 from blockstore.index.assemble import assemble, followed, relinked, resent, signature
+from blockstore.index.backoff import Pace
 from blockstore.index.blame import who_changed
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Change, Committed, Done
@@ -53,7 +54,7 @@ from blockstore.index.outcomes import already, blocks_of
 from blockstore.index.read import IndexReader
 from blockstore.index.rules import changed, decide
 from blockstore.index.state import State
-from blockstore.index.storetime import Pace, StoreTime
+from blockstore.index.storetime import StoreTime
 from blockstore.names import entry_key
 from blockstore.world import World
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
@@ -74,6 +74,9 @@ class Collected:
     """Why the boundary cannot advance on this store; None where it can."""
     kept_bytes: int = 0
     """Bytes of entries that stay for that reason alone."""
+    due_s: float | None = field(default=None, compare=False)
+    """In how many seconds the boundary can advance further, if nothing changes; None if it cannot
+    then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,8 @@ class _Seen:
     wanted: int
     entries: dict[int, ObjectInfo]
     checkpoints: tuple[int, ...]
+    now_ms: int
+    """The store's clock, read before the listings."""
 
 
 def wanted_boundary(
@@ -147,7 +152,17 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
         checkpoints=deleted,
         off=off,
         kept_bytes=0 if off is None else _say_off(log, seen, off),
+        due_s=None if off is not None else _due_s(seen, boundary, state),
     )
+
+
+def _due_s(seen: _Seen, boundary: int, state: State) -> float | None:
+    """In how many seconds the first entry is old enough whose predecessor is above the boundary."""
+    ages = [info.modified_ms for entry, info in seen.entries.items() if entry > boundary + 1]
+    if not ages:
+        return None
+    retention_ms = state.definition.properties.history_retention_s * 1000
+    return max(1.0, (min(ages) + retention_ms - seen.now_ms) / 1000)
 
 
 def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
@@ -172,6 +187,7 @@ def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
         ),
         entries=entries,
         checkpoints=tuple(version for version in versions if version is not None),
+        now_ms=now_ms,
     )
 
 

@@ -118,10 +118,10 @@ class Log:
             if state is None:
                 loaded = self.reader.cold()
                 moment = self.reader.moment(loaded)
-                state = self._take(loaded)
+                state = self.take(loaded)
                 self._moment = moment
                 return state
-            return self._take(self.reader.advance(state))
+            return self.take(self.reader.advance(state))
 
     def newest(self) -> State:
         """As ``poll``, but no request for a moment after an open, too short for word of a commit
@@ -159,7 +159,7 @@ class Log:
         nothing."""
         state = self.state
         with self._noticing():
-            self._take(self.reader.confirm(state))
+            self.take(self.reader.confirm(state))
 
     def look_ahead(self) -> Callable[[], object] | None:
         """A request that a commit would have to make first, for a caller that has others to make at
@@ -183,7 +183,7 @@ class Log:
                 # Checked after the poll: what that read is of this table, and taken, only if it is
                 # still there.
                 if self.is_same(known):
-                    self._take(loaded)
+                    self.take(loaded)
                     return self
             except HistoryReplaced:
                 pass
@@ -419,7 +419,9 @@ class Log:
                 self._replaced, self._state = error, None
             raise
 
-    def _take(self, loaded: Loaded) -> State:
+    def take(self, loaded: Loaded) -> State:
+        """Know what ``reader`` has read, also for a caller that keeps states of its own; return the
+        newest."""
         self._checkpoint = newer(self._checkpoint, loaded.checkpoint)
         return self._adopt(loaded.state)
 

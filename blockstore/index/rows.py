@@ -13,12 +13,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
@@ -26,7 +27,7 @@ from blockstore.errors import Corrupt
 from blockstore.format.block import BlockKind, BlockMeta, StreamKey
 from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
-from blockstore.index.derived import Derived
+from blockstore.index.derived import Derived, Places
 from blockstore.index.ulids import UlidArray
 
 FRAME = pa.schema(
@@ -50,6 +51,10 @@ FRAME = pa.schema(
 )
 KEPT = 8_192
 """Blocks whose objects are kept once they were made: about 3 kB each."""
+
+PIECE = 4_096
+"""Rows of which the large columns, or the blocks, are in memory at once where all are looked at: a
+million blocks are 3 GB."""
 
 BULK = pa.schema([("meta", pa.binary()), ("sources", pa.list_(pa.string()))])
 
@@ -97,6 +102,10 @@ class Bulk(Protocol):
         """The columns of ``BULK`` for these rows, in this order."""
         ...
 
+    def pieces(self, positions: Places) -> Iterator[tuple[Places, pa.Table]]:
+        """The columns of ``BULK`` for these rows, which are sorted: a few at a time, none kept."""
+        ...
+
     def all(self) -> pa.Table:
         """The columns of ``BULK`` for all rows."""
         ...
@@ -119,6 +128,11 @@ class MemoryBulk:
     def take(self, positions: Sequence[int]) -> pa.Table:
         return self._table.take(pa.array(positions, pa.int64()))
 
+    def pieces(self, positions: Places) -> Iterator[tuple[Places, pa.Table]]:
+        for start in range(0, len(positions), PIECE):
+            some = positions[start : start + PIECE]
+            yield some, picked(self._table, some)
+
     def all(self) -> pa.Table:
         return self._table
 
@@ -137,7 +151,7 @@ class Rows:
 
         Replaced, never changed.
         """
-        self.derived: Derived[LiveBlock] = Derived(len(self), self._make)
+        self.derived: Derived[LiveBlock] = Derived(len(self), self._make, self.pieces)
 
     @classmethod
     def of(cls, blocks: Iterable[LiveBlock]) -> Rows:
@@ -198,21 +212,24 @@ class Rows:
             self._made = {**known, **fresh} if len(known) + len(fresh) <= KEPT else fresh
         return [fresh[place] if place in fresh else known[place] for place in positions]
 
+    def only(self, positions: Sequence[int]) -> Rows:
+        """These rows alone, not read."""
+        chosen = pa.array(sorted(positions), pa.int64())
+        return Rows(self.frame.take(chosen), MemoryBulk(self._bulk.take(chosen.to_pylist())))
+
+    def pieces(self, positions: Places) -> Iterator[tuple[Places, pa.Table]]:
+        """All columns of these rows, which are sorted: a few rows at a time, none kept."""
+        for places, bulk in self._bulk.pieces(positions):
+            yield places, _joined(picked(self.frame, places), bulk)
+
+    def each(self, positions: Places) -> Iterator[LiveBlock]:
+        """The blocks of these rows, which are sorted; few of them are in memory at once, and none
+        is kept. Raises Corrupt if a stored block cannot be read."""
+        for _, rows in self.pieces(positions):
+            yield from _blocks(rows, rows)
+
     def _make(self, positions: Sequence[int]) -> list[LiveBlock]:
-        picked = self.frame.take(pa.array(positions, pa.int64()))
-        bulk = self._bulk.take(positions)
-        return [
-            _block(*row)
-            for row in zip(
-                picked["ulid"].to_pylist(),
-                bulk["meta"].to_pylist(),
-                bulk["sources"].to_pylist(),
-                picked["version"].to_pylist(),
-                picked["first_row_id"].to_pylist(),
-                picked["excepted"].to_pylist(),
-                strict=True,
-            )
-        ]
+        return _blocks(self.frame.take(pa.array(positions, pa.int64())), self._bulk.take(positions))
 
     def merged(self, gone: Iterable[int], new: Rows) -> Rows:
         """These rows without those at ``gone``, and with ``new``: what an overlay becomes once it
@@ -238,15 +255,46 @@ class Rows:
 
     def stored(self) -> pa.Table:
         """All columns, as a checkpoint stores them."""
-        table = self.frame
-        for name in BULK.names:
-            table = table.append_column(BULK.field(name), self._bulk.all()[name])
-        return table
+        return _joined(self.frame, self._bulk.all())
 
 
 _NO_FRAME = pa.Table.from_arrays([pa.nulls(0, field.type) for field in FRAME], schema=FRAME)
 """Made of nulls because ``pa.array`` of a list imports pandas, for a second, in every process that
 has it."""
+
+
+def numbers(values: npt.NDArray[np.int64]) -> pa.Array:
+    """The numbers as Arrow's, not copied: ``pa.array`` would import pandas too."""
+    held = np.ascontiguousarray(values, dtype=np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(held), [None, pa.py_buffer(held)])
+
+
+def picked(table: pa.Table, places: Places) -> pa.Table:
+    """These rows, which are sorted and differ; not copied where they follow one another."""
+    if len(places) and places[-1] - places[0] == len(places) - 1:
+        return table.slice(int(places[0]), len(places))
+    return table.take(numbers(places))
+
+
+def _joined(frame: pa.Table, bulk: pa.Table) -> pa.Table:
+    for name in BULK.names:
+        frame = frame.append_column(BULK.field(name), bulk[name])
+    return frame
+
+
+def _blocks(frame: pa.Table, bulk: pa.Table) -> list[LiveBlock]:
+    return [
+        _block(*row)
+        for row in zip(
+            frame["ulid"].to_pylist(),
+            bulk["meta"].to_pylist(),
+            bulk["sources"].to_pylist(),
+            frame["version"].to_pylist(),
+            frame["first_row_id"].to_pylist(),
+            frame["excepted"].to_pylist(),
+            strict=True,
+        )
+    ]
 
 
 def _frame(blocks: Sequence[LiveBlock]) -> pa.Table:

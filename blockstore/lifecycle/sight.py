@@ -89,11 +89,15 @@ class Sight:
 
     def is_old_upload(self, one: Found) -> bool:
         """R4's age: no upload that is still alive can be behind this directory."""
+        return self.now_ms >= self.old_from_ms(one)
+
+    def old_from_ms(self, one: Found) -> float:
+        """From when on the upload counts as old."""
         uploads = (
             info.modified_ms for path, info in one.directory.objects.items() if path not in _MARKS
         )
         youngest = max(ulid_time_ms(one.directory.ulid), max(uploads, default=0))
-        return self.now_ms - youngest >= self.properties.partial_delay_s * 1000
+        return youngest + self.properties.partial_delay_s * 1000
 
     def is_due(self, one: Found) -> bool:
         """R8's wait: whether the deletion mark is old enough for a removal."""

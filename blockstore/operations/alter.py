@@ -82,16 +82,18 @@ def alter(
     *,
     message: str = "",
     job: Job | None = None,
+    seen: Definition | None = None,
 ) -> Definition:
-    """Commit the altered definition and return it; with a ``job`` it happens once. Existing rows
-    are read if there is a new rule for them.
+    """Commit the altered definition and return it; with a ``job`` it happens once. ``seen`` is the
+    definition that the caller has looked at, if it must still be that. Existing rows are read if
+    there is a new rule for them.
 
     Raises Invalid if values could be lost, a row breaks a new rule, or nothing changes; Conflict if
     the definition changed meanwhile, or rows come faster than they are read.
     """
     check_text("the message", message, limit=MAX_MESSAGE)
     state = log.poll()
-    read = state.definition
+    read = seen or state.definition
     wanted = altered(read, Snapshot.of(state).label_names, alteration)
     rules = new_rules(wanted.schema, named_as(read, wanted))
     commit, judged = world.ids.ulid(), frozenset[str]()

@@ -368,8 +368,8 @@ def _how_to_go_on(meta: BlockMeta, then: str) -> str:
 
 
 def earlier_block(state: State, job: Job) -> AppendedBlock | None:
-    """The block by which the job's batch was committed, or None if it was not. Of changes of rows
-    in several streams it is the first, with the rows of all."""
+    """The block by which the job's batch was committed, or None if it was not. Where its rows are
+    of several streams it is the first, with the rows of all."""
     app = state.batches.get(job.app)
     if app is None or job.batch not in app:
         return None
@@ -380,14 +380,14 @@ def earlier_block(state: State, job: Job) -> AppendedBlock | None:
     if len(written.blocks) == 1:
         return first
     live = [block.meta for block in state.blocks.get_all(written.blocks).values()]
-    changes = [meta for meta in live if meta.kind is BlockKind.CHANGES]
-    if len(changes) < len(written.blocks):
+    own = [meta for meta in live if meta.kind is BlockKind.CHANGES or meta.job == job]
+    if len(own) < len(written.blocks):
         return first
     return replace(
         first,
-        rows=sum(meta.rows for meta in changes),
-        bytes=sum(meta.bytes for meta in changes),
-        chunks=sum(len(meta.chunks) for meta in changes),
+        rows=sum(meta.rows for meta in own),
+        bytes=sum(meta.bytes for meta in own),
+        chunks=sum(len(meta.chunks) for meta in own),
     )
 
 

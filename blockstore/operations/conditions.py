@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from blockstore.errors import Invalid
 from blockstore.format.block import Job
-from blockstore.format.definition import Definition
 from blockstore.format.properties import Isolation
 from blockstore.format.texts import check_text
 from blockstore.operations.scope import Scope
@@ -40,7 +39,7 @@ def scope_of(
     return Scope(
         what=what,
         predicate=parse(where, columns.all),
-        isolation=_isolation(isolation, snapshot.definition),
+        isolation=isolation_of(isolation) or snapshot.definition.properties.isolation,
         labels=tuple(sorted(known)),
     )
 
@@ -53,11 +52,10 @@ def quoted(where: Condition) -> str | None:
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"
 
 
-def _isolation(wanted: str | None, definition: Definition) -> Isolation:
-    if wanted is None:
-        return definition.properties.isolation
+def isolation_of(wanted: str | None) -> Isolation | None:
+    """The isolation that a caller names; None: the table's. Raises Invalid."""
     try:
-        return Isolation(wanted)
+        return None if wanted is None else Isolation(wanted)
     except ValueError:
         raise Invalid(
             f"isolation is {wanted!r}, expected one of {', '.join(map(repr, map(str, Isolation)))}"

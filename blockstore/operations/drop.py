@@ -37,8 +37,15 @@ class Drop(Change):
     commit: str
     message: str = ""
     job: Job | None = None
+    empty: bool = False
+    """Only a table that has no rows is dropped."""
 
     def draft(self, state: State) -> Draft:
+        if self.empty and len(state.blocks):
+            raise Conflict(
+                f"the table has rows at version {state.version}, and it was to be dropped as an "
+                "empty one: nothing was changed"
+            )
         return Draft(requires=(DROP,), message=self.message)
 
 
@@ -71,18 +78,20 @@ class Undrop(Change):
         )
 
 
-def drop(url: str, *, message: str = "", world: World | None = None) -> int:
-    """Drop the table at ``url`` and return the version that did it.
+def drop(url: str, *, message: str = "", empty: bool = False, world: World | None = None) -> int:
+    """Drop the table at ``url`` and return the version that did it; with ``empty`` only one that
+    has no rows.
 
     Its name is free at once. ``undrop`` brings it back until another table is created there, or
     the table's ``delete_delay`` has passed; then the compactor removes its blocks.
 
     Raises:
         NotFound: There is no table; TableDropped if it is dropped already.
+        Conflict: It has rows, and was to be empty.
         Invalid: The table has no index.
     """
     world = world or World.real()
-    return drop_table(_log(open_bucket(url, world), world), world, message=message)
+    return drop_table(_log(open_bucket(url, world), world), world, message=message, empty=empty)
 
 
 def undrop(url: str, *, message: str = "", world: World | None = None) -> int:
@@ -98,10 +107,13 @@ def undrop(url: str, *, message: str = "", world: World | None = None) -> int:
     return undrop_table(_log(open_bucket(url, world), world), world, message=message)
 
 
-def drop_table(log: Log, world: World, *, message: str = "", job: Job | None = None) -> int:
-    """Drop the table of this index; with a ``job`` it happens once. Returns the version."""
+def drop_table(
+    log: Log, world: World, *, message: str = "", job: Job | None = None, empty: bool = False
+) -> int:
+    """Drop the table of this index; with a ``job`` it happens once. Returns the version. With
+    ``empty`` it raises Conflict for a table that has rows, also if they come just then."""
     check_text("the message", message, limit=MAX_MESSAGE)
-    done = log.commit(Drop(commit=world.ids.ulid(), message=message, job=job))
+    done = log.commit(Drop(commit=world.ids.ulid(), message=message, job=job, empty=empty))
     return done.version or log.state.version
 
 

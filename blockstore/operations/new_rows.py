@@ -15,7 +15,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ from blockstore.operations.staging import complete, renewed
 from blockstore.predicate import Predicate
 from blockstore.scan.chunk import HIDDEN
 
+BUFFER_BYTES = 256 << 20
+"""Rows of about so many bytes in memory become one chunk."""
 _PIECE_ROWS = 131_072
 _ROW = "_blockstore_row"
 
@@ -101,6 +104,28 @@ class Judge:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """New rows that are being uploaded."""
+
+    _writer: BlockWriter
+    _definition: Definition
+    _source: str
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of the rows that are not in a chunk yet."""
+        return self._writer.held_bytes
+
+    def put(self, rows: pa.RecordBatch) -> None:
+        """Take rows under the table's schema."""
+        self._writer.write(with_source(rows, self._definition, self._source))
+
+    def flush(self) -> None:
+        """Write the rows that are held as a chunk."""
+        self._writer.flush()
+
+
 class FreshRows:
     """New rows on their way into a block."""
 
@@ -114,8 +139,10 @@ class FreshRows:
         producer: str,
         source: str | None = None,
         written: WrittenChunks | None = None,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._access = access
+        self._buffer_bytes = buffer_bytes
         self._bucket = access.bucket
         self._world = access.world
         self._definition = definition
@@ -129,6 +156,15 @@ class FreshRows:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenChunks:
         """Upload the rows; nothing of them is visible. After an error the write is over."""
+        with self.writing() as writing:
+            for batch in batches:
+                writing.put(batch)
+        assert self._written is not None, "the writer has finished"
+        return self._written
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """Upload the rows that are put, as ``write``; all of them are durable when it ends."""
         files = FileLook.of(self._bucket, self._world, self.source, self._definition)
         with BlockWriter(
             self._bucket,
@@ -137,13 +173,12 @@ class FreshRows:
             self._definition,
             labels=self._labels,
             producer=self._producer,
+            buffer_bytes=self._buffer_bytes,
             extra_columns=(SOURCE,),
             accept=None if files is None else files.take,
         ) as writer:
-            for batch in batches:
-                writer.write(with_source(batch, self._definition, self.source))
+            yield Writing(writer, self._definition, self.source)
             self._written = writer.finish()
-        return self._written
 
     def block(
         self, replaced: Sequence[BlockMeta], parents: Sequence[Parent] | None = None

@@ -202,6 +202,9 @@ def _plain(condition: object, schema: pa.Schema) -> Node | None:
 
 
 def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:
+    if "FieldPath(" in str(expression):
+        # What is read has other columns in other places.
+        raise Invalid(f"the expression {expression} names a column by its place: name it")
     try:
         kept = schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError) as error:

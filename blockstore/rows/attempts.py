@@ -3,7 +3,8 @@ they read were changed meanwhile.
 
 Rules:
 - Nothing of an operation is visible before its entry; after an error what was uploaded is debris.
-- Where only other rows changed, nothing is planned again.
+- Where only other rows changed, nothing is planned again; where the operation is ``serializable``,
+  only if none of them would have been read (``seen.py``).
 - A condemned block is uploaded again under a new ULID that keeps its source.
 """
 
@@ -16,6 +17,7 @@ from blockstore.errors import BlockCondemned, Invalid, RowConflict
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Identity, RowIds
+from blockstore.format.properties import Isolation
 from blockstore.index.change import Done
 from blockstore.index.entry import Operation
 from blockstore.index.rules import batch_done
@@ -24,6 +26,7 @@ from blockstore.operations.access import Access
 from blockstore.operations.staging import RENEWALS, renewed, uploading
 from blockstore.rows.change import ChangeRows, NamedRows
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.seen import Seen
 from blockstore.rows.streams import StreamChanges
 
 _PLANS = 50
@@ -41,6 +44,16 @@ class Said:
     parameters: Mapping[str, object] = field(default_factory=dict)
     buffer_bytes: int = 256 << 20
     """Rows of about so many bytes in memory become one chunk."""
+    isolation: Isolation | None = None
+    """None: the table's."""
+
+    def seeing(self, definition: Definition) -> Seen | None:
+        """What keeps the reads of an operation on a table whose rows have an identity, where its
+        isolation is ``serializable``; else None."""
+        isolation = self.isolation or definition.properties.isolation
+        if isolation is not Isolation.SERIALIZABLE or definition.identity is None:
+            return None
+        return Seen(definition.identity)
 
 
 Write = Callable[[State, StreamChanges], RowsChanged]
@@ -118,6 +131,7 @@ def _attempt(
         labels=said.labels,
         job=said.job,
         buffer_bytes=said.buffer_bytes,
+        seen=said.seeing(state.definition) if reads else None,
     ) as changes:
         did = write(state, changes)
         finished = changes.finish()
@@ -133,6 +147,7 @@ def _attempt(
         named,
         did,
         read_version=state.version if reads else None,
+        seen=changes.seen,
     )
 
 
@@ -146,10 +161,16 @@ def commit_blocks(
     did: RowsChanged,
     *,
     read_version: int | None = None,
+    seen: Seen | None = None,
 ) -> RowsChanged:
     """Publish complete blocks of changes, made under ``definition``, by one entry, and return
     ``did`` with its version. Raises as a commit, and RowConflict where rows that were read at
-    ``read_version`` were changed since."""
+    ``read_version`` were changed since, or anything else that was ``seen``: where nothing says what
+    a serializable operation has read, everything."""
+    if seen is None and read_version is not None:
+        seen = said.seeing(definition)
+        if seen is not None:
+            seen.everything()
     commit = access.world.ids.ulid()
     for renewal in range(RENEWALS + 1):
         change = ChangeRows(
@@ -159,6 +180,7 @@ def commit_blocks(
             named=named,
             definition=definition,
             read_version=read_version,
+            seen=seen,
             job=said.job,
             ordered=said.ordered,
             parameters=said.parameters,

@@ -4,6 +4,8 @@ Rules (design 8.4):
 - Changes that read no rows never conflict: the later entry wins.
 - Changes that have read rows at a version conflict if an entry since then has touched one of their
   rows, or may have. Which rows an entry touched says ``index/touches.py``.
+- Where they are ``serializable`` they conflict too if anything else that they read would be read
+  otherwise now (``seen.py``).
 - An entry holds the changes of one operation: a block of each stream of which it changes rows.
 """
 
@@ -21,6 +23,7 @@ from blockstore.index.change import Change, Draft
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.index.touches import Hashes
+from blockstore.rows.seen import Seen
 
 
 class NamedRows(Protocol):
@@ -50,6 +53,8 @@ class ChangeRows(Change):
     definition: Definition
     read_version: int | None = None
     """The version at which the rows were read; None if none was."""
+    seen: Seen | None = None
+    """What else was read at it; None if that may have changed."""
     job: Job | None = None
     ordered: bool = True
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -64,6 +69,8 @@ class ChangeRows(Change):
             )
         if self.read_version is not None and state.version > self.read_version:
             self._check_untouched(state, self.read_version)
+            if self.seen is not None:
+                self.seen.check(state, self.read_version, str(self.operation))
         return Draft(
             add=tuple(AddedBlock(meta=block) for block in self.blocks),
             touched=self.named.touched,

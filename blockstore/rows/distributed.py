@@ -3,7 +3,8 @@ version.
 
 Rules:
 - An upsert reads nothing of the table and never conflicts: the later of two wins. A merge has read
-  rows at a version, and conflicts where one of its rows was touched since, or may have been.
+  rows at a version, and conflicts where one of its rows was touched since, or may have been; where
+  the table's isolation is ``serializable``, if anything was changed since.
 - An identity occurs once in the block. Processes that report all hashes are compared; where two
   hashes are equal the keys themselves decide, which are read again.
 - After an error nothing is visible; what was uploaded is debris.

@@ -28,6 +28,10 @@ class ChangingRows(ABC):
     rows never conflict. A condition or a row id finds rows whatever labels they have, and a changed
     row keeps its own. A key names the row with the labels ``labels``, or else with the table's own;
     new rows get these too.
+
+    An operation reads one version, and is planned again where others changed the rows that it
+    changes. With ``isolation="serializable"`` (default: the table's property) also where they
+    changed, added or deleted any row that it has read, or would read now.
     """
 
     @property
@@ -83,6 +87,7 @@ class ChangingRows(ABC):
         set: Mapping[str, Value],  # noqa: A002
         where: Condition = None,
         *,
+        isolation: str | None = None,
         job: Job | None = None,
         message: str = "",
     ) -> RowsChanged:
@@ -93,7 +98,7 @@ class ChangingRows(ABC):
         """
         from blockstore.rows.update import update
 
-        return update(self._access, set, where, _said(job, message))
+        return update(self._access, set, where, _said(job, message, None, isolation))
 
     def delete_rows(
         self,
@@ -120,16 +125,28 @@ class ChangingRows(ABC):
         dry_run: bool,
         message: str,
     ) -> Changed:
-        from blockstore.rows.overwrite import overwrite_rows, refuse_options
+        from blockstore.rows.overwrite import overwrite_rows, refuse_read_version
 
-        refuse_options(*options)
-        said = _said(job, message, labels)
+        isolation, read_version = options
+        refuse_read_version("an overwrite", read_version)
+        said = _said(job, message, labels, isolation)
         return overwrite_rows(self._access, data, where, said, dry_run=dry_run)
 
-    def _delete_where(self, where: Condition, *, dry_run: bool, message: str) -> Changed:
+    def _delete_where(
+        self,
+        where: Condition,
+        options: tuple[str | None, int | None],
+        *,
+        dry_run: bool,
+        message: str,
+    ) -> Changed:
+        from blockstore.rows.overwrite import refuse_read_version
         from blockstore.rows.update import delete_where
 
-        return delete_where(self._access, where, _said(None, message), dry_run=dry_run)
+        isolation, read_version = options
+        refuse_read_version("a delete", read_version)
+        said = _said(None, message, None, isolation)
+        return delete_where(self._access, where, said, dry_run=dry_run)
 
     def set_cells(
         self,
@@ -178,6 +195,7 @@ class ChangingRows(ABC):
         source: Any,
         on: str | Iterable[str],
         *,
+        isolation: str | None = None,
         job: Job | None = None,
         labels: Mapping[str, str] | None = None,
         message: str = "",
@@ -186,7 +204,7 @@ class ChangingRows(ABC):
         what to do with matched and unmatched rows, then ``execute`` it."""
         from blockstore.rows.merge import Merge
 
-        return Merge(self._access, source, on, _said(job, message, labels))
+        return Merge(self._access, source, on, _said(job, message, labels, isolation))
 
     def fetch(
         self, rows: Iterable[tuple[Any, int]], *, labels: Mapping[str, str] | None = None
@@ -210,9 +228,14 @@ class ChangingRows(ABC):
         )
 
 
-def _said(job: Job | None, message: str, labels: Mapping[str, str] | None = None) -> Said:
-    from blockstore.operations.conditions import check_said
+def _said(
+    job: Job | None,
+    message: str,
+    labels: Mapping[str, str] | None = None,
+    isolation: str | None = None,
+) -> Said:
+    from blockstore.operations.conditions import check_said, isolation_of
     from blockstore.rows.attempts import Said
 
     check_said(job, message)
-    return Said(job=job, message=message, labels=labels)
+    return Said(job=job, message=message, labels=labels, isolation=isolation_of(isolation))

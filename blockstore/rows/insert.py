@@ -106,6 +106,8 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
             there = rows_with(access, state, names, values, stream, columns=names).rows
             if len(there) and on_conflict == FAIL:
                 raise _exists(there, names)
+            if changes.seen is not None:
+                changes.seen.rows(stream, [there[name].combine_chunks() for name in names])
             known = identities([there[name] for name in names])
             fresh = pc.invert(pc.is_in(values, value_set=known))
             unchanged += len(batch) - (pc.sum(fresh).as_py() or 0)

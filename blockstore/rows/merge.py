@@ -7,6 +7,8 @@ Rules:
 - Rows of all streams are matched, and keep their labels; ``on`` may name labels. Inserted rows have
   the labels that they say, or those of the call, or the table's own.
 - A null matches nothing, as in SQL.
+- Where its isolation is ``serializable``, all rows of the keys were read, also those that stay as
+  they are, and those that do not exist; with a clause of rows by source, the complete table.
 - A row of the target that several source rows match is an error: which of them counts would be a
   matter of chance.
 - Conditions and values are expressions over the columns ``target.<name>`` and ``source.<name>``; a
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,13 +33,15 @@ from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.labelled import by_labels, labels_of
-from blockstore.rows.reading import current_rows, ids_of, rows_with
+from blockstore.rows.reading import column_like, current_rows, gathered, ids_of, range_of, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
 from blockstore.rows.update import Value, evaluated
 from blockstore.scan.identities import identities
+from blockstore.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,11 +152,15 @@ class Merge:
         keys = identities([self._source[name] for name in self._on])
         counts = Counter[str]()
         hit = np.zeros(len(keys), dtype=bool)
+        named = self._see_keys(state, changes, keys)
         for stream, target in self._targets(state, keys):
             own = identities([target.column(name) for name in self._on])
             places = pc.index_in(own, value_set=keys, skip_nulls=True)
             matched = places.is_valid()
             at = places.drop_null()
+            if changes.seen is not None and not named:
+                mine = target.filter(matched)
+                changes.seen.rows(stream, [mine.column(name) for name in self._identity.columns])
             hit[at.to_numpy()] = True
             joined = _joined(target.filter(matched), self._source.take(at))
             sink = _Sink(changes, stream)
@@ -172,13 +181,34 @@ class Merge:
         )
 
     def _targets(self, state: State, keys: pa.Array) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
+        """The rows of each stream, many together: the keys are prepared once for each."""
+        parts: Iterable[tuple[StreamKey, Iterable[pa.RecordBatch]]]
         if self._of(_BY_SOURCE):
-            yield from current_rows(self._access, state)
-            return
-        found = rows_with(self._access, state, self._on, keys, None)
-        for stream, own in found.each():
-            for batch in found.rows.filter(own).to_batches():
-                yield stream, batch
+            read = groupby(current_rows(self._access, state), lambda pair: pair[0])
+            parts = ((stream, (batch for _, batch in rows)) for stream, rows in read)
+        else:
+            found = rows_with(self._access, state, self._on, keys, None)
+            parts = ((one, found.rows.filter(own).to_batches()) for one, own in found.each())
+        for stream, batches in parts:
+            for some in gathered(batches, len(keys)):
+                for batch in some.combine_chunks().to_batches():
+                    yield stream, batch
+
+    def _see_keys(self, state: State, changes: StreamChanges, keys: pa.Array) -> bool:
+        """Note which rows this merge looks for; return whether that names those that it matches."""
+        seen, schema = changes.seen, state.definition.schema
+        if seen is None:
+            return False
+        if self._of(_BY_SOURCE):
+            seen.everything()
+        elif isinstance(self._identity, Key) and self._on == self._identity.columns:
+            whole = self._source.select(list(self._on)).drop_null()
+            named = [column_like(whole[name], schema.field(name).type, name) for name in self._on]
+            seen.keys([*state.blocks.streams(), changes.own], named)
+            return True
+        elif len(keys) > keys.null_count:
+            seen.where(range_of(Snapshot.of(state), self._on, keys) or Predicate())
+        return False
 
     def _refuse_doubles(self, keys: pa.Array, hit: np.ndarray[Any, Any]) -> None:
         """A key that occurs twice in the source matters only where it matches."""

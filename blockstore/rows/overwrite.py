@@ -10,7 +10,8 @@ Rules:
   key that a row has which does not meet it is a conflict: that row was not to be replaced.
 - On a table with row ids all new rows get new ids; ``put_rows`` replaces rows by their ids.
 - It is an update: rows are read at one version, and all is planned again where one of them was
-  touched before the commit. Rows that others insert meanwhile stay.
+  touched before the commit. Rows that others insert meanwhile stay; where its isolation is
+  ``serializable``, all is planned again for those that could meet the condition.
 - The identities of the new rows are held in memory.
 """
 
@@ -38,6 +39,7 @@ from blockstore.rows.reading import current_rows, range_of
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import Changes, NoChanges, StreamChanges, stream_of
 from blockstore.rows.two_versions import identity_values
+from blockstore.rows.update import see_where
 from blockstore.scan.snapshot import Snapshot
 
 _WHAT = "an overwrite"
@@ -110,6 +112,7 @@ def _replace(
     new = pa.concat_arrays(fresh) if fresh else None
     replaced: list[pa.Array] = []
     deleted = 0
+    see_where(state, sink, predicate)
     for stream, batch in current_rows(access, state, where, columns=identity.columns):
         if new is not None and stream == own:
             values = identity_values(batch, identity)
@@ -161,11 +164,10 @@ def _changed(did: _Did, done: RowsChanged | None = None, *, dry_run: bool = Fals
     )
 
 
-def refuse_options(isolation: str | None, read_version: int | None) -> None:
-    """Raise Invalid for what an overwrite of whole blocks takes, and this one does not."""
-    given = "isolation" if isolation is not None else "read_version"
-    if isolation is not None or read_version is not None:
+def refuse_read_version(what: str, read_version: int | None) -> None:
+    """Raise Invalid for a version to begin at, which only a replacement of whole blocks takes."""
+    if read_version is not None:
         raise Invalid(
-            f"an overwrite where rows have an identity takes no {given}: it is planned again where "
+            f"{what} where rows have an identity takes no read_version: it is planned again where "
             "its rows were changed; to fail instead, use put_rows with the versions that were read"
         )

@@ -25,6 +25,7 @@ from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 
 _GATHERED = 500_000
+_GATHERED_BYTES = 64 << 20
 
 
 def current_rows(
@@ -97,7 +98,7 @@ def rows_with(
     for one, rows in groupby(
         current_rows(access, state, where, stream, columns), lambda pair: pair[0]
     ):
-        for some in _gathered(batch for _, batch in rows):
+        for some in gathered((batch for _, batch in rows), len(values)):
             among = pc.is_in(identities([some[name] for name in on]), value_set=values)
             if pc.any(among).as_py():
                 found.append(some.filter(among))
@@ -113,17 +114,18 @@ def rows_with(
     )
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches together, some hundred thousand rows each: what is looked up in them is prepared
-    once for each."""
+def gathered(batches: Iterable[pa.RecordBatch], values: int) -> Iterator[pa.Table]:
+    """Batches together, about as many rows as there are ``values`` to look up in them, and some
+    hundred thousand at least: the values are prepared once for each. Not more than some bytes."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= _GATHERED:
+        size += batch.nbytes
+        if rows >= max(values, _GATHERED) or size >= _GATHERED_BYTES:
             yield pa.Table.from_batches(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
 

@@ -5,7 +5,8 @@ Rules (design 8.5):
   them away. Rows whose version is not the one of then get a new version with their state of then,
   or a tombstone; others are not touched.
 - It is an update: rows are read at one version, and where one of them was touched before the
-  commit, all is planned again. Rows that others insert meanwhile stay.
+  commit, all is planned again. Rows that others insert meanwhile stay, unless the table's isolation
+  is ``serializable``: then all is planned again for them too.
 - What was restored has new versions. So a second restore writes these rows again.
 - Schema and properties stay the current ones, and rules of columns hold for rows that come back.
 """
@@ -81,6 +82,8 @@ def _commit(access: Access, target: State, said: Said) -> RowsChanged:
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
         found = _difference(access, state, target)
+        if changes.seen is not None:
+            changes.seen.everything()
         for stream, part in by_stream(found.back):
             for batch in rows_of(access, part):
                 rows = batch.select(state.definition.schema.names)

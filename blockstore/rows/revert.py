@@ -171,6 +171,10 @@ def _undo_in(
 ) -> None:
     """Write what undoes the writes of one stream, the newest first."""
     chased: dict[str, pa.Array] = {}
+    if sink.seen is not None:
+        for write in writes:
+            named = [write.rows[name].combine_chunks() for name in write.identity.columns]
+            sink.seen.rows(write.stream, named)
     names = now.definition.schema.names
     for write in sorted(writes, key=lambda one: one.version, reverse=True):
         newest = newest_versions(access, Snapshot.of(now), write.stream, write.values)

@@ -206,6 +206,9 @@ class _Look:
                 assert held.ids is not None, "a key is looked up in its own stream"
                 _refuse_labels(held.ids.filter(which), one)
             changed = pc.and_not(which, same)
+            if self._changes.seen is not None:
+                as_it_was = pc.and_(which, same)
+                self._changes.seen.rows(one, [column.filter(as_it_was) for column in columns])
             self._write(one, held, changed, there.filter(changed))
         self.unchanged += pc.sum(same).as_py() or 0
         self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0

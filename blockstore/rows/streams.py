@@ -25,10 +25,16 @@ from blockstore.index.touches import MOST, Hashes, packed
 from blockstore.operations.access import Access
 from blockstore.rows.block import ChangesWriter
 from blockstore.rows.named import Named
+from blockstore.rows.seen import Seen
 
 
 class Changes(Protocol):
     """What takes changes of rows: blocks (``StreamChanges``), or nothing in a dry run."""
+
+    @property
+    def seen(self) -> Seen | None:
+        """What keeps the reads of the operation; None where they need not stay as they are."""
+        ...
 
     def put(self, stream: StreamKey, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
         """Take complete new images of rows of a stream. ``ids`` are their row ids, null for new
@@ -42,6 +48,8 @@ class Changes(Protocol):
 
 class NoChanges:
     """Takes changes and leaves them."""
+
+    seen: Seen | None = None
 
     def put(self, stream: StreamKey, rows: pa.RecordBatch, ids: pa.Array | None = None) -> None:
         """Leave them."""
@@ -79,12 +87,15 @@ class StreamChanges:
         labels: Mapping[str, str] | None = None,
         job: Job | None = None,
         buffer_bytes: int = 256 << 20,
+        seen: Seen | None = None,
     ) -> None:
         """Raises Invalid for labels that the table cannot have."""
         if labels is not None:
             check_new_labels(labels, definition.schema.names)
         self.own = stream_of(definition, labels)
         """The stream of new rows."""
+        self.seen = seen
+        """What keeps the reads of the operation; None where they need not stay as they are."""
         self._access = access
         self._definition = definition
         self._producer = producer

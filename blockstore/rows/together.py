@@ -6,7 +6,8 @@ Rules:
   entry holds one block of changes of each stream, so their blocks are read again, and the newest
   image or tombstone of each row is written.
 - Rows that were there at the beginning and were touched by any of them are named by the entry, as
-  rows that were read: if others touched one meanwhile, all of it is planned again.
+  rows that were read: if others touched one meanwhile, all of it is planned again. Where they are
+  ``serializable``, that holds for whatever any of them has read.
 - A row that is new gets its id by the entry; before that it has one by which only these operations
   know it. One that is deleted again leaves nothing where rows have ids; of a key a tombstone stays,
   so that an insert of the same key by others is noticed.
@@ -56,6 +57,8 @@ class RowsTogether:
         self._written: list[_Finished] = []
         self.state = state
         """What the next of them reads."""
+        self.seen = said.seeing(state.definition)
+        """What keeps the reads of all of them; None where they need not stay as they are."""
 
     def write(self, operation: Operation, write: Write) -> RowsChanged:
         """Write the changes of the next operation; return what they do. Raises what ``write``
@@ -92,6 +95,7 @@ class RowsTogether:
             named,
             did,
             read_version=self._base.version,
+            seen=self.seen,
         )
 
     def _only(self) -> _Finished | None:
@@ -105,6 +109,7 @@ class RowsTogether:
             labels=self._said.labels,
             job=self._said.job,
             buffer_bytes=self._said.buffer_bytes,
+            seen=self.seen,
         )
 
     def _net(self, operation: Operation) -> _Finished | None:

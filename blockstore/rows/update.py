@@ -3,6 +3,8 @@
 Rules:
 - Rows are read at one version, and written as they are then; where one of them was touched before
   the commit, all is planned again.
+- Rows that come to meet the condition meanwhile follow the operation; where its isolation is
+  ``serializable``, all is planned again for them.
 - A delete by identity reads nothing and never conflicts, but for this: ids of a table whose rows
   have several sets of labels are looked up, since a tombstone is of the stream of its row.
 - An id that was never given is refused, or it would hide a row that comes later.
@@ -26,12 +28,12 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.conditions import quoted
 from blockstore.operations.results import Changed
-from blockstore.predicate import Condition
+from blockstore.predicate import Condition, parse
 from blockstore.rows.attempts import Said, change_rows, identity_of, refuse_labels
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import column_like, current_rows, ids_of, range_of
 from blockstore.rows.results import RowsChanged
-from blockstore.rows.streams import StreamChanges
+from blockstore.rows.streams import Changes, StreamChanges
 from blockstore.scan.snapshot import Snapshot
 
 Value = Any
@@ -61,6 +63,7 @@ def update(
             )
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        see_where(state, changes, where)
         for stream, batch in current_rows(access, state, where):
             columns = [
                 evaluated(values[field.name], batch, field)
@@ -87,6 +90,7 @@ def delete_where(access: Access, where: Condition, said: Said, *, dry_run: bool 
         return Changed(operation=str(Operation.DELETE), dry_run=True, rows_removed=rows)
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        see_where(state, changes, where)
         for stream, batch in current_rows(access, state, where, columns=identity.columns):
             changes.delete(stream, batch)
         return RowsChanged(operation=str(Operation.DELETE), deleted=changes.rows)
@@ -119,6 +123,8 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
             _check_given(keys.column(0), state)
             streams = state.blocks.streams()
             if len(streams) > 1:
+                if changes.seen is not None:
+                    changes.seen.rows(changes.own, keys.columns)
                 for stream, batch in _at(access, state, keys):
                     changes.delete(stream, batch)
                 return RowsChanged(operation=str(Operation.DELETE), deleted=changes.rows)
@@ -165,6 +171,12 @@ def _at(
     where = range_of(Snapshot.of(state), (ROW_ID,), ids.column(0))
     for stream, batch in current_rows(access, state, where, columns=(ROW_ID,)):
         yield stream, batch.filter(pc.is_in(batch.column(0), value_set=ids.column(0)))
+
+
+def see_where(state: State, changes: Changes, where: Condition) -> None:
+    """Note that the rows of a condition were read."""
+    if changes.seen is not None:
+        changes.seen.where(parse(where, Snapshot.of(state).columns.all))
 
 
 def evaluated(value: Value, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:

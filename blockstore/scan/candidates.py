@@ -10,24 +10,23 @@ Rules:
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.names_now import time_column_of
-from blockstore.index.derived import Arrays
+from blockstore.index.blocks import Blocks
+from blockstore.index.derived import Arrays, Mask, Places
 from blockstore.index.rows import LiveBlock
 from blockstore.predicate import Predicate
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds
 from blockstore.scan.sieve import sieve
 from blockstore.scan.snapshot import Snapshot, labels_of
-
-Mask = npt.NDArray[np.bool_]
 
 _MS_NS = 1_000_000
 _INT64 = np.iinfo(np.int64)
@@ -44,11 +43,15 @@ class Candidate:
     first_row_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """The blocks that stay, in the order of their ULIDs, and how many were left out, by reason."""
+    """The blocks that stay, and how many were left out, by reason."""
 
-    blocks: tuple[Candidate, ...]
+    live: Blocks
+    places: Places
+    """Those that stay of the blocks that the index names, by their rows of ``live.table()``."""
+    listed: tuple[Candidate, ...]
+    """Those that only a listing shows."""
     total: int
     by_time: int
     by_labels: int
@@ -56,6 +59,18 @@ class Candidates:
     """Blocks all of whose sources the snapshot hides."""
     chunks_by_statistics: int
     """Chunks of the blocks that were left out by their statistics."""
+
+    def __iter__(self) -> Iterator[Candidate]:
+        """The blocks that stay, in the order of their ULIDs; where there are many, few of them are
+        in memory at once."""
+        live = map(_candidate, self.live.each(self.places))
+        return (
+            heapq.merge(live, self.listed, key=lambda one: one.meta.ulid) if self.listed else live
+        )
+
+    def at(self, place: int) -> Candidate:
+        """The block at one of ``places``."""
+        return _candidate(self.live.take([int(self.places[place])])[0])
 
 
 def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]) -> Candidates:
@@ -68,29 +83,39 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
     in_time = _in_time(frame, time_ms)
     in_stream = _in_stream(frame, predicate, labels)
     sieved = sieve(snapshot, predicate, in_time & in_stream)
-    live = [
-        Candidate(
-            meta=block.meta,
-            excepted=block.excepted.intersection(block.meta.sources) or None,
-            version=block.version,
-            first_row_id=block.first_row_id,
-        )
-        for block in snapshot.blocks.take(np.flatnonzero(sieved.may).tolist())
-    ]
-    blocks = [
-        block
-        for block in live
-        if block.excepted is None or len(block.excepted) < len(block.meta.sources)
-    ]
-    listed = list(_listed(snapshot, predicate, labels, time_ms))
+    places = np.flatnonzero(sieved.may)
+    excepted = _excepted(snapshot.blocks, frame, places)
+    listed = _listed(snapshot, predicate, labels, time_ms)
     return Candidates(
-        blocks=tuple(sorted((*blocks, *listed), key=lambda block: block.meta.ulid)),
+        live=snapshot.blocks,
+        places=np.setdiff1d(places, excepted, assume_unique=True) if len(excepted) else places,
+        listed=tuple(sorted(listed, key=lambda block: block.meta.ulid)),
         total=len(snapshot),
         by_time=int(np.count_nonzero(~in_time)) + len(snapshot.listed) - len(listed),
         by_labels=int(np.count_nonzero(in_time & ~in_stream)),
-        excepted=len(live) - len(blocks),
+        excepted=len(excepted),
         chunks_by_statistics=sieved.chunks,
     )
+
+
+def _candidate(block: LiveBlock) -> Candidate:
+    return Candidate(
+        meta=block.meta,
+        excepted=block.excepted.intersection(block.meta.sources) or None,
+        version=block.version,
+        first_row_id=block.first_row_id,
+    )
+
+
+def _excepted(blocks: Blocks, frame: pa.Table, places: Places) -> Places:
+    """Those of the rows whose blocks have no source that is not excepted."""
+    column = frame["excepted"]
+    if column.null_count == len(column):
+        return places[:0]
+    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    some = places[valid[places]]
+    hidden = [block.excepted.issuperset(block.meta.sources) for block in blocks.each(some)]
+    return some[np.array(hidden, dtype=bool)]
 
 
 def changes_of(snapshot: Snapshot) -> tuple[Candidate, ...]:
@@ -98,22 +123,39 @@ def changes_of(snapshot: Snapshot) -> tuple[Candidate, ...]:
     if snapshot.definition.identity is None:
         return ()
     every = np.ones(len(snapshot.blocks), dtype=bool)
-    (changes,) = snapshot.blocks.derived("changes", snapshot.definition, _are_changes, every)
+    (changes,) = snapshot.blocks.derived("changes", snapshot.definition, _Changes(), every)
     return tuple(
         Candidate(meta=block.meta, version=block.version, first_row_id=block.first_row_id)
         for block in snapshot.blocks.take(np.flatnonzero(changes).tolist())
     )
 
 
-def _are_changes(blocks: Sequence[LiveBlock]) -> Arrays:
-    return (np.array([block.meta.kind is BlockKind.CHANGES for block in blocks], dtype=bool),)
+class _Changes:
+    """Makes an array, by block: whether it holds changes."""
+
+    def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
+        return (np.array([block.meta.kind is BlockKind.CHANGES for block in blocks], dtype=bool),)
+
+    def of_rows(self, rows: pa.Table) -> Arrays | None:
+        from blockstore.index.documents import read_documents  # of a checkpoint's blocks alone
+
+        kinds = pa.struct([("rows", pa.string())])
+        documents = read_documents(rows, pa.field("blockstore", kinds))
+        if documents is None:
+            return None
+        import pyarrow.compute as pc
+
+        changes = pc.equal(pc.struct_field(documents, [0]), BlockKind.CHANGES.value)
+        return (
+            np.asarray(pc.fill_null(changes, False).to_numpy(zero_copy_only=False), dtype=bool),
+        )
 
 
 def _listed(
     snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...], time_ms: tuple[int, int]
-) -> Iterator[Candidate]:
+) -> list[Candidate]:
     first, last = time_ms
-    definition = snapshot.definition
+    definition, found = snapshot.definition, []
     for block in snapshot.listed:
         meta = block.meta
         # A block of another writer may have the times of another column, or of its creation, which
@@ -121,7 +163,8 @@ def _listed(
         other = time_column_of(meta, definition) != definition.time_column
         in_time = other or (meta.min_time <= last and meta.max_time > first)
         if in_time and _may_stream(predicate, meta.labels, labels):
-            yield Candidate(meta=meta, sources=block.only_sources)
+            found.append(Candidate(meta=meta, sources=block.only_sources))
+    return found
 
 
 def _time_hull_ms(snapshot: Snapshot, predicate: Predicate) -> tuple[int, int]:

@@ -95,11 +95,15 @@ def count_rows(
 ) -> int:
     """Return how many rows the plan has; read only chunks whose metadata does not say."""
     plan = resolve(bucket, plan, world, reads)
-    known = sum(chunk.rows for chunk in plan.chunks if chunk.certain and not chunk.filtered)
-    unknown = tuple(chunk for chunk in plan.chunks if not chunk.certain or chunk.filtered)
+    known, unknown = 0, []
+    for chunk in plan.chunks:
+        if chunk.certain and not chunk.filtered:
+            known += chunk.rows
+        else:
+            unknown.append(chunk)
     if not unknown:
         return known
-    narrow = replace(plan, chunks=unknown, output_schema=plan.columns.select(["_source"]))
+    narrow = replace(plan, chunks=tuple(unknown), output_schema=plan.columns.select(["_source"]))
     return known + sum(batch.num_rows for batch in _batches(bucket, narrow, world, reads))
 
 
@@ -128,15 +132,17 @@ def count_each(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
 
 
 def _count_each_remote(bucket: ReadBucket, plan: ScanPlan, world: World) -> list[int]:
-    counts = [chunk.rows for chunk in plan.chunks]
-    unknown = [
-        place for place, chunk in enumerate(plan.chunks) if not chunk.certain or chunk.filtered
-    ]
-    for place in unknown:
-        counts[place] = 0
-    narrow = replace(plan, chunks=tuple(plan.chunks[place] for place in unknown))
+    counts: list[int] = []
+    unknown: dict[int, ScanChunk] = {}
+    for place, chunk in enumerate(plan.chunks):
+        known = chunk.certain and not chunk.filtered
+        counts.append(chunk.rows if known else 0)
+        if not known:
+            unknown[place] = chunk
+    places = list(unknown)
+    narrow = replace(plan, chunks=tuple(unknown.values()))
     for at, rows in _remote_rows(bucket, narrow, world):
-        counts[unknown[at]] += sum(batch.num_rows for batch in rows)
+        counts[places[at]] += sum(batch.num_rows for batch in rows)
     return counts
 
 
@@ -206,7 +212,7 @@ def _batches(
                 yield from batches
 
 
-def _windows(chunks: tuple[ScanChunk, ...]) -> Iterator[list[ScanChunk]]:
+def _windows(chunks: Iterable[ScanChunk]) -> Iterator[list[ScanChunk]]:
     """Yield runs of small chunks to be read in parallel, and each large chunk alone."""
     window: list[ScanChunk] = []
     size = 0

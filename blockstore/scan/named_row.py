@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.fields import RESERVED
@@ -25,7 +24,7 @@ from blockstore.format.identity import DELETED, VERSION, RowIds
 from blockstore.predicate import Predicate
 from blockstore.predicate.nodes import Compare, Op, columns_of, conjunction
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.hiding import identity_bounds
+from blockstore.scan.hiders import identity_bounds, is_compared
 from blockstore.scan.plan import ScanPlan
 
 ReadRanges = Callable[[ScanPlan], Iterable[tuple[int, Iterable[pa.RecordBatch]]]]
@@ -68,11 +67,15 @@ def rows_of(plan: ScanPlan, row: Predicate, read: ReadRanges) -> Iterator[pa.Rec
                 if stream not in newest or version > newest[stream][0]:
                     newest[stream] = version, place, batch.slice(at, 1)
     own = {chunk.key for chunk in plan.chunks}
+    # Where the condition says no more, every version that was read meets it.
+    met = plan.predicate.extra is None and plan.predicate.node == row.node
     for _, place, found in sorted(newest.values(), key=lambda one: one[1]):
         if chunks[place].key in own and not found.column(DELETED)[0].as_py():
-            kept = plan.predicate.filtered(found)
+            kept = found if met else plan.predicate.filtered(found)
             if kept.num_rows:
-                yield kept.select(plan.output_schema.names).cast(plan.output_schema)
+                kept = kept.select(plan.output_schema.names)
+                same = kept.schema.equals(plan.output_schema, check_metadata=True)
+                yield kept if same else kept.cast(plan.output_schema)
 
 
 def _holders(plan: ScanPlan, row: Predicate) -> Iterator[ScanChunk]:
@@ -97,7 +100,7 @@ def _may_hold(plan: ScanPlan, chunk: ScanChunk, row: Predicate) -> bool:
         (name,) = plan.identity.columns
         key = row.hull(name).low
         low, high = identity_bounds(chunk, plan.identity)
-        if _is_plain(plan.columns.all.field(name).type) and low is not None and high is not None:
+        if is_compared(plan.columns.all.field(name).type) and low is not None and high is not None:
             return bool(low <= key <= high)
     if isinstance(plan.identity, RowIds):
         return True
@@ -110,8 +113,3 @@ def _may_hold(plan: ScanPlan, chunk: ScanChunk, row: Predicate) -> bool:
             names={name: reads[name].stored_as for name in row.columns},
         )
     )
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    """Whether conditions and statistics have the same values for a column."""
-    return bool(pt.is_integer(kind) or pt.is_string(kind))

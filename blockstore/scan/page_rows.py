@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _MOST_ROWS = 1 << 62
-_MOST_PAGES = 4_096
-_MOST_CHARACTERS = 65_536
+_MOST_PAGES = 20_480
+_MOST_CHARACTERS = 327_680
 """Limit for all text bounds together: they are kept, and tables are rarely sorted by long texts."""
 
 

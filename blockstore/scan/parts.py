@@ -109,7 +109,7 @@ class Pages:
                 )
             every = range(self.footer.metadata.row_group(self.group).num_rows)
             found |= {name: self._cut(read.column(name), every) for name in self._others}
-        schema = self.footer.parquet.schema_arrow
+        schema = self.footer.schema
         table = pa.table(
             [found[name] for name in self.columns],
             schema=pa.schema([schema.field(name) for name in self.columns]),
@@ -200,7 +200,7 @@ def _pages(
     if len(rows) == starts[group + 1] - starts[group]:
         return None
     some = range(rows.start - starts[group], rows.stop - starts[group])
-    schema = footer.parquet.schema_arrow
+    schema = footer.schema
     runs = page_runs(footer, group, [schema.field(name) for name in columns], some)
     if not runs:
         return None
@@ -228,7 +228,7 @@ def _hidden_bytes(part: pq.ColumnChunkMetaData) -> int:
 
 
 def _row_bytes(footer: Footer, columns: Sequence[str]) -> int:
-    schema = footer.parquet.schema_arrow
+    schema = footer.schema
     return sum(_width(schema.field(name).type) for name in columns)
 
 

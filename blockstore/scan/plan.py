@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,6 +31,9 @@ from blockstore.scan.candidates import Candidate, candidates, changes_of
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
 from blockstore.scan.snapshot import Snapshot
+
+MANY = 65_536
+"""A plan for one pass over more blocks makes their chunks when they are looked at."""
 
 TimeRange = tuple[object, object]
 """``(start, end)``: start inclusive, end exclusive, None = open; datetimes, dates, texts, or
@@ -55,7 +58,8 @@ class Pruned:
 class ScanPlan:
     """What to read for one scan; any engine that applies it returns the same rows."""
 
-    chunks: tuple[ScanChunk, ...]
+    chunks: Sequence[ScanChunk]
+    """A tuple; in a plan for one pass perhaps a sequence that makes them (``many_chunks.py``)."""
     output_schema: pa.Schema
     predicate: Predicate
     """To be applied to the rows of every chunk that is not ``certain``."""
@@ -115,6 +119,17 @@ class ScanPlan:
         return {id_: reads_of(schema, self.columns.table) for id_, schema in self.schemas.items()}
 
 
+def plan_pass(
+    snapshot: Snapshot, *, columns: Iterable[str] | None = None, where: Condition = None
+) -> ScanPlan:
+    """Return the plan of a scan whose chunks are gone through once: of very many blocks it makes
+    them at each pass, where it can (``many_chunks.py``), and so holds few of them.
+
+    Args and errors are those of ``plan_scan``.
+    """
+    return _plan(snapshot, columns, where, held=MANY)
+
+
 def plan_scan(
     snapshot: Snapshot,
     *,
@@ -124,7 +139,7 @@ def plan_scan(
     labels: Iterable[str] = (),
     every_version: bool = False,
 ) -> ScanPlan:
-    """Return the plan of a scan.
+    """Return the plan of a scan, which holds its chunks.
 
     Args:
         snapshot: The blocks to read.
@@ -138,6 +153,20 @@ def plan_scan(
     Raises:
         Invalid: The table, or some chunk, does not have a column, or a condition does not fit.
     """
+    return _plan(snapshot, columns, where, time_range, labels=labels, every_version=every_version)
+
+
+def _plan(
+    snapshot: Snapshot,
+    columns: Iterable[str] | None,
+    where: Condition,
+    time_range: TimeRange | None = None,
+    *,
+    labels: Iterable[str] = (),
+    every_version: bool = False,
+    held: int | None = None,
+) -> ScanPlan:
+    """The same; ``held`` is the most blocks whose chunks must be held, None = of all."""
     known = snapshot.label_names.union(labels)
     offered = (
         snapshot.columns
@@ -159,10 +188,18 @@ def plan_scan(
         identity=snapshot.definition.identity,
         history=every_version,
     )
-    kept = tuple([chunk for block in found.blocks for chunk in judge.chunks(block)])
-    all_chunks = found.chunks_by_statistics + judge.seen
+    kept: Sequence[ScanChunk]
+    if held is not None and len(found.places) > held and judge.needs_no_look and not found.listed:
+        from blockstore.scan.many_chunks import ManyChunks  # few tables are so large
+
+        kept = ManyChunks(found, judge.unjudged)
+        seen = len(kept)
+    else:
+        kept = judge.kept([chunk for block in found for chunk in judge.chunks(block)])
+        seen = judge.seen
+    all_chunks = found.chunks_by_statistics + seen
     hiding = () if every_version else changes_of(snapshot)
-    changes = [chunk for block in hiding for chunk in judge.changes(block)]
+    changes = [chunk for block in hiding for chunk in judge.unjudged(block)]
     check_given(kept, _hidden(output_schema.names))
     check_given((chunk for chunk in kept if not chunk.certain), _hidden(predicate.columns))
     return ScanPlan(
@@ -234,6 +271,8 @@ class _Judge:
         self._everything = predicate.everything
         self.seen = 0
         """The chunks of all blocks so far."""
+        self._carries: dict[tuple[BlockKind, bool], frozenset[str]] = {}
+        """What blocks of a kind carry, at level 1 or above: one set for all of their chunks."""
 
     def chunks(self, block: Candidate) -> Iterator[ScanChunk]:
         """Yield the chunks of a block that may hold matching rows."""
@@ -246,8 +285,13 @@ class _Judge:
             else:
                 yield from self._judged(chunk)
 
-    def changes(self, block: Candidate) -> Iterator[ScanChunk]:
-        """Yield all chunks of a block of changes, whatever the condition is."""
+    @property
+    def needs_no_look(self) -> bool:
+        """Whether every chunk of every block is kept."""
+        return self._everything and self._identity is None
+
+    def unjudged(self, block: Candidate) -> Iterator[ScanChunk]:
+        """Yield all chunks of a block, whatever the condition is."""
         return self._chunks(block)
 
     def _chunks(self, block: Candidate) -> Iterator[ScanChunk]:
@@ -256,7 +300,10 @@ class _Judge:
         labels = {name: meta.labels.get(name) for name in self._columns.labels}
         level_1 = meta.level == 1
         first = block.first_row_id if level_1 else None
-        carries = frozenset(carried(meta, self._identity))
+        carries = self._carries.get((meta.kind, level_1))
+        if carries is None:
+            carries = frozenset(carried(meta, self._identity))
+            self._carries[meta.kind, level_1] = carries
         identified_by = self._identified_by(schema_id)
         for file in meta.chunks:
             yield ScanChunk(
@@ -296,6 +343,21 @@ class _Judge:
         if self._predicate.may(bounds_of):
             certain = self._predicate.must(bounds_of)
             yield replace(chunk, certain=True) if certain else chunk
+
+    def kept(self, chunks: Sequence[ScanChunk]) -> tuple[ScanChunk, ...]:
+        """Those of judged chunks of which a pyarrow expression may keep rows as well."""
+        extra = self._predicate.extra
+        if extra is None:
+            return tuple(chunks)
+        from blockstore.predicate.guarantees import may_keep  # pyarrow's datasets, seldom needed
+
+        schema = self._columns.all
+        columns = [Column(name, schema.field(name).type) for name in self._predicate.extra_columns]
+        bounds = []
+        for chunk in chunks:
+            bounds_of = self._bounds_of(chunk)
+            bounds.append({column.name: bounds_of(column) for column in columns})
+        return tuple([chunks[place] for place in may_keep(extra, schema, bounds)])
 
     def _bounds_of(self, chunk: ScanChunk) -> BoundsOf:
         rows = chunk.file.rows

@@ -22,7 +22,8 @@ from blockstore.predicate.prune import Bounds, Hull
 Range = tuple[Key | None, Key | None]
 """The least and the greatest value; None = unknown."""
 
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+LEAST, GREATEST = -(2**63), 2**63 - 1
+"""The integers that are held."""
 _INTEGERS: tuple[type, object] = (np.int64, 0)
 _HELD: dict[Kind, tuple[type, object]] = {
     Kind.INTEGER: _INTEGERS,
@@ -38,6 +39,11 @@ _HELD: dict[Kind, tuple[type, object]] = {
 def can_hold(kind: Kind) -> bool:
     """Whether ranges of such a column can be held; others are judged part by part."""
     return kind in _HELD
+
+
+def holder(kind: Kind) -> tuple[type, Any]:
+    """How the keys of such a column are held, and the placeholder of an unknown bound."""
+    return _HELD[kind]
 
 
 def range_over(parts: Sequence[Bounds], kind: Kind) -> Range:
@@ -83,7 +89,7 @@ class Ranges(NamedTuple):
     def _held(self, key: Key) -> npt.NDArray[Any]:
         """A key as the ranges are held: numpy itself would cut the NULs off the end of a text. One
         beyond the integers that are held counts as the last of them."""
-        held = max(_LEAST, min(_GREATEST, key)) if isinstance(key, int) else key
+        held = max(LEAST, min(GREATEST, key)) if isinstance(key, int) else key
         return np.array(held, dtype=self.low.dtype)
 
 
@@ -97,5 +103,5 @@ def _exactly(key: Key | None, kind: Kind) -> Key | None:
     """The key, if it can be held as it is."""
     if not isinstance(key, int):
         return key
-    held = int(float(key)) == key if kind is Kind.FLOAT else _LEAST <= key <= _GREATEST
+    held = int(float(key)) == key if kind is Kind.FLOAT else LEAST <= key <= GREATEST
     return key if held else None

@@ -127,7 +127,7 @@ class _Chunk:
 
     def _parts(self, opened: Opened, stored: Sequence[str]) -> list[Part]:
         footer = opened.footer
-        columns = present(footer.parquet, stored) or []
+        columns = present(footer.schema, stored) or []
         groups = list(part_of_groups(footer.metadata.num_row_groups, self.part, self.parts))
         rows = None
         may = self.reader.judge_groups(self.chunk)

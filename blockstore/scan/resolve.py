@@ -17,6 +17,7 @@ from blockstore.predicate import parse
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.current import Columns, ReadColumns, with_hidden
 from blockstore.scan.hidden_cache import HiddenCache
+from blockstore.scan.hiders import ALL, Range, is_compared
 from blockstore.scan.hiding import hidden_rows
 from blockstore.scan.plan import ScanPlan
 
@@ -33,8 +34,21 @@ def resolved(plan: ScanPlan, read: ReadPlan, cache: HiddenCache | None = None) -
     if not plan.changes or plan.identity is None:
         return plan
     reader = columns_reader(plan, read)
-    hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, reader, cache)
+    asked = identities_asked(plan)
+    hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, reader, cache, asked)
     return replace(plan, chunks=with_hidden(plan.chunks, hidden), changes=())
+
+
+def identities_asked(plan: ScanPlan) -> Range:
+    """Return the range to which the plan's condition confines the identities of rows."""
+    if plan.identity is None or len(plan.identity.columns) != 1:
+        return ALL
+    (name,) = plan.identity.columns
+    if not is_compared(plan.columns.all.field(name).type):
+        return ALL
+    hull = plan.predicate.hull(name)
+    low, high = (one if isinstance(one, (int, str)) else None for one in (hull.low, hull.high))
+    return low, high
 
 
 def columns_reader(plan: ScanPlan, read: ReadPlan) -> ReadColumns:

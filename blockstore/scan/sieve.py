@@ -1,9 +1,11 @@
 """The blocks that can hold matching rows by the statistics of their chunks, judged all at once.
 
 Rules:
-- The ranges of a column are kept with the blocks: the first condition on a column reads the metas
-  of the blocks that time and labels leave, later ones compare two arrays. So blocks that cannot
-  match cost almost nothing, however many there are.
+- The ranges of a column are kept with the blocks: the first condition on a column reads them out of
+  the blocks that time and labels leave, later ones compare two arrays. So blocks that cannot match
+  cost almost nothing, however many there are.
+- Of stored blocks the ranges are read column by column; a block becomes an object only where its
+  statistics are not plain (``stored_ranges.py``).
 - Coarser than the judgment of a chunk (``plan.py``), never finer: it uses only the range of each
   column's values in the condition, and the range over all chunks of a block. A block with unknown
   or inconsistent ranges stays and is judged there.
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from blockstore.errors import Corrupt, Invalid
 from blockstore.format.block import BlockMeta
@@ -73,10 +76,15 @@ class _Maker:
         self._column = column
         self._kind = kind
 
-    def __call__(self, blocks: Sequence[LiveBlock]) -> Arrays:
+    def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
         schemas = Schemas(self._definition)
         ranges = Ranges.of([self._range(block.meta, schemas) for block in blocks], self._kind)
         return (*ranges, np.array([len(block.meta.chunks) for block in blocks], dtype=np.int64))
+
+    def of_rows(self, rows: pa.Table) -> Arrays | None:
+        from blockstore.scan.stored_ranges import stored_ranges  # of a checkpoint's blocks alone
+
+        return stored_ranges(rows, self._definition, self._column, self._kind)
 
     def _range(self, meta: BlockMeta, schemas: Schemas) -> Range:
         """Return the range of the column over all chunks; None = unknown."""

@@ -32,7 +32,7 @@ from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
-from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
@@ -101,7 +101,7 @@ class TableSnapshot:
         from blockstore.scan.execute import count_rows
 
         with _or_expired(self.bucket, self.world, self.version):
-            plan = self.scan().plan
+            plan = plan_pass(self.snapshot)
             return count_rows(self.bucket, plan, self.world, reads=self.reads)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
@@ -120,6 +120,13 @@ class TableSnapshot:
             where=where,
             reads=self.reads,
         )
+
+    def dataset(self) -> Any:
+        """Return the snapshot as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars
+        (``scan_pyarrow_dataset``) and others: they push columns and filters down."""
+        from blockstore.scan.dataset import SnapshotDataset
+
+        return SnapshotDataset(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +149,14 @@ class Scan:
         """
         return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
+    @cached_property
+    def _read(self) -> ScanPlan:
+        """The plan that is read: the one that was looked at, if one was."""
+        looked_at: ScanPlan | None = self.__dict__.get("plan")
+        if looked_at is not None:
+            return looked_at
+        return plan_pass(self.snapshot, columns=self.columns, where=self.where)
+
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream of record batches, in bounded memory.
 
@@ -150,7 +165,7 @@ class Scan:
         """
         from blockstore.scan.execute import read_plan
 
-        rows = read_plan(self.bucket, self.plan, self.world, reads=self.reads)
+        rows = read_plan(self.bucket, self._read, self.world, reads=self.reads)
         return _batches_or_expired(rows, self.bucket, self.world, self.snapshot.version)
 
     def to_table(self) -> pa.Table:

@@ -53,7 +53,7 @@ def http_keys(listen: str) -> tuple[Key, ...]:
         Key(
             name="listen",
             default=listen,
-            read=_address,
+            read=address,
             sentence='The address and port, such as "0.0.0.0:8081" or "[::]:8081"; empty to serve '
             "nothing.",
         ),
@@ -77,7 +77,8 @@ def listening(*, listen: tuple[str, int], tls_cert: Path | None, tls_key: Path |
     return Listening(host=listen[0], port=listen[1], tls_cert=tls_cert, tls_key=tls_key)
 
 
-def _address(value: Any, name: str) -> tuple[str, int]:
+def address(value: Any, name: str) -> tuple[str, int]:
+    """The host and the port of a text; an empty host for an empty text. Raises Invalid."""
     given = kinds.text(value, name)
     if not given:
         return "", 0

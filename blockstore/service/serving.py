@@ -5,8 +5,8 @@ Rules:
   selects a free one.
 - ``stop`` waits for running responses, for at most the grace period.
 - Every response has the headers of ``SecurityHeaders``; a route may override them.
-- The probes respond with 200, or with 503 and the reasons; a process that has stopped permanently
-  is never ready.
+- The probes respond with 200 and perhaps warnings, or with 503 and the reasons; a process that has
+  stopped permanently is never ready.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockstore.errors import Invalid
+from blockstore.service.certificate import Certificate
 from blockstore.service.listening import Listening
+from blockstore.service.watched_files import LOOK_S
 
 _logger = logging.getLogger(__name__)
 
@@ -87,6 +88,8 @@ class Health:
     """The state of a process: the reasons why it is not well, one sentence each."""
 
     reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What is wrong though it can do its work."""
 
     @property
     def ok(self) -> bool:
@@ -99,7 +102,9 @@ def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) ->
     def route(path: str, ask: Callable[[], Health]) -> Route:
         def answer(_: Request) -> Response:
             health = ask()
-            body = {"ok": health.ok, "reasons": list(health.reasons)}
+            body: dict[str, object] = {"ok": health.ok, "reasons": list(health.reasons)}
+            if health.warnings:
+                body["warnings"] = list(health.warnings)
             return JSONResponse(body, status_code=200 if health.ok else 503)
 
         return Route(path, answer, methods=["GET"])
@@ -111,8 +116,8 @@ class Server:
     """An application that is served at an address, in a thread of its own."""
 
     def __init__(self, app: ASGIApp, listening: Listening, *, grace_s: float = GRACE_S) -> None:
-        self._listening = listening
-        self._socket = _bound(listening)
+        self.certificate = Certificate(listening)
+        self._socket = bound(listening)
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{listening.scheme}://{shown}:{port}"
@@ -127,17 +132,12 @@ class Server:
             server_header=False,
             date_header=True,
             timeout_graceful_shutdown=max(1, round(grace_s)),
-            ssl_certfile=listening.tls_cert,
-            ssl_keyfile=listening.tls_key,
+            timeout_notify=LOOK_S,
+            callback_notify=self._look,
         )
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            self._socket.close()
-            raise Invalid(
-                f"the certificate {listening.tls_cert} or its key {listening.tls_key} cannot be "
-                f"used: {error}"
-            ) from error
+        config.load()
+        # Its own context could not be given another certificate later.
+        config.ssl = self.certificate.context
         self._server = uvicorn.Server(config)
         self._grace_s = grace_s
         self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
@@ -169,6 +169,9 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    async def _look(self) -> None:
+        self.certificate.look()
+
     def _serve(self) -> None:
         try:
             self._server.run(sockets=[self._socket])
@@ -177,7 +180,8 @@ class Server:
             _logger.exception("the HTTP server ended")
 
 
-def _bound(listening: Listening) -> socket.socket:
+def bound(listening: Listening) -> socket.socket:
+    """A socket that listens at an address. Raises Invalid if that is not possible."""
     family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -20,6 +20,7 @@ class Section(StrEnum):
     FAULTS = "faults injected"
     ANSWERS = "answers to the PUT of an entry"
     REFUSALS = "refusals by the index"
+    CONFLICTS = "conflicts of rows"
     ERRORS = "errors met by callers"
     EVENTS = "events"
     CHECKS = "checks"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from blockstore.care.marks import Marker, MarkKind
-from blockstore.format.properties import Properties
+from blockstore.format.properties import Isolation, Properties
 from blockstore.index import log as index_log
 from blockstore.simulation.bucket import SimulatedBucket
 from blockstore.simulation.damage import strike
@@ -52,9 +52,15 @@ class Outcome:
     tail: Sequence[str] = field(default=(), repr=False)
 
 
-def run(seed: int, steps: int, roles: Sequence[Role]) -> Outcome:
-    """Run one seed."""
-    stage = _stage(seed)
+def run(
+    seed: int,
+    steps: int,
+    roles: Sequence[Role],
+    *,
+    isolation: Isolation = Isolation.WRITE_SERIALIZABLE,
+) -> Outcome:
+    """Run one seed, on a table of this isolation."""
+    stage = _stage(seed, isolation)
     processes = [
         Process(stage, role, number, SimulatedBucket) for role, number in _drawn(stage, roles)
     ]
@@ -96,7 +102,7 @@ def _kind(draw: Draw) -> Kind:
     return Kind.LISTED if draw.chance(0.25) else Kind.INDEXED
 
 
-def _stage(seed: int) -> Stage:
+def _stage(seed: int, isolation: Isolation) -> Stage:
     """One run in four is about a table without an index, and every other of those is on an eventual
     store; one run in three of the others about rows that have an identity."""
     draw, kind = Draw(seed, "table"), kind_of(seed)
@@ -110,6 +116,7 @@ def _stage(seed: int) -> Stage:
             "partial_delay": "25h",
             "history_retention": draw.choice(["1h", "5h"]),
             "retention": draw.choice(["none", "none", "none", "4d"]),
+            "isolation": isolation,
             **_history(seed, kind),
         }
     )

@@ -31,6 +31,7 @@ from dataclasses import dataclass, replace
 from blockstore.compactor.clean.carry_out import CarriedOut, carry_out
 from blockstore.compactor.clean.clear import clear
 from blockstore.compactor.clean.discovery import Published, publish
+from blockstore.compactor.clean.due import cleaning_due_s
 from blockstore.compactor.clean.files import FileCleaner, FilesCleaned
 from blockstore.compactor.clean.report import CleaningReport
 from blockstore.compactor.plan.skip import Labels, skipped_blocks
@@ -150,6 +151,7 @@ class Cleaner:
         self._log(cleaned)
         return replace(
             cleaned,
+            due_s=cleaning_due_s(look.sight),
             objects=removed.objects,
             bytes=removed.bytes,
             dropped={**carried.dropped, **withdrawn.dropped, **removed.dropped},

@@ -6,6 +6,8 @@ Rules:
 - An object that the newest document does not name is removed a ``delete_delay`` after a pass first
   saw it so: an engine that has read an older document finds the blocks that it names no longer
   than that. A process that starts begins to count again.
+- So is a file that an engine wrote to commit it, and did not commit: no version names it. A commit
+  that takes longer than a ``delete_delay`` is refused, for its files are gone.
 - A document that appears during a pass, and names such an object again, lacks it until the next
   pass. No row is at stake: the export is derived, and an engine gets an error.
 """
@@ -60,11 +62,18 @@ class Exporter:
             made, whole = None, True
         self._made = made
         named = {self._format.hint} if made is None else made.objects | {self._format.hint}
+        if self._format.incoming is not None:
+            found |= {info.key for info in table.bucket.list(self._format.incoming)}
         return ExportPass(
             version=None if made is None else made.version,
             written=0 if whole or made is None else made.written,
             removed=self._remove(found - named),
         )
+
+    @property
+    def pending(self) -> bool:
+        """Whether objects wait to be removed: since when is known to this process alone."""
+        return bool(self._unnamed)
 
     def _remove(self, unnamed: set[str]) -> int:
         now_s = self._table.world.clock.monotonic_s()

@@ -46,6 +46,8 @@ class CleaningReport:
     """The store's error for a block that could not be marked, withdrawn or removed."""
     files: FilesCleaned = field(default_factory=FilesCleaned)
     """What was done with files that cells name."""
+    due_s: float | None = None
+    """In how many seconds a pass has something to do though nothing changes; see ``due.py``."""
     denied: AccessDenied | None = None
     """The first of them for lack of rights: a person must grant them."""
 

@@ -12,6 +12,20 @@ from blockstore.ids import ulid_time_ms
 from blockstore.index.state import State
 
 
+def kept_until_ms(state: State) -> int | None:
+    """When the first block of former versions leaves; None where none is there or all are kept."""
+    definition = state.definition
+    kept_s = definition.properties.kept_history_s(definition.identity)
+    if definition.identity is None or kept_s == FOREVER_S:
+        return None
+    newest = [
+        ulid_time_ms(max(block.meta.sources))
+        for block in state.blocks
+        if block.meta.kind is BlockKind.HISTORY
+    ]
+    return min(newest) + round(kept_s * 1000) if newest else None
+
+
 def old_history(state: State, now_ms: int) -> list[BlockMeta]:
     """The blocks of former versions that are no longer kept."""
     definition = state.definition

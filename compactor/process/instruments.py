@@ -1,5 +1,5 @@
 """The process's Prometheus metrics: made from its status when they are scraped; every series exists
-from the start, with zeros.
+from the start, with zeros. Beyond a number of tables the rest are one (``combined.py``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from blockstore.compactor.process.status import JobState, Status, TableHealth, TableStatus
+from blockstore.compactor.process.combined import healths, with_series
+from blockstore.compactor.process.status import (
+    JobState,
+    LoopStatus,
+    Status,
+    TableHealth,
+    TableStatus,
+)
 from blockstore.service.metrics import Source, boundary_totals, gauge, total
 
 _LEVELS = range(2, 7)
@@ -30,11 +37,13 @@ class Instruments:
 
     def _metrics(self) -> Iterator[Metric]:
         status = self._status()
-        tables = status.tables
+        tables = with_series(status.tables)
         yield gauge(
             f"{_P}ready", "Whether the process is ready: 1 or 0.", (), [((), not status.not_ready)]
         )
-        yield gauge(f"{_P}tables", "Tables that were found.", (), [((), len(tables))])
+        yield gauge(f"{_P}tables", "Tables that were found.", (), [((), len(status.tables))])
+        resting = sum(one.resting for one in status.tables)
+        yield gauge(f"{_P}tables_resting", "Tables that are only looked at.", (), [((), resting)])
         yield total(
             f"{_P}tables_gone", "Tables that were found and have vanished.", (), [((), status.gone)]
         )
@@ -42,21 +51,17 @@ class Instruments:
             f"{_P}table_health",
             "1 for the health that the table has: starting, ok, failing, degraded or left.",
             ("table", "health"),
-            (
-                ((one.name, health.value), one.health is health)
-                for one in tables
-                for health in TableHealth
-            ),
+            healths(status.tables).items(),
         )
         yield from _backlog(tables)
         yield from _running(tables)
-        yield from _loops(status)
+        yield from _loops(status.loops, tables)
         yield from _gauges(tables)
         yield from _totals(tables)
         yield from boundary_totals(
             _P, ("table",), [((one.name,), one.boundary_requests) for one in tables]
         )
-        yield from _staleness(status)
+        yield from _staleness(status, tables)
         yield gauge(
             f"{_P}export_lag_seconds",
             "Seconds since the export for other engines was current; for tables with one.",
@@ -118,9 +123,9 @@ def _running(tables: Iterable[TableStatus]) -> Iterator[Metric]:
     )
 
 
-def _loops(status: Status) -> Iterator[Metric]:
-    loops = [("", one) for one in status.loops]
-    loops += [(table.name, one) for table in status.tables for one in table.loops]
+def _loops(lake: Iterable[LoopStatus], tables: Iterable[TableStatus]) -> Iterator[Metric]:
+    loops = [("", one) for one in lake]
+    loops += [(table.name, one) for table in tables for one in table.loops]
     labels = ("table", "loop")
     yield gauge(
         f"{_P}last_success_timestamp_seconds",
@@ -237,14 +242,14 @@ def _totals(tables: Iterable[TableStatus]) -> Iterator[Metric]:
     )
 
 
-def _staleness(status: Status) -> Iterator[Metric]:
+def _staleness(status: Status, tables: Iterable[TableStatus]) -> Iterator[Metric]:
     """The age of the oldest of a table's last successes: one figure to alert on."""
     ages = [
         (
             (one.name,),
             status.now_s - (status.started_s if (last_s := one.last_success_s) is None else last_s),
         )
-        for one in status.tables
+        for one in tables
         if one.health is not TableHealth.LEFT
     ]
     yield gauge(

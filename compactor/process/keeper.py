@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from blockstore.compactor.clean.checkpoints import catch_up
 from blockstore.compactor.clean.cleaner import Cleaner
+from blockstore.compactor.clean.due import retention_due_s
 from blockstore.compactor.clean.exports import Exporter
 from blockstore.compactor.clean.retention import retain
 from blockstore.compactor.config import ProcessConfig
@@ -34,13 +35,22 @@ from blockstore.compactor.plan.shards import Shard
 from blockstore.compactor.process.lake import Place
 from blockstore.compactor.process.ledger import Ledger
 from blockstore.compactor.process.merge_loop import MergeLoop
+from blockstore.compactor.process.resting import (
+    NOW,
+    Due,
+    Resting,
+    fingerprint,
+    rests_until,
+)
+from blockstore.compactor.process.round import Round
 from blockstore.compactor.run.monitor import MonitoredBucket
 from blockstore.compactor.run.quarantine import DamageMarks, found_by_cleaning
-from blockstore.errors import Conflict
+from blockstore.errors import BlockstoreError, Conflict, NotFound
 from blockstore.export.formats import FORMATS
-from blockstore.index.epochs import COMPACTOR, Held, claim
+from blockstore.index.epochs import COMPACTOR, Held, check_held, claim, still_held
 from blockstore.index.gc import collect
 from blockstore.index.presence import exists
+from blockstore.index.state import State
 from blockstore.operations.place import whole_block
 from blockstore.table import Table
 from blockstore.world import World
@@ -65,8 +75,15 @@ class Keeper:
         shard: Shard | None = None,
         stopping: threading.Event,
         abandon: threading.Event,
+        rested: Resting | None = None,
+        on_round: Callable[[Keeper], None] = lambda keeper: None,
     ) -> None:
-        """Open the table and claim the role. Raises what opening and claiming raise."""
+        """Open the table and claim the role, or, after a rest, keep it.
+
+        ``on_round`` is called when all passes have run. Raises what opening and claiming raise;
+        Fenced if the role was claimed during the rest, NotFound if another table is there now.
+        """
+        self.place = place
         self.name = place.name
         self._schedule = config.loops
         self._ledger = ledger
@@ -79,7 +96,7 @@ class Keeper:
             cache=_cache(config.loops.cache, place.bucket.url),
             dropped=True,
         )
-        self.held = self._claim()
+        self.held = self._claim() if rested is None else self._still_held(rested)
         settings = config.of_table(place.name)
         self._skip = settings.skip
         self._cleaner = (
@@ -103,10 +120,23 @@ class Keeper:
             shard=shard,
             stopping=stopping.is_set,
         )
+        self._rested = rested
+        self._on_round = on_round
+        self._dues: dict[str, Due] = {}
+        self._settling = threading.Lock()
+        self.round = Round(
+            self._passes(),
+            mark=None if rested is None else rested.mark,
+            hurried_s=() if rested is None else rested.hurried_s,
+        )
 
     def loops(self) -> Mapping[str, tuple[float, Callable[[], float]]]:
         """The loops of this table: the interval of each, and one run, which returns the seconds
         until the next."""
+        passes = self._passes().items()
+        return {name: (every_s, self._of_this(name, run)) for name, (every_s, run) in passes}
+
+    def _passes(self) -> dict[str, tuple[float, Callable[[], float]]]:
         schedule = self._schedule
         loops: dict[str, tuple[float, Callable[[], float]]] = {
             BACKLOG: (schedule.backlog_s, self.backlog)
@@ -120,7 +150,7 @@ class Keeper:
                 loops[INDEX] = (schedule.index_s, self.index)
             if self._exporters and self.table.indexed:
                 loops[EXPORT] = (schedule.export_s, self.export)
-        return {name: (interval_s, self._of_this(run)) for name, (interval_s, run) in loops.items()}
+        return loops
 
     def there(self) -> bool:
         """Whether the table that was opened still exists under its name."""
@@ -136,8 +166,8 @@ class Keeper:
             return not exists(table.bucket)
         return not table.log.replaced and table.log.is_same(table.log.state)
 
-    def _of_this(self, run: Callable[[], float]) -> Callable[[], float]:
-        """A pass that first checks that it is still the same table."""
+    def _of_this(self, name: str, run: Callable[[], float]) -> Callable[[], float]:
+        """A pass that first checks that it is still the same table, and is counted in the round."""
 
         def checked() -> float:
             if not self._same():
@@ -147,11 +177,89 @@ class Keeper:
                 )
             return run()
 
-        return checked
+        def counted() -> float:
+            self.round.started(name)
+            try:
+                next_s = checked()
+            except BaseException:
+                self.round.failed(name)
+                raise
+            self.round.ended(name, self._dues.get(name, NOW))
+            if self.round.complete:
+                self._on_round(self)
+            return next_s
+
+        return counted
+
+    def take_mark(self) -> None:
+        """List the folder before the first passes, so that one round of them may be enough."""
+        self.round.again(self._fingerprint())
+
+    def try_to_rest(self, hurry: Callable[[], None]) -> Resting | None:
+        """What to keep of the table if it may rest; else another round begins, and ``hurry`` is
+        called if that need not wait."""
+        with self._settling:
+            if not self.round.complete:
+                return None
+            before = self.round.mark
+            mark = None if self.round.restless else self._fingerprint()
+            if mark is not None and mark == before and self.round.complete:
+                return self._resting(mark)
+            self.round.again(mark)
+        if self.round.may_hurry(self.table.world.clock.monotonic_s()):
+            hurry()
+        return None
+
+    def _fingerprint(self) -> bytes | None:
+        """Of the table's whole folder, a LIST page for each thousand objects; None if the store
+        does not respond."""
+        try:
+            return fingerprint(self.table.bucket.list())
+        except (BlockstoreError, OSError) as error:
+            _logger.warning("the table was not listed, and does not rest: %s", error)
+            return None
+
+    def _resting(self, mark: bytes) -> Resting:
+        clock, longest_s = self.table.world.clock, self._schedule.quiet_s
+        state, now_s = self.table.log.state, clock.monotonic_s()
+        before = self._rested
+        if before is not None and before.mark == mark:
+            wait_s = before.wait_s
+        else:
+            wait_s = min(self._schedule.compact_s, longest_s)
+        due_s = rests_until(now_s, self.round.due, longest_s=longest_s)
+        return Resting(
+            place=self.place,
+            held=self.held,
+            version=state.version,
+            last=state.last,
+            hurried_s=self.round.hurried_s,
+            mark=mark,
+            wait_s=wait_s,
+            look_s=min(now_s + wait_s, due_s),
+            due_s=due_s,
+        )
+
+    def _still_held(self, rested: Resting) -> Held | None:
+        """The role from before the rest. Raises Fenced if another process has claimed it since,
+        NotFound if the table is another one."""
+        if not self.table.indexed:
+            raise NotFound(f"the table at {self.table.url} has lost its index: it is opened again")
+        log, held = self.table.log, rested.held
+        if held is not None and still_held(log.state, held):
+            return held
+        before = replace(State.EMPTY, version=rested.version, last=rested.last)
+        collected = log.boundary.read() >= rested.version
+        if held is None or not (collected or log.is_same(before)):
+            raise NotFound(f"another table is at {self.table.url} now: it is opened again")
+        check_held(log.state, held)
+        return held
 
     def compact(self) -> float:
         """Do one merge."""
-        return self._merging.turn()
+        next_s = self._merging.turn()
+        self._dues[COMPACT] = NOW if next_s == 0.0 or self._merging.pending else None
+        return next_s
 
     def clean(self) -> float:
         """Publish aged blocks, raise the watermarks, mark and remove.
@@ -192,6 +300,8 @@ class Keeper:
             )
         if cleaned.denied is not None:
             raise cleaned.denied
+        undone = cleaned.failed or cleaned.dropped or cleaned.files.failed
+        self._dues[CLEAN] = NOW if undone else cleaned.due_s
         return self._schedule.clean_s
 
     def retention(self) -> float:
@@ -208,7 +318,13 @@ class Keeper:
                 len(retained.blocks),
                 extra={"version": retained.version},
             )
+        self._dues[RETENTION] = NOW if retained.failed else self._retention_due_s()
         return self._schedule.retention_s
+
+    def _retention_due_s(self) -> Due:
+        if not self.table.indexed:
+            return NOW
+        return retention_due_s(self.table.log.state, self.table.bucket.now_ms())
 
     def index(self) -> float:
         """Collect old entries and checkpoints, and write a checkpoint that is missing."""
@@ -221,6 +337,7 @@ class Keeper:
             written_checkpoints=written,
         )
         self._ledger.note(self.name, lambda status: replace(status, boundary=collected.boundary))
+        self._dues[INDEX] = collected.due_s
         return self._schedule.index_s
 
     def export(self) -> float:
@@ -230,6 +347,7 @@ class Keeper:
             self._ledger.count(self.name, exports=done.written > 0, removed_objects=done.removed)
         now_s = self.table.world.clock.monotonic_s()
         self._ledger.note(self.name, lambda status: replace(status, exported_s=now_s))
+        self._dues[EXPORT] = NOW if any(one.pending for one in self._exporters) else None
         return self._schedule.export_s
 
     def backlog(self) -> float:
@@ -240,6 +358,10 @@ class Keeper:
         marked = {block.ulid for block in seen.candidates if block.no_compact}
         found = self._marked.look(marked, self._merging.damaged, self.table.url)
         self._ledger.quarantined(self.name, COMPACT, found)
+        if COMPACT in self._passes():
+            self._dues[BACKLOG] = NOW if jobs else self._merging.due_s(seen)
+        else:
+            self._dues[BACKLOG] = None  # others merge, and what they do is seen
         return self._schedule.backlog_s
 
     def _count(self, seen: Observation) -> None:

@@ -2,8 +2,8 @@
 it.
 
 Listing costs one LIST, and two or three small requests for each folder that is not known to be a
-table. ``each_table`` does one thing to every table, once: a table that fails is reported and does
-not stop the others.
+table, less and less often. ``each_table`` does one thing to every table, once: a table that fails
+is reported and does not stop the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
 from blockstore.errors import NotFound
-from blockstore.operations.place import folders, is_table, may_be_table
+from blockstore.operations.not_yet import NotYet
+from blockstore.operations.place import folders, is_table, tables_among
 from blockstore.table import Table
-from blockstore.world import World
+from blockstore.world import Pool, Serial, World
 
 T = TypeVar("T")
 
@@ -39,19 +40,29 @@ class Lake:
         self.bucket = bucket
         self.single = False
         """Whether the URL turned out to be that of a table."""
+        self._is_lake = False
+        self._not_yet = NotYet()
 
-    def places(self, known: Collection[str] = ()) -> tuple[Place, ...]:
+    def places(self, known: Collection[str] = (), pool: Pool | None = None) -> tuple[Place, ...]:
         """The tables, by name.
 
-        A folder that is ``known`` to be a table is listed and not checked again.
+        A folder that is ``known`` to be a table is listed and not checked again, and the others
+        less and less often, side by side in a pool. Once a table was found in a folder, the URL is
+        that of a lake, and one LIST is all that it costs to see the known ones.
         """
-        if self.single or is_table(self.bucket):
+        if self.single or (not self._is_lake and is_table(self.bucket)):
             self.single = True
             return (Place(name=last_part(self.bucket.url), bucket=self.bucket),)
-        places = (
-            Place(name=name, bucket=Prefixed(self.bucket, name)) for name in folders(self.bucket)
+        names = folders(self.bucket)
+        new = self._not_yet.due(name for name in names if name not in known)
+        found = tables_among({name: Prefixed(self.bucket, name) for name in new}, pool or Serial())
+        self._not_yet.checked(new, found)
+        self._is_lake = self._is_lake or bool(found)
+        return tuple(
+            Place(name=name, bucket=found.get(name) or Prefixed(self.bucket, name))
+            for name in names
+            if name in known or name in found
         )
-        return tuple(place for place in places if place.name in known or may_be_table(place.bucket))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from blockstore.clock import Clock
+from blockstore.compactor.process.combined import OWN_SERIES
 from blockstore.compactor.process.failures import Failure, FailureKind
 from blockstore.compactor.process.status import (
     JobStatus,
@@ -29,6 +30,9 @@ LAKE = ""
 _SHOWN = 500
 """Planned jobs that a status shows; the backlog counts all."""
 
+_FINISHED_AT_REST = 4
+"""Finished jobs of a resting table that are kept: thousands of tables may rest."""
+
 _INPUTS = 64
 """Inputs of a finished job that are kept."""
 
@@ -42,6 +46,8 @@ class _Record:
     failures: dict[str, Failure] = field(default_factory=dict)
     quarantined: dict[str, dict[str, Quarantined]] = field(default_factory=dict)
     """By the pass that found them: cleaning, merging."""
+    asleep: dict[str, LoopStatus] = field(default_factory=dict)
+    """The loops of a table that rests, as they ended last."""
     health: TableHealth = TableHealth.STARTING
 
 
@@ -55,6 +61,7 @@ class Ledger:
         self._records: dict[str, _Record] = {}
         self._numbers = 0
         self._gone = 0
+        self._own_series = 0
 
     def add(self, table: str, url: str, *, left: bool = False) -> None:
         """Note a table that was found; ``left`` if the configuration leaves it alone. A table that
@@ -62,15 +69,69 @@ class Ledger:
         health = TableHealth.LEFT if left else TableHealth.STARTING
         with self._lock:
             if table not in self._records:
+                own = table == LAKE or self._own_series < OWN_SERIES
+                self._own_series += own and table != LAKE
                 status = TableStatus(
-                    name=table, url=url, health=health, since_ms=self._clock.now_ms()
+                    name=table,
+                    url=url,
+                    health=health,
+                    own_series=own,
+                    since_ms=self._clock.now_ms(),
                 )
                 self._records[table] = _Record(status, health=health)
+
+    def rests(self, table: str, loop: str, interval_s: float) -> None:
+        """Note that a table rests: one ``loop`` is left of it, which has just succeeded, and a few
+        of its finished jobs."""
+        now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
+        watching = LoopStatus(
+            name=loop, interval_s=interval_s, last_success_ms=now_ms, last_success_s=now_s
+        )
+        with self._lock:
+            record = self._records.get(table)
+            if record is not None:
+                record.asleep, record.loops = record.loops, {loop: watching}
+                record.status = replace(
+                    record.status,
+                    resting=True,
+                    planned=(),
+                    finished=record.status.finished[:_FINISHED_AT_REST],
+                )
+                self._judge(record)
+
+    def wakes(self, table: str) -> None:
+        """Note that a table no longer rests. The last look at it counts as the last success of its
+        loops: until then they had nothing to do."""
+        now_ms, now_s = self._clock.now_ms(), self._clock.monotonic_s()
+        with self._lock:
+            record = self._records.get(table)
+            if record is not None:
+                record.loops = {
+                    name: replace(
+                        one,
+                        running=False,
+                        last_success_ms=now_ms,
+                        last_success_s=now_s,
+                        next_ms=now_ms,
+                    )
+                    for name, one in record.asleep.items()
+                }
+                record.asleep = {}
+                record.failures.clear()
+                record.status = replace(record.status, resting=False)
+                self._judge(record)
+
+    def names(self) -> frozenset[str]:
+        """The tables, by name."""
+        with self._lock:
+            return frozenset(self._records) - {LAKE}
 
     def drop(self, table: str) -> None:
         """Forget a table that is gone."""
         with self._lock:
-            self._gone += self._records.pop(table, None) is not None
+            record = self._records.pop(table, None)
+            self._gone += record is not None
+            self._own_series -= record is not None and record.status.own_series
 
     def note(self, table: str, change: Callable[[TableStatus], TableStatus]) -> None:
         """Change what is known of a table; a table that is gone is ignored."""
@@ -167,11 +228,15 @@ class Ledger:
                 record.failures.pop(name, None)
                 if one is not None:
                     record.failures[name] = one
-            health = _health(record)
-            if health is not record.health:
-                record.health = health
-                record.status = replace(record.status, since_ms=self._clock.now_ms())
+            self._judge(record)
             return record.loops[name]
+
+    def _judge(self, record: _Record) -> None:
+        """Note the health that a table has by its loops now, and since when."""
+        health = _health(record)
+        if health is not record.health:
+            record.health = health
+            record.status = replace(record.status, since_ms=self._clock.now_ms())
 
     # --- jobs ---
 

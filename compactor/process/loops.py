@@ -42,9 +42,10 @@ class Pool:
     MERGE = "merge"
     CARE = "care"
     LAKE = "lake"
+    WATCH = "watch"
 
 
-_THREADS = {Pool.MERGE: 1, Pool.CARE: 4, Pool.LAKE: 1}
+_THREADS = {Pool.MERGE: 1, Pool.CARE: 4, Pool.LAKE: 1, Pool.WATCH: 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,9 @@ class Loops:
         )
         self._lock = threading.Lock()
         self._loops: dict[str, Loop] = {}
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        """Loops that run, and are to run again at once."""
         self._running = 0
         self._stopped = False
         self._idle = threading.Condition(self._lock)
@@ -146,6 +150,16 @@ class Loops:
                 except JobLookupError:
                     pass
 
+    def hurry(self, table: str) -> None:
+        """Run the loops of a table now; those that run already, again once they have ended."""
+        for loop in self.of(table).values():
+            with self._lock:
+                runs = loop.id in self._busy
+                if runs:
+                    self._again.add(loop.id)
+            if not runs:
+                self._schedule_next(loop, 0.0)
+
     def of(self, table: str) -> dict[str, Loop]:
         """The loops of a table, by name."""
         with self._lock:
@@ -170,12 +184,17 @@ class Loops:
             if self._stopped or loop.id not in self._loops:
                 return None
             self._running += 1
+            self._busy.add(loop.id)
         try:
-            return self._run(loop)
+            next_s = self._run(loop)
         finally:
             with self._idle:
                 self._running -= 1
+                self._busy.discard(loop.id)
+                again = loop.id in self._again
+                self._again.discard(loop.id)
                 self._idle.notify_all()
+        return 0.0 if again and next_s is not None else next_s
 
     def _run(self, loop: Loop) -> float | None:
         clock = self._world.clock

@@ -24,8 +24,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from blockstore.compactor.clean.due import UNSURE_S
 from blockstore.compactor.merge import MergeEngine
 from blockstore.compactor.merge.engine import BatchEngine
+from blockstore.compactor.plan.due import due_s
 from blockstore.compactor.plan.jobs import PlannedJob
 from blockstore.compactor.plan.observe import Observation, observe
 from blockstore.compactor.plan.shards import Shard
@@ -50,6 +52,10 @@ _logger = logging.getLogger(__name__)
 _REMEMBERED_S = 3600.0
 """How long a finding about a block counts: that a merge has failed on it, that it is damaged, or,
 on a table without an index, that it was merged, whatever a listing shows."""
+
+
+_MANY = 10_000
+"""Planning more candidates for many later times costs too much."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,6 +139,23 @@ class MergeLoop:
         )
         jobs = plan_seen(replace(seen, candidates=free), self.settings)
         return seen, tuple(sorted(jobs, key=lambda job: job.inputs[0].ulid in self._failed))
+
+    def due_s(self, seen: Observation) -> float | None:
+        """In how many seconds there is a job for what was seen, though there is none now."""
+        if len(seen.candidates) > _MANY:
+            return UNSURE_S
+
+        def has_jobs(in_s: float) -> bool:
+            later = replace(seen, now_ms=seen.now_ms + round(in_s * 1000))
+            return bool(plan_seen(later, self.settings))
+
+        return due_s(has_jobs)
+
+    @property
+    def pending(self) -> bool:
+        """Whether this process has something in mind for the table that its folder does not show:
+        jobs, failures, merges that a listing may lack."""
+        return bool(self._pending or self._trouble or self._merged or self._damaged or self._failed)
 
     @property
     def damaged(self) -> dict[str, str]:

@@ -3,6 +3,8 @@
 Rules:
 - Tables are added as they appear and dropped as they disappear. A table that cannot be opened is
   degraded and retried; the others continue.
+- A table at which nothing changes rests (``resting.py``): its handle and its loops are dropped, its
+  role stays claimed, and ``watch.py`` looks at it now and then.
 - A fatal failure (the boundary is lost, the role was taken) ends the process: its loops write
   nothing more, and the process raises the error.
 - To stop: no new run begins; a merge may continue for ``grace``, then it is abandoned. What was
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -26,7 +28,9 @@ from blockstore.compactor.process.lake import Lake, Place
 from blockstore.compactor.process.ledger import LAKE, Ledger
 from blockstore.compactor.process.loops import Loop, Loops, Pool
 from blockstore.compactor.process.readiness import not_ready, stuck
+from blockstore.compactor.process.resting import Resting
 from blockstore.compactor.process.status import JobStatus, Status, TableStatus
+from blockstore.compactor.process.watch import WATCH, Watch
 from blockstore.errors import BlockstoreError, NotFound
 from blockstore.index.epochs import COMPACTOR
 from blockstore.service.logs import about
@@ -67,6 +71,16 @@ class Process:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._abandon = threading.Event()
+        self._watch = Watch(
+            world,
+            self.ledger,
+            first_s=config.loops.compact_s,
+            longest_s=config.loops.quiet_s,
+            retry_s=config.loops.retry_s,
+            retry_most_s=config.loops.retry_most_s,
+            wake=self._wake,
+            stopping=self._stopping.is_set,
+        )
         self._warned: set[str] = set()
         """The warnings of the last look."""
         self._started_ms, self._started_s = world.clock.now_ms(), world.clock.monotonic_s()
@@ -90,6 +104,17 @@ class Process:
                 pool=Pool.LAKE,
             )
         )
+        if self.config.loops.quiet_s:
+            self.loops.add(
+                Loop(
+                    table=LAKE,
+                    name=WATCH,
+                    url=self.lake.bucket.url,
+                    interval_s=self._watch_s,
+                    run=self.watch,
+                    pool=Pool.WATCH,
+                )
+            )
 
     def end(self, error: BaseException | None = None) -> None:
         """End the process; ``error`` is the fatal failure, if there was one."""
@@ -122,22 +147,20 @@ class Process:
             self._abandon.set()
             idle = self.loops.wait(_ABANDONED_S)
         for keeper in list(self._keepers.values()):
-            try:
-                keeper.close()
-            except (BlockstoreError, OSError) as error:
-                _logger.warning("could not write the cache of %s: %s", keeper.name, error)
+            self._close(keeper)
         return idle
 
     # --- tables ---
 
     def find_tables(self) -> float:
         """Look for tables that are new or gone."""
-        places = {place.name: place for place in self.lake.places(self._known())}
-        for name in sorted(self._known() - places.keys()):
+        known = self.ledger.names()
+        places = {place.name: place for place in self.lake.places(known, self.world.pool)}
+        for name in sorted(known - places.keys()):
             self._let_go(name)
-        for name, place in sorted(places.items()):
-            if name not in self._known() and not self._stopping.is_set():
-                self._found(place)
+        for name in sorted(places.keys() - known):
+            if not self._stopping.is_set():
+                self._found(places[name])
         self._warn(places.keys())
         return self.config.loops.tables_s
 
@@ -155,9 +178,6 @@ class Process:
             _logger.warning("%s", warning)
         self._warned = warnings
 
-    def _known(self) -> set[str]:
-        return {status.name for status in self.ledger.tables()}
-
     def _found(self, place: Place) -> None:
         left = self.config.leaves(place.name)
         self.ledger.add(place.name, place.bucket.url, left=left)
@@ -166,35 +186,48 @@ class Process:
                 "found a table%s", ", which the configuration leaves alone" if left else ""
             )
         if not left:
-            self.loops.add(
-                Loop(
-                    table=place.name,
-                    name=OPEN,
-                    url=place.bucket.url,
-                    interval_s=self.config.loops.tables_s,
-                    run=lambda: self._open(place),
-                    pool=Pool.CARE,
-                )
-            )
+            self._opens(place, None)
 
-    def _open(self, place: Place) -> float:
+    def _opens(self, place: Place, rested: Resting | None) -> None:
+        self.loops.add(
+            Loop(
+                table=place.name,
+                name=OPEN,
+                url=place.bucket.url,
+                interval_s=self.config.loops.tables_s,
+                run=lambda: self._open(place, rested),
+                pool=Pool.CARE,
+            )
+        )
+
+    def _open(self, place: Place, rested: Resting | None) -> float:
         """Open a table; once it is open, check that it still exists."""
         with self._lock:
             keeper = self._keepers.get(place.name)
         if keeper is not None:
             return self._still_there(keeper)
-        keeper = Keeper(
-            place,
-            self.world,
-            self.config,
-            self.ledger,
-            self._engine,
-            shard=self.shard,
-            stopping=self._stopping,
-            abandon=self._abandon,
-        )
+        try:
+            keeper = Keeper(
+                place,
+                self.world,
+                self.config,
+                self.ledger,
+                self._engine,
+                shard=self.shard,
+                stopping=self._stopping,
+                abandon=self._abandon,
+                rested=rested,
+                on_round=self._round_ended,
+            )
+        except NotFound:
+            if rested is None:
+                raise
+            self._let_go(place.name)
+            return self.config.loops.tables_s
         with self._lock:
             self._keepers[place.name] = keeper
+        if rested is None and self.config.loops.quiet_s:
+            keeper.take_mark()
         for name, (interval_s, run) in keeper.loops().items():
             pool = Pool.MERGE if name == COMPACT else Pool.CARE
             self.loops.add(
@@ -216,10 +249,49 @@ class Process:
             self._let_go(keeper.name)
         return self.config.loops.tables_s
 
+    def watch(self) -> float:
+        """Look at the resting tables that are due."""
+        self._watch.turn()
+        return self._watch_s
+
+    @property
+    def _watch_s(self) -> float:
+        """How often resting tables are looked for that are due."""
+        return min(self.config.loops.tables_s, self.config.loops.compact_s)
+
+    def _round_ended(self, keeper: Keeper) -> None:
+        """All passes of a table have run: it may rest, or they run again."""
+        if not self.config.loops.quiet_s or self._stopping.is_set():
+            return
+        resting = keeper.try_to_rest(hurry=lambda: self.loops.hurry(keeper.name))
+        if resting is None:
+            return
+        with self._lock:
+            if self._keepers.get(keeper.name) is not keeper:
+                return
+            del self._keepers[keeper.name]
+        self.loops.drop(keeper.name)
+        self.ledger.rests(keeper.name, WATCH, self.config.loops.quiet_s)
+        self._watch.add(resting)
+        self._close(keeper)
+        _logger.debug("the table rests until it changes")
+
+    def _wake(self, resting: Resting) -> None:
+        """Run the passes of a resting table again."""
+        self.ledger.wakes(resting.place.name)
+        self._opens(resting.place, resting)
+
+    def _close(self, keeper: Keeper) -> None:
+        try:
+            keeper.close()
+        except (BlockstoreError, OSError) as error:
+            _logger.warning("could not write the cache of %s: %s", keeper.name, error)
+
     def _let_go(self, name: str) -> None:
         with about(table=name):
             _logger.warning("the table is gone or no longer visible: the process drops it")
         self.loops.drop(name)
+        self._watch.drop(name)
         self.ledger.drop(name)
         with self._lock:
             self._keepers.pop(name, None)
@@ -228,6 +300,9 @@ class Process:
         """The handle on a table of this process. Raises NotFound."""
         with self._lock:
             keeper = self._keepers.get(table)
+        resting = self._watch.get(table)
+        if keeper is None and resting is not None:
+            return Table.open_bucket(resting.place.bucket, self.world, discovery=None, dropped=True)
         if keeper is None:
             known = ", ".join(sorted(self._keepers)) or "none yet"
             raise NotFound(f"this process has no table {table!r}; its tables: {known}")
@@ -240,7 +315,7 @@ class Process:
         now_ms, now_s = self.world.clock.now_ms(), self.world.clock.monotonic_s()
         tables = tuple(self._with_progress(table) for table in self.ledger.tables())
         lake = self.ledger.lake_loops()
-        idle_s = self._idle_s()
+        idle_s = self._idle_s(tables)
         ready_age_s = self.config.loops.ready_age_s
         return Status(
             url=self.lake.bucket.url,
@@ -259,7 +334,7 @@ class Process:
             ),
             unhealthy=(
                 *self._dead(),
-                *stuck(ready_age_s=ready_age_s, idle_s=self._idle_s(here=True)),
+                *stuck(ready_age_s=ready_age_s, idle_s=self._idle_s(tables, here=True)),
             ),
             loops=lake,
             tables=tables,
@@ -279,12 +354,12 @@ class Process:
             return ("the loops are not running",)
         return ()
 
-    def _idle_s(self, *, here: bool = False) -> float | None:
+    def _idle_s(self, tables: Iterable[TableStatus], *, here: bool = False) -> float | None:
         """The longest time without progress of a running merge; with ``here`` only of merges whose
         bytes pass through this process."""
         with self._lock:
             keepers = list(self._keepers.items())
-        running = {table.name for table in self.ledger.tables() if table.running}
+        running = {table.name for table in tables if table.running}
         monitors = [keeper.monitor for name, keeper in keepers if name in running]
         return max((one.idle_s() for one in monitors if not (here and one.remote)), default=None)
 

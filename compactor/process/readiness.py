@@ -15,7 +15,7 @@ from blockstore.compactor.process.status import LoopStatus, TableHealth, TableSt
 _SHOWN = 20
 """Reasons that are shown; the rest are counted."""
 
-_WATCHED = frozenset({"compact", "clean", "tables"})
+_WATCHED = frozenset({"compact", "clean", "tables", "watch"})
 """The loops whose age counts: without them a table silently falls behind."""
 
 _STUCK = 4
@@ -68,6 +68,8 @@ def _reasons(
     """``moves``: it is known for how long the running merges have moved no byte."""
     for loop in lake:
         yield from _old(loop, "the lake", now_s, ready_age_s)
+        if loop.name != "tables":
+            continue
         if loop.last_success_s is None:
             yield f"the lake has not been listed yet{_problem(loop)}"
         elif not tables:

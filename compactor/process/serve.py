@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -38,6 +35,7 @@ from blockstore.service.billing import Billed
 from blockstore.service.logs import set_up
 from blockstore.service.metrics import BucketRequests, metrics_route
 from blockstore.service.serving import Health, SecurityHeaders, Server, health_routes
+from blockstore.service.signals import on_signals
 from blockstore.world import World
 
 _logger = logging.getLogger(__name__)
@@ -59,7 +57,7 @@ def serve(
     cleared = clear_abandoned(config.settings.work_dir)
     if cleared:
         _logger.info("removed %s work folders of dead merges", cleared)
-    with _signals(process), _served(process, registry, config):
+    with on_signals(lambda: _end(process)), _served(process, registry, config):
         _logger.info("manages %s in the role %s", bucket.url, process.status().role)
         process.start()
         world.pool.wait(process.ended)
@@ -79,6 +77,13 @@ def application(process: Process, registry: CollectorRegistry) -> ASGIApp:
         ready=lambda: Health(reasons=process.status().not_ready),
     )
     return SecurityHeaders(Starlette(routes=[metrics_route(registry), *probes, *routes(process)]))
+
+
+def _end(process: Process) -> None:
+    """The first signal ends the process, a second one does not wait for the running merge."""
+    if process.ended.is_set():
+        process.hurry()
+    process.end()
 
 
 def _end_without_threads(fatal: BaseException | None) -> NoReturn:
@@ -107,41 +112,3 @@ def _served(process: Process, registry: CollectorRegistry, config: ProcessConfig
     with Server(application(process, registry), config.http) as server:
         _logger.info("serves %s", server.url)
         yield
-
-
-@contextmanager
-def _signals(process: Process) -> Iterator[None]:
-    """SIGTERM and SIGINT end the process; the previous handlers are restored afterwards.
-
-    A handler interrupts the main thread anywhere, so it must take no lock: it writes a byte, and a
-    thread acts on it.
-    """
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-
-    def handle(number: int, _: FrameType | None) -> None:
-        try:
-            os.write(writing, b"!")
-        except BlockingIOError:
-            pass
-
-    def act() -> None:
-        while os.read(reading, 1) == b"!":
-            if process.ended.is_set():
-                process.hurry()
-            process.end()
-
-    listener = threading.Thread(target=act, name="signals", daemon=True)
-    listener.start()
-    before: dict[int, Any] = {
-        one: signal.signal(one, handle) for one in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-        os.write(writing, b".")
-        listener.join()
-        os.close(reading)
-        os.close(writing)

@@ -184,6 +184,10 @@ class TableStatus:
     """What to do about it."""
     since_ms: int | None = None
     """Since when it has this health."""
+    own_series: bool = True
+    """Whether the metrics have series of this table; else it is counted with others."""
+    resting: bool = False
+    """Whether nothing changes and nothing is to be done, so that it is only looked at."""
     indexed: bool = True
     version: int | None = None
     boundary: int | None = None

@@ -7,8 +7,11 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
+
 import orjson
 
+from blockstore.compactor.process.combined import A_PAGE, page_of
 from blockstore.compactor.process.status import (
     JobStatus,
     LoopStatus,
@@ -22,8 +25,10 @@ _JOBS = 100
 _QUARANTINED = 500
 
 
-def encode_status(status: Status) -> bytes:
-    """The status as JSON for the page."""
+def encode_status(status: Status, text: str = "", page: int = 0) -> bytes:
+    """The status as JSON for the page: the tables of one of its pages whose names have ``text`` in
+    them, and the others as one."""
+    shown, matching, others = page_of(status.tables, text, page)
     return orjson.dumps(
         {
             "url": status.url,
@@ -38,7 +43,13 @@ def encode_status(status: Status) -> bytes:
             "unhealthy": status.unhealthy,
             "month_cost": dict(status.month_cost),
             "loops": [_loop(loop) for loop in status.loops],
-            "tables": [_table(table) for table in status.tables],
+            "tables": [_table(table) for table in shown],
+            "others": None if others is None else _table(others),
+            "page": page,
+            "page_size": A_PAGE,
+            "matching": matching,
+            "count": len(status.tables),
+            "healths": Counter(str(one.health) for one in status.tables),
         }
     )
 
@@ -51,6 +62,7 @@ def _table(table: TableStatus) -> dict[str, object]:
         "problem": table.problem,
         "fix": table.fix,
         "since": table.since_ms,
+        "resting": table.resting,
         "indexed": table.indexed,
         "version": table.version,
         "boundary": table.boundary,

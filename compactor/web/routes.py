@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from blockstore.compactor.process.status import Status
 from blockstore.compactor.web.encode import encode_status
+from blockstore.errors import Invalid
 from blockstore.service.pages.live import LiveTimelines
 from blockstore.service.pages.responses import MIDDLEWARE, page_route, static_route
 from blockstore.service.pages.routes import TimelineSource, answering, timeline_routes
@@ -51,8 +52,12 @@ def routes(source: PageSource, *, timelines: TimelineSource | None = None) -> li
     if timelines is None:
         timelines = LiveTimelines(source.open, source.world, quarantined=quarantined)
 
-    def status(_: Request) -> bytes:
-        return encode_status(source.status())
+    def status(request: Request) -> bytes:
+        asked = request.query_params
+        page = asked.get("page", "0")
+        if not (page.isascii() and page.isdigit() and len(page) < 6):
+            raise Invalid(f"page is {page[:20]!r}, expected a number from 0")
+        return encode_status(source.status(), asked.get("filter", "")[:200], int(page))
 
     return [
         page_route("/", _FILES / "index.html"),

@@ -6,6 +6,7 @@ encoders; a form therefore looks the same everywhere.
 
     encode.py    Form and ``pieces``: a result as bytes, piece by piece
     text.py      dates, times, intervals and long numbers as text, for the forms that are text
+    parameters.py  the values of a statement's parameters, as JSON
     deliver.py   a result on standard output, as a table for people, or in a file
 
 What a form cannot hold (two columns of one name in JSON, a nested type in Parquet) raises Invalid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -54,7 +53,6 @@ def application(gateway: Gateway) -> ASGIApp:
         redoc_url=None,
     )
     app.state.gateway = gateway
-    app.state.uploads = asyncio.Semaphore(http.uploads_at_once)
     for kind in (BlockstoreError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
     # Files come before rows, and rows before tables: a table's name may contain a slash.
@@ -82,6 +80,7 @@ def application(gateway: Gateway) -> ASGIApp:
     edge = Edge(
         app,
         gateway.world,
+        audit=gateway.audit,
         body_bytes=http.max_body_bytes,
         upload_bytes=http.max_upload_bytes,
         stall_s=http.stall_s,
@@ -122,11 +121,7 @@ def _metrics(gateway: Gateway):  # type: ignore[no-untyped-def]
 
     def guarded(request: Request) -> Response:
         if not gateway.settings.http.open_metrics:
-            caller = gateway.tokens.caller(request.headers.get("authorization"))
-            if caller is None:
-                raise Problem(
-                    401, "the token is missing or unknown", headers={"WWW-Authenticate": "Bearer"}
-                )
+            caller = gateway.gate.caller(request.headers.get("authorization"))
             if caller.tables is not None or not caller.may(Scope.READ):
                 raise Problem(
                     403,

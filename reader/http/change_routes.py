@@ -21,6 +21,7 @@ from starlette.responses import Response
 from blockstore.feed.changes import Changes
 from blockstore.format.durations import parse_duration
 from blockstore.format.identity import VERSION
+from blockstore.reader.doors.access import check_still
 from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.http.callers import Here, Reading
 from blockstore.reader.http.gateway import Gateway
@@ -118,6 +119,7 @@ class _Reader:
         follows: bool,
     ) -> None:
         self._clock = gateway.world.clock
+        self._check = partial(check_still, gateway, caller)
         self._open: Callable[[], Table] = partial(gateway.tables.table, table, caller.tables)
         self._until = until
         self._images = images
@@ -183,6 +185,7 @@ class _Reader:
             and self._clock.monotonic_s() < ends
             and handle.log.poll().version == after
         ):
+            self._check()
             self._clock.sleep(min(_POLL_S, max(0.0, ends - self._clock.monotonic_s())))
 
 

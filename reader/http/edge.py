@@ -6,6 +6,8 @@ Rules:
 - A body is bounded, and a request whose body stops arriving is ended.
 - An error before the first byte is a JSON response. After the first byte the response is left
   unfinished, so that no client takes it for complete.
+- The audit log has the line of a request before the last bytes of its response are sent; one whose
+  response was not sent to its end was cancelled.
 - The access log has one line per request, without query strings (they contain people's data) and
   without tokens.
 """
@@ -15,18 +17,22 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blockstore.reader.http.problems import Problem, of_error, response
+from blockstore.reader.audit import AuditLog, Outcome
+from blockstore.reader.http.problems import STATEMENT, Problem, of_error, response
+from blockstore.reader.http.streaming import in_thread
 from blockstore.service.logs import about
 from blockstore.world import World
 
 _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _UPLOADS = ("text/csv", "text/tab-separated-values")
+_ACCEPTED = 202
 _RECEIVED_AT = "/v1/jobs"
 _FILES = re.compile(r"/v1/tables/.+/files")
 
@@ -40,6 +46,7 @@ class Edge:
         app: ASGIApp,
         world: World,
         *,
+        audit: AuditLog,
         body_bytes: int,
         upload_bytes: int,
         stall_s: float,
@@ -47,6 +54,7 @@ class Edge:
     ) -> None:
         self._app = app
         self._world = world
+        self._audit = audit
         self._body_bytes = body_bytes
         self._upload_bytes = upload_bytes
         self._stall_s = stall_s
@@ -60,26 +68,42 @@ class Edge:
         given = headers.get("x-request-id", "")
         request_id = given if _ID.fullmatch(given) else self._world.ids.ulid()
         scope["request_id"] = request_id
-        status = 0
+        status, left = 0, -1
+        asked = f"{scope['method']} {scope['path']}"
+        statement = self._audit.began("http", request=asked, asked=request_id)
+        scope[STATEMENT] = statement
 
         async def reported(message: Message) -> None:
-            nonlocal status
+            nonlocal status, left
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                sent = MutableHeaders(scope=message)
+                sent["X-Request-Id"] = request_id
+                left = int(sent.get("content-length", "-1"))
+            elif message["type"] == "http.response.body":
+                size = len(message.get("body", b""))
+                statement.gives(size=size)
+                left -= size
+                # A client that knows the length knows the end by the last byte of it.
+                ends = left == 0 or not message.get("more_body", False)
+                if statement.counts and ends:
+                    done = Outcome.ACCEPTED if status == _ACCEPTED else Outcome.OK
+                    await in_thread(partial(statement.end, done))
             await send(message)
 
         begun = self._world.clock.monotonic_s()
-        with about(request=request_id):
+        with about(request=request_id), statement.current():
             try:
                 await self._app(scope, self._bounded(scope, headers, receive), reported)
             except Exception as error:  # noqa: BLE001 - the last error handler
                 problem = of_error(_first(error) if status else error)
+                statement.failed(error, str(problem.detail))
                 if status:
                     _logger.warning("a response was left unfinished: %s", problem.detail)
                 else:
                     await response(problem, request_id)(scope, receive, reported)
             finally:
+                statement.end(Outcome.CANCELLED, "the response was not taken to its end")
                 seconds = self._world.clock.monotonic_s() - begun
                 self._observe(scope["method"], status, seconds)
                 _logger.info(

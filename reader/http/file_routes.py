@@ -11,7 +11,6 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import quote
@@ -25,13 +24,16 @@ from blockstore.errors import Invalid
 from blockstore.files.upload import FileUpload
 from blockstore.format.file_handle import MAX_NAME, FileHandle, check_content_type
 from blockstore.names import file_object_name
-from blockstore.reader.http.callers import Here, Known, Reading, check_scope
+from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.queries import Stopper
+from blockstore.reader.doors.receiving import receiving
+from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.row_routes import RowName
 from blockstore.reader.http.shapes import FileShown
-from blockstore.reader.http.streaming import Patience, Stopper, Streamed, first_piece, in_thread
+from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.table_routes import MinVersion, Name, Version
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.rows.file_cells import check_has_files, open_cell
@@ -72,12 +74,8 @@ async def upload(
     """Upload a file into a table, and return the handle to put into a cell. The body is the file,
     and the Content-Type its type; without one the name says it."""
     check_scope(caller, Scope.WRITE)
-    places: asyncio.Semaphore = request.app.state.uploads
-    if places.locked():
-        limit = gateway.settings.http.uploads_at_once
-        raise Problem(429, f"upload limit reached ({limit} at a time); retry in a few seconds")
     kind = request.headers.get("content-type")
-    async with places:
+    with receiving(gateway):
         begun = await in_thread(lambda: _begun(gateway, caller, table, name, kind))
         return FileShown(**await _received(begun, request.stream()))
 

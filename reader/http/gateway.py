@@ -7,6 +7,7 @@ Owns how the parts are constructed and closed; it decides nothing else about the
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,24 +17,31 @@ from prometheus_client import CollectorRegistry
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import BlockstoreError, Invalid, Unavailable
 from blockstore.index.boundary import BoundaryCounts
+from blockstore.reader.audit import AuditLog
+from blockstore.reader.audit.job import line_of_job
 from blockstore.reader.cache import ChunkCache, default_folder
+from blockstore.reader.http.gate import Gate
 from blockstore.reader.http.metrics import GatewayMetrics
-from blockstore.reader.http.tokens import Caller, Tokens
+from blockstore.reader.http.quotas import Quotas
+from blockstore.reader.http.tokens import Caller
 from blockstore.reader.iceberg.catalog import Catalog
+from blockstore.reader.iceberg.commits.commit import Commits
 from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.rows import RowChanges
 from blockstore.reader.jobs.runner import Runner, Terms
 from blockstore.reader.jobs.statements import Statements
-from blockstore.reader.jobs.store import JobStore
+from blockstore.reader.jobs.store import Job, JobStore
 from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.reader.jobs.work import Work
 from blockstore.reader.query import Answer, Budget, Capacity, Engine
 from blockstore.reader.query.runners.instance import clear_abandoned_spill
+from blockstore.reader.query.task import Parameters
 from blockstore.reader.settings import GatewaySettings
 from blockstore.reader.tables import At, Polling, Tables
 from blockstore.scan.reads import Reads
+from blockstore.scan.view import TableSnapshot
 from blockstore.service.billing import Billed
 from blockstore.service.pages.live import LiveTimelines
 from blockstore.service.serving import Health
@@ -57,7 +65,9 @@ class Gateway:
     def __init__(self, settings: GatewaySettings, world: World) -> None:
         self.settings = settings
         self.world = world
-        self.tokens = Tokens(settings.tokens)
+        self.gate = Gate(settings.tokens, world.clock)
+        self.quotas = Quotas()
+        self.audit = AuditLog(settings.audit.file, world)
         self.registry = CollectorRegistry()
         self._meters: list[Billed] = []
         configured = settings.tables
@@ -68,7 +78,7 @@ class Gateway:
             )
         polling = Polling(
             interval_s=configured.poll_s,
-            idle_after_s=configured.idle_s,
+            active_for_s=configured.active_for_s,
             max_staleness_s=configured.max_staleness_s,
             discovery=configured.discovery,
         )
@@ -91,7 +101,12 @@ class Gateway:
             isolated=query.isolated,
             strict=configured.strict,
         )
-        self.catalog = Catalog(self.tables)
+        work = settings.jobs.work_dir
+        self.catalog = Catalog(
+            self.tables, Commits(scratch=lambda: work / f"commit-{world.ids.token()}")
+        )
+        self.receiving = threading.BoundedSemaphore(settings.http.uploads_at_once)
+        """The places of what is received to be stored: files and rows, at every door."""
         self.reads = Reads(world)
         """What lookups of single rows keep, of all tables."""
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
@@ -102,6 +117,8 @@ class Gateway:
             engine=self.engine,
             cache=self.cache,
             ready=lambda: not self.ready().reasons,
+            tokens_current=lambda: self.gate.broken is None,
+            audited=lambda: self.audit.broken is None,
             jobs_running=lambda: 0 if self.jobs is None else self.jobs.runner.running,
             boundary=lambda: (
                 BoundaryCounts() if self.jobs is None else self.jobs.uploads.asked_of_boundary
@@ -131,6 +148,7 @@ class Gateway:
             self.jobs.runner.close()
         self.tables.stop()
         self.engine.close()
+        self.audit.close()
 
     def ask(
         self,
@@ -138,17 +156,27 @@ class Gateway:
         *,
         caller: Caller,
         at: At | Mapping[str, At],
-        parameters: list[object] | dict[str, object] | None = None,
+        parameters: Parameters = None,
         limit: int | None = None,
         began: Began | None = None,
+        taken: Mapping[str, TableSnapshot] | None = None,
+        given: Mapping[str, pa.Table] | None = None,
     ) -> Answer:
-        """Begin a query for a caller. ``began`` receives a function that stops it."""
+        """Begin a query for a caller. ``began`` receives a function that stops it; ``taken`` and
+        ``given`` are as those of ``Engine.run``."""
         query = self.settings.query
         budget = Budget(
             rows=query.max_rows, bytes=query.max_bytes, seconds=query.time_limit_s, limit=limit
         )
         return self.engine.run(
-            sql, parameters=parameters, at=at, allowed=caller.tables, budget=budget, began=began
+            sql,
+            parameters=parameters,
+            at=at,
+            taken=taken or {},
+            allowed=caller.tables,
+            budget=budget,
+            began=began,
+            given=given or {},
         )
 
     def healthy(self) -> Health:
@@ -156,16 +184,18 @@ class Gateway:
         return Health()
 
     def ready(self) -> Health:
-        """Whether queries can be answered: the tables were read once, and some of them can be
-        read."""
-        halted = self.tables.halted
-        if halted is not None:
-            return Health(reasons=(halted,))
+        """Whether queries can be answered: the tables were read once, some of them can be read,
+        and the audit log can be written."""
+        warnings = () if self.gate.broken is None else (self.gate.broken,)
+        lasting = tuple(why for why in (self.tables.halted, self.audit.broken) if why is not None)
+        if lasting:
+            return Health(reasons=lasting, warnings=warnings)
         waits = {
             "the tables are being read for the first time": not self.tables.ready,
             "a query process is starting": not self.engine.ready,
         }
-        return Health(reasons=tuple(why for why, holds in waits.items() if holds))
+        reasons = tuple(why for why, holds in waits.items() if holds)
+        return Health(reasons=reasons, warnings=warnings)
 
     def need_jobs(self) -> Jobs:
         """The jobs. Raises Unavailable if this gateway runs none."""
@@ -194,7 +224,11 @@ class Gateway:
         common = (bucket, self.world, self.tables.table, jobs.work_dir, self.tables.catch_up)
         uploads, rows = Uploads(*common), RowChanges(*common)
         tables = TableChanges(
-            *common, lake=self.lake, appeared=self._appeared, bucket_of=self.tables.bucket_of
+            *common,
+            lake=self.lake,
+            appeared=self._appeared,
+            bucket_of=self.tables.bucket_of,
+            engine=self.engine,
         )
         statements = Statements(*common, engine=self.engine, time_limit_s=jobs.time_limit_s)
         for work in (rows, tables, statements):
@@ -222,8 +256,13 @@ class Gateway:
             Kind.QUERY: extracts,
             Kind.DOWNLOAD: extracts,
         }
-        runner = Runner(store, self.world, works, terms, report=self.metrics.of_job)
+        runner = Runner(
+            store, self.world, works, terms, report=self.metrics.of_job, audit=self._job_ended
+        )
         return Jobs(store=store, runner=runner, uploads=uploads)
+
+    def _job_ended(self, job: Job) -> None:
+        self.audit.record(line_of_job(job, self.gate.name_of(job.request.owner)))
 
     def _rows(self, request: Request, limit_s: float, began: Began) -> Rows:
         """The rows of a job, with the permissions of its owner."""

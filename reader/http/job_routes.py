@@ -23,8 +23,12 @@ from blockstore.errors import (
     ObjectMissing,
 )
 from blockstore.names import is_ulid
+from blockstore.reader.audit import running
+from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.submitted import allowed_of
+from blockstore.reader.doors.submitted import cancel as cancel_job
 from blockstore.reader.forms.encode import Form
-from blockstore.reader.http.callers import Here, Known, Reading, check_scope
+from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.job_visibility import concerns, sees
 from blockstore.reader.http.negotiate import MEDIA_TYPES
@@ -32,14 +36,7 @@ from blockstore.reader.http.problems import Problem, sentence
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.shapes import JobBody, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
-from blockstore.reader.http.submitting import (
-    allowed_of,
-    id_of,
-    job_answer,
-    key_of,
-    shown_of,
-    uploaded,
-)
+from blockstore.reader.http.submitting import job_answer, job_of, shown_of, uploaded
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
@@ -104,8 +101,7 @@ async def submit(
     """
     jobs = gateway.need_jobs()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    key = key_of(request)
-    job = gateway.world.ids.ulid() if key is None else id_of(caller, key)
+    job = job_of(request, gateway, caller)
     if kind in _FORMS:
         check_scope(caller, Scope.WRITE)
         name, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
@@ -127,6 +123,7 @@ async def submit(
     elif kind == "application/json":
         check_scope(caller, Scope.READ)
         body = await _body(request)
+        running().text = body.sql
         wanted = await in_thread(lambda: _job_request(gateway, caller, body))
         made = await in_thread(lambda: jobs.store.submit(job, wanted))
     else:
@@ -181,9 +178,7 @@ def cancel(gateway: Here, caller: Known, job: str) -> Response:
     if found.state.ended:
         return JSONResponse(shown_of(gateway, found).model_dump())
     jobs = gateway.need_jobs()
-    jobs.store.cancel(found.id)
-    jobs.runner.stop_here(found.id)
-    jobs.runner.wake()
+    cancel_job(jobs, found.id)
     return JSONResponse(shown_of(gateway, jobs.store.load(found.id)).model_dump(), status_code=202)
 
 

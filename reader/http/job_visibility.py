@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.jobs.record import Request
+from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.store import Job
+from blockstore.reader.tables.names import permits
 
 
 def concerns(caller: Caller, request: Request) -> bool:
@@ -26,13 +27,19 @@ def concerns(caller: Caller, request: Request) -> bool:
 
 def sees(caller: Caller, job: Job) -> bool:
     """Whether the caller may see the job, its result and its failure now."""
-    needed = Scope.WRITE if job.request.kind.writes else Scope.READ
-    if not concerns(caller, job.request) or not caller.may(needed):
+    if not concerns(caller, job.request) or not caller.may(_needed(job.request.kind)):
         return False
     if caller.tables is None:
         return True
     tables = _tables(job)
-    return tables is not None and caller.tables.issuperset(tables)
+    return tables is not None and all(permits(caller.tables, one) for one in tables)
+
+
+def _needed(kind: Kind) -> Scope:
+    """The scope that submits such a job."""
+    if kind is Kind.TABLE:
+        return Scope.DDL
+    return Scope.WRITE if kind.writes else Scope.READ
 
 
 def _tables(job: Job) -> Collection[str] | None:

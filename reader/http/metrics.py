@@ -27,7 +27,11 @@ from blockstore.service.metrics import (
 
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _EVENTS = ("claimed", "taken_over", "done", "failed", "cancelled")
+_FLIGHT = ("ok", "refused", "failed", "cancelled")
 _CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
+
+_OWN_SERIES = 200
+"""Tables with series of their own."""
 
 
 class GatewayMetrics:
@@ -41,18 +45,21 @@ class GatewayMetrics:
         engine: Engine,
         cache: ChunkCache,
         ready: Callable[[], bool],
+        tokens_current: Callable[[], bool],
+        audited: Callable[[], bool],
         jobs_running: Callable[[], int],
         boundary: Callable[[], BoundaryCounts],
         meters: Sequence[Billed],
         prices: Prices,
         clock: Clock,
     ) -> None:
-        """``ready``, ``jobs_running`` and ``boundary`` are called for each scrape; ``meters`` may
-        grow."""
+        """What is callable is called for each scrape; ``meters`` may grow."""
         self._tables = tables
         self._engine = engine
         self._cache = cache
         self._ready = ready
+        self._tokens_current = tokens_current
+        self._audited = audited
         self._jobs_running = jobs_running
         self._boundary = boundary
         self._requests = counter(
@@ -66,6 +73,12 @@ class GatewayMetrics:
             "blockstore_http_request_seconds",
             "From the head of a request to the end of its response.",
             _SECONDS,
+        )
+        self._flight = counter(
+            registry,
+            "blockstore_flight_calls",
+            "Calls of Flight SQL, by how they ended.",
+            {"status": _FLIGHT},
         )
         self._events = counter(
             registry,
@@ -92,6 +105,10 @@ class GatewayMetrics:
         self._requests.labels(f"{status // 100}xx" if status else "aborted").inc()
         self._seconds.observe(seconds)
 
+    def of_flight_call(self, status: str) -> None:
+        """A call of Flight SQL has ended."""
+        self._flight.labels(status).inc()
+
     def of_job(self, kind: str, event: str) -> None:
         """An event of a job."""
         self._events.labels(str(kind), str(event)).inc()
@@ -101,30 +118,51 @@ class GatewayMetrics:
         self._reports.inc()
 
     def _metrics(self) -> Iterable[Metric]:
-        views = self._tables.views()
+        states = self._tables.states()
+        views = self._tables.last_asked(_OWN_SERIES)
         yield gauge(
             "blockstore_table_staleness_seconds",
-            "Seconds since the table was last polled successfully.",
+            f"Seconds since the table was last polled successfully; of the {_OWN_SERIES} tables "
+            "that were asked for last.",
             ("table",),
             (((view.name,), view.staleness_s) for view in views if view.staleness_s is not None),
         )
         yield gauge(
             "blockstore_table_version",
-            "The version that queries read.",
+            f"The version that queries read; of the {_OWN_SERIES} tables that were asked for last.",
             ("table",),
             (((view.name,), view.version) for view in views if view.version is not None),
         )
         yield gauge(
             "blockstore_tables",
-            "Tables, by state.",
+            "Tables, by state; loading where nothing is known of them, as before the first query.",
             ("state",),
-            (((str(state),), sum(view.state is state for view in views)) for state in TableState),
+            (((str(state),), states[state]) for state in TableState),
+        )
+        yield gauge(
+            "blockstore_tables_polled",
+            "Tables that are polled, because a query asked for them lately.",
+            (),
+            [((), self._tables.polled())],
         )
         yield gauge(
             "blockstore_ready",
             "Whether queries can be answered: 1 or 0.",
             (),
             [((), self._ready())],
+        )
+        yield gauge(
+            "blockstore_tokens_current",
+            "Whether the tokens are those of the configuration as it is now: 1, or 0 if it has "
+            "changed and cannot be used.",
+            (),
+            [((), self._tokens_current())],
+        )
+        yield gauge(
+            "blockstore_audit_written",
+            "Whether the audit log can be written, or there is none: 1 or 0.",
+            (),
+            [((), self._audited())],
         )
         queries = self._engine.counts
         yield total("blockstore_queries", "Queries started.", (), [((), queries.queries)])

@@ -36,6 +36,8 @@ from blockstore.reader.errors import BadSql, Busy, Stale, TimedOut, TooMuch, Unk
 
 _logger = logging.getLogger(__name__)
 
+STATEMENT = "statement"
+"""Where the scope of a request has what the audit log will have of it."""
 _RETRY_S = 5
 _KINDS = {
     400: "invalid",
@@ -95,7 +97,16 @@ def of_error(error: BaseException) -> Problem:
 
 def answer(request: Request, error: BaseException) -> Response:
     """The response to a request that ended in ``error``."""
-    return response(of_error(error), request.scope.get("request_id", ""))
+    problem = of_error(error)
+    audited(request, error, problem)
+    return response(problem, request.scope.get("request_id", ""))
+
+
+def audited(request: Request, error: BaseException, problem: Problem) -> None:
+    """The statement of a request fails with an error, of which its client is given a problem."""
+    statement = request.scope.get(STATEMENT)
+    if statement is not None:
+        statement.failed(error, str(problem.detail))
 
 
 def response(problem: Problem, request_id: str) -> Response:

@@ -8,19 +8,18 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from blockstore.reader.audit import running
+from blockstore.reader.doors.queries import Asked, Stopper, begun, counted
 from blockstore.reader.forms.encode import pieces
-from blockstore.reader.http.callers import Here, Reading
-from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.callers import Here, Known
 from blockstore.reader.http.negotiate import MEDIA_TYPES, form_of
 from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of
 from blockstore.reader.http.streaming import (
     Patience,
-    Stopper,
     Streamed,
     first_piece,
     while_waited_for,
 )
-from blockstore.reader.http.tokens import Caller
 from blockstore.reader.query import Answer
 
 ERRORS: dict[int | str, dict[str, object]] = {
@@ -56,14 +55,25 @@ _FORMS: dict[int | str, dict[str, object]] = {
 
 
 @router.post("/v1/query", response_class=Response, responses=_FORMS, tags=["query"])
-async def query(request: Request, question: Question, gateway: Here, caller: Reading) -> Response:
+async def query(request: Request, question: Question, gateway: Here, caller: Known) -> Response:
     """Run SQL over the tables. Without Accept the rows are an Arrow stream."""
+    statement = running()
+    statement.text = question.sql
     wanted = form_of(request.headers.get("accept"))
     http = gateway.settings.http
     stopper = Stopper()
-    begin = partial(_begin, gateway, question, caller, stopper)
+    asked = Asked(
+        sql=question.sql,
+        parameters=parameters_of(question),
+        at=at_of(question),
+        limit=question.limit,
+        row_ids=question.row_ids,
+        min_version=question.min_version or {},
+    )
+    begin = partial(begun, gateway, caller, asked, stopper)
     answer = await while_waited_for(request.receive, stopper, begin)
-    rest = pieces(wanted.form, answer.schema, answer, long_as_text=wanted.long_as_text)
+    batches = counted(answer, statement)
+    rest = pieces(wanted.form, answer.schema, batches, long_as_text=wanted.long_as_text)
     first = await first_piece(request.receive, rest, answer)
     return Streamed(
         first,
@@ -72,23 +82,6 @@ async def query(request: Request, question: Question, gateway: Here, caller: Rea
         Patience(http.stall_s, http.answer_s),
         media_type=wanted.media_type,
         headers=_headers(answer),
-    )
-
-
-def _begin(gateway: Gateway, question: Question, caller: Caller, stopper: Stopper) -> Answer:
-    at = at_of(question)
-    for name, version in (question.min_version or {}).items():
-        gateway.tables.at_least(name, version, caller.tables)
-    sql = question.sql
-    if question.row_ids:
-        sql = gateway.engine.with_row_ids(sql, at=at, allowed=caller.tables)
-    return gateway.ask(
-        sql,
-        caller=caller,
-        at=at,
-        parameters=parameters_of(question),
-        limit=question.limit,
-        began=stopper.began,
     )
 
 

@@ -20,13 +20,15 @@ from starlette.responses import Response
 from blockstore.cli.row_names import row_named
 from blockstore.cli.row_tables import rows_as_json
 from blockstore.errors import Invalid
-from blockstore.reader.http.callers import Here, Known, Reading, check_scope
+from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.submitted import allowed_of
+from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.shapes import CellsBody, JobShown, NamedBody, RowsBody
 from blockstore.reader.http.streaming import in_thread
-from blockstore.reader.http.submitting import allowed_of, ended_answer, id_of, key_of, taken
+from blockstore.reader.http.submitting import ended_answer, job_of, taken
 from blockstore.reader.http.table_routes import MinVersion, Name, Version
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind
@@ -150,10 +152,9 @@ async def _changed(
     message: str,
     wait_s: float,
 ) -> Response:
-    jobs = gateway.need_jobs()
+    gateway.need_jobs()
     check_scope(caller, Scope.WRITE)
-    key = key_of(request)
-    job = gateway.world.ids.ulid() if key is None else id_of(caller, key)
+    job = job_of(request, gateway, caller)
     wanted = JobRequest(
         kind=Kind.ROWS,
         owner=caller.fingerprint,
@@ -164,8 +165,8 @@ async def _changed(
         what=what,
     )
     wanted = await in_thread(lambda: _of_table(gateway, caller, table, wanted))
-    made = await taken(gateway, jobs, job, wanted, await request.body())
-    return await ended_answer(gateway, jobs, job, wanted, made, wait_s)
+    made = await taken(gateway, job, wanted, await request.body())
+    return await ended_answer(gateway, job, wanted, made, wait_s)
 
 
 def _of_table(gateway: Gateway, caller: Caller, table: str, wanted: JobRequest) -> JobRequest:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from blockstore.errors import Invalid
+from blockstore.reader.forms.parameters import Parameters, from_json
 from blockstore.reader.tables import At
 
 Version = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 Moment = Annotated[StrictInt, Field(ge=0, le=2**52)] | Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=1_000)]
 Limit = Annotated[StrictInt, Field(ge=0, le=2**62)]
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
-_DIGITS = 38
-"""The digits of the widest decimal of the engine."""
 Sql = Annotated[str, Field(min_length=1, max_length=200_000)]
 
 
@@ -30,7 +26,8 @@ class _Body(BaseModel):
 class Question(_Body):
     """A query. At most one of ``version``, ``as_of`` and ``tag``; a version or a tag may be given
     per table. A parameter ``{"$decimal": "12.50"}`` is a decimal with these digits; a number with a
-    fraction is a float."""
+    fraction is a float. Likewise ``$date``, ``$time``, ``$timestamp``, ``$duration``, ``$bytes``
+    and ``$float``."""
 
     sql: Sql
     version: Version | dict[Name, Version] | None = None
@@ -95,7 +92,7 @@ class NamedBody(_Body):
 
 class StatementBody(_Body):
     """One statement that changes rows, or several from BEGIN to COMMIT, with the values of their
-    parameters ``$1`` or ``$name``."""
+    parameters ``$1`` or ``$name``; or one that creates, alters or drops a table."""
 
     sql: Sql
     parameters: list[Any] | dict[str, Any] | None = None
@@ -247,34 +244,6 @@ def at_of(question: Question) -> At | dict[str, At]:
     return At(version=question.version, as_of=question.as_of, tag=question.tag)
 
 
-def parameters_of(question: Question) -> list[object] | dict[str, object] | None:
-    """The values of the parameters, with decimals. Raises Invalid with the parameter's name."""
-    given = question.parameters
-    if isinstance(given, dict):
-        return {name: _value(value, name) for name, value in given.items()}
-    return (
-        None
-        if given is None
-        else [_value(value, str(place)) for place, value in enumerate(given, start=1)]
-    )
-
-
-def _value(value: object, name: str) -> object:
-    """The depth is bounded by the JSON parser."""
-    if isinstance(value, list):
-        return [_value(one, name) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) != {"$decimal"}:
-        return {key: _value(one, name) for key, one in value.items()}
-    text = value["$decimal"]
-    if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
-        raise Invalid(
-            f'parameter {name} is not a decimal: give its digits as text, such as {{"$decimal": '
-            '"12.50"}'
-        )
-    found = Decimal(text)
-    plain = format(found, "f").lstrip("+-").replace(".", "").lstrip("0")
-    if max(len(plain), -int(found.as_tuple().exponent)) > _DIGITS:
-        raise Invalid(f"parameter {name} is {text[:60]}: a decimal has at most {_DIGITS} digits")
-    return found
+def parameters_of(question: Question) -> Parameters:
+    """The values of the parameters. Raises Invalid with the parameter's name."""
+    return from_json(question.parameters)

@@ -69,30 +69,6 @@ def _limiter() -> anyio.CapacityLimiter:
     return found
 
 
-class Stopper:
-    """Stops what is about to begin or has begun. If ``cancel`` comes before ``began``, the query is
-    stopped as soon as it begins."""
-
-    def __init__(self) -> None:
-        self._stop: Callable[[], None] | None = None
-        self._asked = False
-
-    def began(self, stop: Callable[[], None]) -> None:
-        """The query has begun; ``stop`` stops it."""
-        self._stop = stop
-        if self._asked:
-            stop()
-
-    def cancel(self) -> None:
-        """Stop it."""
-        self._asked = True
-        if self._stop is not None:
-            self._stop()
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
 async def while_waited_for(receive: Receive, stopper: Held, call: Callable[[], T]) -> T:
     """Return the result of a call that may take long; stop it if the client disconnects."""
     found: list[T] = []

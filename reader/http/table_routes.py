@@ -52,7 +52,7 @@ def whoami(gateway: Here, caller: Known) -> Whoami:
     """The caller of this token, and what it may do."""
     tables = None if caller.tables is None else sorted(caller.tables)
     return Whoami(
-        name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=bool(gateway.tokens)
+        name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=gateway.gate.asks
     )
 
 

@@ -5,9 +5,11 @@ Rules:
   SHA-256.
 - A presented token is hashed and compared with every known hash in constant time; no part of it is
   logged.
-- Scopes: ``read`` may query; ``write`` may change rows, files and tables; ``admin`` may do both and
-  sees all jobs. A token may be limited to some tables: its responses never contain the name of
-  another table.
+- Scopes: ``read`` may query; ``write`` may change rows and files; ``ddl`` may create, alter, drop
+  and bring back tables; ``admin`` may do all of it and sees all jobs. A token may be limited to
+  some tables, by name or by pattern: its responses never contain the name of another table.
+- A token with an end is refused from that moment on. ``gate.py`` says by which tokens a gateway
+  goes now.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
+from blockstore.reader.tables.names import permits
 
 PREFIX = "bsk_"
 _WORDS = 4
@@ -32,6 +35,7 @@ class Scope(StrEnum):
 
     READ = "read"
     WRITE = "write"
+    DDL = "ddl"
     ADMIN = "admin"
 
 
@@ -44,7 +48,9 @@ class Caller:
     """Identifies the token in records without revealing it."""
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
-    """The tables that it may know; None for all."""
+    """The tables that it may know, by name or by pattern (``sales_*``); None for all."""
+    queries_at_once: int | None = None
+    """How many of its queries may run at once; None for as many as the gateway runs."""
 
     def may(self, scope: Scope) -> bool:
         """Whether it has the scope."""
@@ -52,7 +58,7 @@ class Caller:
 
     def knows(self, table: str) -> bool:
         """Whether it may know the table."""
-        return self.tables is None or table in self.tables
+        return permits(self.tables, table)
 
 
 ANYONE = Caller(name="anyone", fingerprint="anyone", scopes=frozenset(Scope))
@@ -67,6 +73,9 @@ class Token:
     sha256: str
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
+    expires_ms: int | None = None
+    """From this moment on it is refused; None for never."""
+    queries_at_once: int | None = None
 
     def __post_init__(self) -> None:
         if not _SHA256.fullmatch(self.sha256):
@@ -76,7 +85,9 @@ class Token:
                 "blockstore token"
             )
         if not self.scopes:
-            raise Invalid(f'[tokens."{self.name}"] has no scopes, expected read, write or admin')
+            raise Invalid(
+                f'[tokens."{self.name}"] has no scopes, expected read, write, ddl or admin'
+            )
         if self.tables is not None and Scope.ADMIN in self.scopes:
             raise Invalid(
                 f'[tokens."{self.name}"] has the scope admin and a list of tables: remove one of '
@@ -87,33 +98,46 @@ class Token:
     def caller(self) -> Caller:
         """The caller that presents it."""
         return Caller(
-            name=self.name, fingerprint=self.sha256[:16], scopes=self.scopes, tables=self.tables
+            name=self.name,
+            fingerprint=self.sha256[:16],
+            scopes=self.scopes,
+            tables=self.tables,
+            queries_at_once=self.queries_at_once,
         )
+
+    def over(self, now_ms: int) -> bool:
+        """Whether it has expired."""
+        return self.expires_ms is not None and now_ms >= self.expires_ms
 
 
 class Tokens:
-    """The tokens of a gateway; without any, every caller is ``ANYONE``."""
+    """The tokens of one configuration."""
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._tokens = tuple(tokens)
-        twice = {one.sha256 for one in self._tokens}
-        if len(twice) < len(self._tokens):
+        self._known = {one.sha256[:16]: one for one in self._tokens}
+        if len({one.sha256 for one in self._tokens}) < len(self._tokens):
             raise Invalid("two tokens have the same sha256: each token needs its own")
 
-    def __bool__(self) -> bool:
-        return bool(self._tokens)
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._tokens)
 
-    def caller(self, header: str | None) -> Caller | None:
-        """The caller with this Authorization header; None if it is unknown."""
-        if not self._tokens:
-            return ANYONE
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def presented(self, header: str | None) -> Token | None:
+        """The token of an Authorization header; None if it is unknown."""
         kind, _, presented = (header or "").partition(" ")
         given = hashed(presented.strip()) if kind.lower() == "bearer" else ""
         found: Token | None = None
         for token in self._tokens:
             if hmac.compare_digest(token.sha256, given):
                 found = token
-        return None if found is None else found.caller
+        return found
+
+    def of(self, caller: Caller) -> Token | None:
+        """The token that a caller presented before; None if it is known no more."""
+        return self._known.get(caller.fingerprint)
 
 
 def hashed(token: str) -> str:

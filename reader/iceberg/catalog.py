@@ -11,13 +11,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from blockstore.bucket.url import last_part
-from blockstore.errors import NotFound
+import orjson
+
+from blockstore.bucket.url import last_part, without_options
+from blockstore.errors import BlockstoreError, Conflict, Indeterminate, Invalid, NotFound
 from blockstore.export.exported import Exported, Memo
 from blockstore.export.iceberg.export import METADATA, export_iceberg
+from blockstore.reader.audit import running
+from blockstore.reader.iceberg.commits.altering import NewColumns
+from blockstore.reader.iceberg.commits.columns import change_columns
+from blockstore.reader.iceberg.commits.commit import Commits
+from blockstore.reader.iceberg.commits.wanted import Wanted
+from blockstore.reader.iceberg.lineage import Lineage
 from blockstore.reader.tables import Tables
 from blockstore.table import Table
 
@@ -29,6 +38,10 @@ class UnknownNamespace(NotFound):
     """The catalog has no such namespace, or the caller may not know it."""
 
 
+class AlreadyThere(Conflict):
+    """The catalog has a table of the name."""
+
+
 @dataclass(slots=True)
 class _Kept:
     """The last export of a table; one thread exports at a time."""
@@ -37,15 +50,20 @@ class _Kept:
     table: Table | None = None
     made: Exported | None = None
     memo: Memo = field(default_factory=Memo)
+    lineage: Lineage = field(default_factory=Lineage)
 
 
 class Catalog:
     """The catalog of a gateway's tables; safe to share between threads."""
 
     def __init__(
-        self, tables: Tables, export: Callable[[Table, Memo], Exported] = export_iceberg
+        self,
+        tables: Tables,
+        commits: Commits,
+        export: Callable[[Table, Memo], Exported] = export_iceberg,
     ) -> None:
         self._tables = tables
+        self._commits = commits
         self._export = export
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -87,10 +105,56 @@ class Catalog:
             made = kept.made
             if made is None or kept.table is not table or made.version != version:
                 # The compactor may have removed what the last version needed.
-                kept.memo.begin({info.key for info in table.bucket.list(METADATA)})
+                there = {info.key for info in table.bucket.list(METADATA)}
+                kept.memo.begin(there)
+                if kept.table is not table:
+                    kept.lineage = Lineage()
                 made = self._export(table, kept.memo)
+                document = kept.lineage.of(table.bucket, table.world, there, made.document)
+                made = replace(made, document=document)
                 kept.table, kept.made = table, made
             return made
+
+    def commit(
+        self,
+        namespace: str,
+        name: str,
+        allowed: Collection[str] | None,
+        wanted: Wanted | NewColumns,
+    ) -> Exported:
+        """Carry out what a client commits; return the metadata of a version that holds it.
+
+        Raises UnknownNamespace and NotFound; Invalid, Conflict, Unavailable and Indeterminate as
+        ``Commits.commit`` and ``change_columns``.
+        """
+        self.check_table(namespace, name, allowed)
+        served = self._tables.table(name, allowed)
+        if not served.indexed:
+            raise Invalid(f"table {name} has no index, which a commit needs to happen once")
+        table = Table.open_bucket(served.bucket, served.world)
+
+        def document() -> Mapping[str, Any]:
+            found: Mapping[str, Any] = orjson.loads(self._newest(namespace, name, allowed).document)
+            return found
+
+        if isinstance(wanted, NewColumns):
+            version = change_columns(table, wanted, document)
+        else:
+            version = self._commits.commit(table, wanted, document)
+        running().commits(name, version)
+        try:
+            self._tables.catch_up(name, version)
+            return self.load(namespace, name, allowed)
+        except BlockstoreError as error:
+            # Any other error would look to the client like a commit that failed.
+            raise Indeterminate(
+                f"version {version} of {name} holds the commit, and its metadata cannot be shown "
+                f"({error})"
+            ) from error
+
+    def _newest(self, namespace: str, name: str, allowed: Collection[str] | None) -> Exported:
+        self._tables.poll_now(name)
+        return self.load(namespace, name, allowed)
 
     def _of(self, name: str) -> _Kept:
         with self._lock:
@@ -101,5 +165,5 @@ class Catalog:
             return kept
 
     def _namespace(self, name: str) -> str:
-        folder = self._tables.bucket_of(name).url.partition("?")[0].rstrip("/")
+        folder = without_options(self._tables.bucket_of(name).url)
         return last_part(folder.rpartition("/")[0])

@@ -7,9 +7,9 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from blockstore.errors import NotFound
-from blockstore.reader.http.problems import of_error
-from blockstore.reader.iceberg.catalog import UnknownNamespace
+from blockstore.errors import Indeterminate, NotFound
+from blockstore.reader.http.problems import Problem, audited, of_error
+from blockstore.reader.iceberg.catalog import AlreadyThere, UnknownNamespace
 
 _TYPES = {
     400: "BadRequestException",
@@ -20,17 +20,24 @@ _TYPES = {
     409: "CommitFailedException",
     429: "TooManyRequestsException",
     503: "ServiceUnavailableException",
+    504: "CommitStateUnknownException",
 }
 
 
 def answer(request: Request, error: Exception) -> Response:
     """The response to a request that ended in ``error``."""
     problem = of_error(error)
+    if isinstance(error, Indeterminate):
+        # After a conflict or a failure a client removes its files, which may be in use.
+        problem = Problem(504, f"{problem.detail}; the same commit can be sent again")
+    audited(request, error, problem)
     match error:
         case UnknownNamespace():
             kind = "NoSuchNamespaceException"
         case NotFound():
             kind = "NoSuchTableException"
+        case AlreadyThere():
+            kind = "AlreadyExistsException"
         case _ if problem.status_code in _TYPES:
             kind = _TYPES[problem.status_code]
         case _:

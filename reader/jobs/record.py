@@ -39,13 +39,13 @@ class Kind(StrEnum):
     ROWS = "rows"
     """Change given rows of one table."""
     TABLE = "table"
-    """Create or alter a table."""
+    """Create, alter, drop or bring back a table."""
     STATEMENT = "statement"
     """Change rows of one table by SQL."""
 
     @property
     def writes(self) -> bool:
-        """Whether the job changes a table, which needs the scope ``write``."""
+        """Whether the job changes a table (which scope it needs: ``http/job_visibility.py``)."""
         return self in (Kind.UPLOAD, Kind.ROWS, Kind.TABLE, Kind.STATEMENT)
 
 

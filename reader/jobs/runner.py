@@ -36,7 +36,7 @@ from blockstore.reader.jobs.failures import failure_of, given_up, internal, over
 from blockstore.reader.jobs.meter import Meter, Stop, Stopped
 from blockstore.reader.jobs.places import SharedPlaces, group_of
 from blockstore.reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
-from blockstore.reader.jobs.store import JobStore, Sketch
+from blockstore.reader.jobs.store import Job, JobStore, Sketch
 from blockstore.reader.jobs.watch import LeaseWatch
 from blockstore.reader.jobs.work import Ended, Failed, Work
 from blockstore.world import World
@@ -87,6 +87,7 @@ class Runner:
         works: Mapping[Kind, Work],
         terms: Terms,
         report: Callable[[str, str], None] = lambda kind, event: None,
+        audit: Callable[[Job], None] = lambda job: None,
     ) -> None:
         self._store = store
         self._world = world
@@ -94,6 +95,8 @@ class Runner:
         self._terms = terms
         self._report = report
         """Called for each event, ``(kind, event)``, for metrics."""
+        self._audit = audit
+        """Called with each job that has ended here, before others learn of it here."""
         self.holder = world.ids.ulid()
         self._watch = LeaseWatch(world.clock, terms.lease_s)
         self._shared = SharedPlaces(store, world, self.holder, terms.lease_s, terms.cluster_places)
@@ -401,6 +404,7 @@ class Runner:
         )
         counted = self._store.finish(claimed.job, outcome)
         self._report(claimed.request.kind, counted.state)
+        self._audit(Job(id=claimed.job, request=claimed.request, outcome=counted))
         return counted
 
     def _alone(self, claimed: Claimed) -> bool:

@@ -20,6 +20,7 @@ from blockstore.bucket import Bucket
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.reader.errors import BadSql
+from blockstore.reader.forms.parameters import from_json
 from blockstore.reader.jobs.failures import conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
@@ -36,20 +37,28 @@ from blockstore.table import Table
 from blockstore.world import World
 
 
-def step_of(engine: Engine, sql: str) -> Text | Block:
-    """The one statement of a text, or its one transaction. Raises BadSql for a text that has more,
-    or one that does not only change rows."""
+def sent(engine: Engine, sql: str) -> Text | Block:
+    """The one statement of a text, which changes rows or defines a table, or its one transaction.
+    Raises BadSql for a text that has more, or anything else."""
     steps = grouped(split(engine.syntax, sql))
     (first, *more) = steps
-    if more or not _only_changes(first):
+    defines = isinstance(first, Text) and first.defines
+    if more or not (defines or _only_changes(first)):
         kinds = [one.kind if isinstance(one, Text) else "BEGIN … COMMIT" for one in steps]
         raise BadSql(
             "a request has one statement that changes rows (INSERT, UPDATE, DELETE, MERGE or "
-            "TRUNCATE), or several from BEGIN to COMMIT; found "
-            f"{len(kinds)} ({', '.join(kinds[:5])}): send queries to /v1/query, and create and "
-            "alter tables with /v1/tables"
+            "TRUNCATE), several of these from BEGIN to COMMIT, or one CREATE TABLE, ALTER TABLE or "
+            f"DROP TABLE; found {len(kinds)} ({', '.join(kinds[:5])}): send queries to /v1/query"
         )
     return first
+
+
+def step_of(engine: Engine, sql: str) -> Text | Block:
+    """The statement of a job that changes rows, or its transaction. Raises BadSql for another."""
+    step = sent(engine, sql)
+    if not _only_changes(step):
+        raise BadSql("this job changes rows, and its statement defines a table: send it again")
+    return step
 
 
 def changes_in(step: Text | Block) -> tuple[Text, ...]:
@@ -120,7 +129,7 @@ class Statements(Writing):
         step = step_of(self._engine, str(body["sql"]))
         check_takes(request.table, table.definition, step)
         doing = Doing(
-            parameters=body.get("parameters"),
+            parameters=from_json(body.get("parameters")),
             job=job_of(request),
             message=request.message,
             allowed=request.allowed,
@@ -163,7 +172,7 @@ class _One:
     def create(self, name: str, definition: Definition) -> Table:
         raise Invalid(f"table {name} cannot be created by a statement that changes rows")
 
-    def drop(self, name: str, message: str) -> int:
+    def drop(self, name: str, message: str, *, empty: bool = False) -> int:
         raise Invalid(f"table {name} cannot be dropped by a statement that changes rows")
 
     def undrop(self, name: str, message: str) -> int:

@@ -6,6 +6,7 @@ Rules:
 - A creation cannot be given up before there is a table. If a creation is cancelled while an attempt
   still runs somewhere, that attempt may create the table, complete and empty.
 - A table that another program has created under the name is a conflict; it is never altered.
+- A request without a table is a statement that found nothing to do when it was sent.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
+from blockstore.index.presence import exists
 from blockstore.names import is_ulid
 from blockstore.operations.alter import alter
 from blockstore.operations.drop import drop_table, undrop_table
 from blockstore.operations.place import check_place
+from blockstore.reader.jobs.definitions import altered, created, may_exist, of_body
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
 from blockstore.reader.jobs.work import Ended, Failed
 from blockstore.reader.jobs.writing import Writing, forgotten, gave_up, job_of
+from blockstore.reader.query.engine import Engine
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -57,6 +61,9 @@ class What(StrEnum):
     DROP = "drop"
     UNDROP = "undrop"
 
+
+_NOTHING_TO_DO = Ended(written={"version": None})
+"""The end of a statement with IF EXISTS or IF NOT EXISTS that has nothing to do."""
 
 _OPERATIONS = {
     What.ALTER: Operation.ALTER,
@@ -81,16 +88,20 @@ class TableChanges(Writing):
         lake: Bucket,
         appeared: Callable[[str], None],
         bucket_of: Callable[[str], Bucket],
+        engine: Engine,
     ) -> None:
         super().__init__(bucket, world, open_table, folder, wrote)
         self._lake = lake
         self._appeared = appeared
         self._bucket_of = bucket_of
+        self._engine = engine
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
         with self._input(job, request, meter) as path:
             body = orjson.loads(path.read_bytes())
         meter.check()
+        if request.table is None:
+            return _NOTHING_TO_DO
         try:
             if request.what == What.CREATE:
                 return self._create(request, body)
@@ -103,8 +114,9 @@ class TableChanges(Writing):
             raise Failed(Failure(error="not_found", message=str(error))) from error
 
     def settle(self, job: str, request: Request) -> Ended | None:
+        if request.table is None:
+            return None
         if request.what == What.CREATE:
-            assert request.table is not None, "a job that writes names its table"
             try:
                 return self._made(request, Prefixed(self._lake, request.table))
             except (Conflict, Failed):
@@ -118,13 +130,24 @@ class TableChanges(Writing):
     def _create(self, request: Request, body: Mapping[str, Any]) -> Ended:
         assert request.table is not None, "a job that writes names its table"
         bucket = Prefixed(self._lake, request.table)
+        if "sql" not in body:
+            return self._new(request, bucket, definition_of(body))
+        text = of_body(self._engine, body)
+        try:
+            return self._new(request, bucket, created(self._engine, text))
+        except Conflict:
+            if may_exist(text) and exists(bucket):
+                return _NOTHING_TO_DO
+            raise
+
+    def _new(self, request: Request, bucket: Bucket, definition: Definition) -> Ended:
         made = self._made(request, bucket)
         if made is not None:
             return made
         check_place(bucket, self._world, index=True)
         try:
             log = index_log.create(
-                bucket, self._world, definition_of(body), job=job_of(request), program="gateway"
+                bucket, self._world, definition, job=job_of(request), program="gateway"
             )
         except Conflict:
             made = self._made(request, bucket)
@@ -163,16 +186,24 @@ class TableChanges(Writing):
         job, log, message = job_of(request), table.log, request.message
         match request.what:
             case What.DROP:
-                drop_table(log, self._world, message=message, job=job)
+                empty = bool(body.get("empty"))
+                drop_table(log, self._world, message=message, job=job, empty=empty)
             case What.UNDROP:
                 undrop_table(log, self._world, message=message, job=job)
             case _:
-                change = alteration_of(body)
+                change = self._alteration(table, body)
+                if change is None:
+                    return _NOTHING_TO_DO
                 alter(table.bucket, log, self._world, change, message=message, job=job)
         done = self._effect(table, request)
         if done is None:
             raise Failed(gave_up())
         return done
+
+    def _alteration(self, table: Table, body: Mapping[str, Any]) -> Alteration | None:
+        if "sql" not in body:
+            return alteration_of(body)
+        return altered(self._engine, of_body(self._engine, body), table.definition)
 
     def _table(self, request: Request) -> Table:
         if request.what == What.ALTER:

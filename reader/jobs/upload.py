@@ -1,4 +1,5 @@
-"""Uploads: the rows of a file written to a table, all of them exactly once, or none.
+"""Uploads: the rows of a file written to a table, all of them exactly once, or none. A file is CSV
+or TSV, or an Arrow stream (``arrow_file.py``).
 
 Rules:
 - New rows are one block. A file that begins with ``_row_id,_version`` (with a key: ``_version``)
@@ -25,6 +26,7 @@ from blockstore.errors import Invalid, RowConflict
 from blockstore.format.constraints import BrokenRule
 from blockstore.format.fields import required
 from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.reader.jobs.arrow_file import ARROW, ArrowRows, Mode, applied, replaced
 from blockstore.reader.jobs.failures import conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
@@ -33,6 +35,7 @@ from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, access_of, job
 from blockstore.rows.attempts import Said
 from blockstore.rows.insert import insert, upsert
 from blockstore.rows.labelled import labels_of
+from blockstore.rows.results import RowsChanged
 from blockstore.rows.row_set import put_rows
 from blockstore.table import Table
 
@@ -55,12 +58,31 @@ class Uploads(Writing):
         if before is not None:
             return before
         with self._input(job, request, meter) as path:
+            if request.form == ARROW:
+                return self._arrow(path, request, table, meter)
             source = Source(
                 path=str(path), name=_FILE, form=Form(request.form), bytes=request.input_bytes
             )
             if request.what in (UPSERT, INSERT) or _name_rows(source, table):
                 return self._change(source, request, table, meter)
             return self._append(path, request, table, meter)
+
+    def _arrow(self, path: Path, request: Request, table: Table, meter: Meter) -> Ended:
+        """Write the rows of an Arrow stream."""
+        rows = ArrowRows(path, meter, lambda: self._check_before_end(request, table, meter))
+        try:
+            did = applied(table, rows, Mode(request.what), job_of(request), request.message)
+        except (Invalid, RowConflict) as error:
+            raise _failed(error) from error
+        match did:
+            case Writer():
+                return self._ended(request, did.finish())
+            case RowsChanged():
+                return self._changed(request, did, table)
+        before = self._done_before(table, request) if did.already else None
+        if did.version is not None and request.table is not None:
+            self._wrote(request.table, did.version)
+        return replaced(did) if before is None else before
 
     def _append(self, path: Path, request: Request, table: Table, meter: Meter) -> Ended:
         options = WriteOptions(

@@ -32,7 +32,8 @@ class Budget:
     seconds: float | None = None
     """From the call to the last row read, including the wait for a turn."""
     limit: int | None = None
-    """At most so many rows are returned; DuckDB computes no more where it can avoid it."""
+    """At most so many rows are returned; DuckDB computes no more where it can avoid it. With 0 no
+    file is read: the query is described."""
 
     def __post_init__(self) -> None:
         for name in ("rows", "bytes", "limit"):

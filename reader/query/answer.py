@@ -159,6 +159,10 @@ class Answer:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self._batches
 
+    def at_end(self, let_go: Callable[[], None]) -> None:
+        """Call ``let_go`` once when the answer ends, however it does."""
+        self._ending.at_end(let_go)
+
     def cancel(self) -> None:
         """Stop the query, from any thread: its reader raises Canceled."""
         self._ending.cancel()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.query.sql.windows import Windows
 from blockstore.reader.query.task import Given, Parameters, Runner, Step, Task
 from blockstore.reader.tables.at import NEWEST, At
-from blockstore.reader.tables.names import Names
+from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.view import TableSnapshot
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _MOST_SURPRISING = 64
 _NOTHING: Mapping[str, TableSnapshot] = {}
+_NO_ROWS: Mapping[str, pa.Table] = {}
 _APART_S = 60.0
 """A statement over no data that takes longer ends, in case its gateway is gone."""
 _OVERHEAD_BYTES = 768 << 20
@@ -121,6 +122,7 @@ class Engine:
         allowed: Collection[str] | None = None,
         budget: Budget | None = None,
         began: Callable[[Callable[[], None]], None] | None = None,
+        given: Mapping[str, pa.Table] = _NO_ROWS,
     ) -> Answer:
         """Run one SELECT and return its rows as an ``Answer``, which must be closed.
 
@@ -129,11 +131,12 @@ class Engine:
             parameters: Values for ``?`` and ``$1``, or for ``$name``.
             at: The version to read, of all tables or of each.
             taken: Snapshots that the caller has taken before, by the tables' own names; ``at`` is
-                for the others.
+                for the others. One whose name has a ``/`` is no table, but a part of one.
             allowed: The tables that this caller may see; None for all.
             budget: The limits of this query.
             began: Receives a function that stops the query from any thread, before the query runs:
                 some take long until their first row.
+            given: Rows that the query may name besides its tables; their names have a ``:``.
 
         Raises BadSql, UnknownTable, Busy, Stale, TimedOut, NoMemory, VersionExpired, and Corrupt
         with the block's name.
@@ -149,7 +152,7 @@ class Engine:
             if budget.seconds is not None:
                 left_s = budget.seconds - (self._world.clock.monotonic_s() - started_s)
                 ending.at_end(self._deadlines.watch(max(0.0, left_s), ending.time_out))
-            return self._begin(sql, values, at, taken, allowed, budget, ending)
+            return self._begin(sql, values, at, taken, allowed, budget, ending, given)
         except BaseException as error:
             self.counts.failed += 1
             ending.finish()
@@ -248,8 +251,9 @@ class Engine:
         allowed: Collection[str] | None,
         budget: Budget,
         ending: Ending,
+        rows: Mapping[str, pa.Table],
     ) -> Answer:
-        statement = self._parse(sql, allowed)
+        statement = self._parse(sql, allowed, rows, [name for name in taken if "/" in name])
         snapshots = self._snapshots(statement, at, taken, allowed)
         columns = {name: snapshot.snapshot.columns for name, snapshot in snapshots.items()}
         seen = hide(statement, {name: found.visible for name, found in columns.items()})
@@ -265,9 +269,12 @@ class Engine:
         plans: dict[str, ScanPlan] = {}
         for name, one in seen.views.items():
             plan = plan_scan(snapshots[one.table].snapshot, where=wanted[name])
+            if budget.limit == 0:  # the query is described: its columns need no file
+                plan = replace(plan, chunks=(), changes=())
             check_given(plan.chunks, one.hidden)
             plans[name] = self._resolved(plan, snapshots[one.table], ending)
         given = self._related(statement, snapshots, at, taken, allowed)
+        given += tuple(Given(name, one) for name, one in rows.items())
         counted = None if given else bare_count(statement, snapshots, plans)
         if counted is not None and budget.limit != 0:
             return Answer(
@@ -342,6 +349,8 @@ class Engine:
 
         known = {**snapshots, **taken}
         missing = {one.table for one in statement.relations.values()} - known.keys()
+        if not isinstance(at, At):  # those of the other tables are theirs
+            at = {name: one for name, one in at.items() if folded(name) in map(folded, missing)}
         known |= self.source.snapshots(sorted(missing), at, allowed)
         return tuple(
             Given(own, rows_of(one, known[one.table], self._world))
@@ -370,17 +379,25 @@ class Engine:
             if not again:
                 self._surprising.append(sql)
 
-    def _parse(self, sql: str, allowed: Collection[str] | None) -> Statement:
+    def _parse(
+        self,
+        sql: str,
+        allowed: Collection[str] | None,
+        given: Collection[str] = (),
+        parts: Collection[str] = (),
+    ) -> Statement:
         names = Names(self.source.names(allowed))
 
         def find(name: str) -> str:
+            if name in parts:
+                return name
             try:
                 return names.find(name)
             except UnknownTable:
                 # Perhaps the table is newer than the last listing.
                 return self.source.find(name, allowed)
 
-        return parse(self._syntax, sql, find)
+        return parse(self._syntax, sql, find, given)
 
     def _folders(self) -> list[str]:
         """The folders that DuckDB may read: those of the tables, and the cache's if some table is

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -130,7 +130,7 @@ def _check(bucket: ReadBucket, chunk: ScanChunk, path: str) -> None:
 
 
 def which(
-    bucket: ReadBucket, chunks: tuple[ScanChunk, ...], error: ObjectMissing | Corrupt
+    bucket: ReadBucket, chunks: Sequence[ScanChunk], error: ObjectMissing | Corrupt
 ) -> BlockstoreError:
     """The error with the name of the block, found by the key in its message."""
     if any(f"block {chunk.block}" in str(error) for chunk in chunks):

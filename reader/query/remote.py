@@ -133,7 +133,7 @@ class Reading:
                 complete += sum(length for _, length in ranges)
             before += cache.read_alone.get(chunk.file.sha256) or 0
             groups = range(footer.metadata.num_row_groups)
-            there = set(footer.parquet.schema_arrow.names)
+            there = set(footer.schema.names)
             present = [column for column in columns if column in there]
             parts = pages_of_chunk(chunk.key, footer, present, groups, windows.get(chunk.key))
             pages[chunk.file.sha256] = sum(n for part in parts for _, n in part.ranges())

@@ -15,8 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from blockstore.errors import Invalid
-from blockstore.reader.http.tokens import Scope, Token
 from blockstore.reader.jobs.places import GROUPS
+from blockstore.reader.settings.audit import AUDIT
+from blockstore.reader.settings.doors import FLIGHT, POSTGRES
+from blockstore.reader.settings.engines import ENGINES, storage_of
+from blockstore.reader.settings.tokens import TOKENS, token_of
 from blockstore.reader.settings.values import (
     CacheSettings,
     GatewaySettings,
@@ -27,7 +30,7 @@ from blockstore.reader.settings.values import (
 )
 from blockstore.service import kinds
 from blockstore.service.billing import PRICES
-from blockstore.service.config import Config, ConfigFile, Key, Named, Section
+from blockstore.service.config import Config, ConfigFile, Key, Section
 from blockstore.service.listening import http_keys, listening
 from blockstore.service.logs import LOG
 
@@ -50,14 +53,15 @@ TABLES = Section(
             sets="poll_s",
             default="15s",
             read=kinds.between(kinds.duration_s, 0.05),
-            sentence="How often each table is polled: two small requests, whatever its size.",
+            sentence="How often a table in use is polled: two small requests, whatever its size.",
         ),
         Key(
-            name="idle",
-            sets="idle_s",
-            default="1h",
+            name="active_for",
+            sets="active_for_s",
+            default="10m",
             read=kinds.duration_s,
-            sentence="A table without a query for this long is polled only by its next query.",
+            sentence="A table is polled for this long after a query; later its next query polls it "
+            "first.",
         ),
         Key(
             name="max_staleness",
@@ -356,33 +360,11 @@ JOBS = Section(
     ),
 )
 
-TOKENS = Named(
-    name="tokens",
-    sentence="The tokens of clients; `blockstore token NAME` makes one. A token with a list of "
-    "tables does not see any other.",
-    example="grafana",
-    keys=(
-        Key(name="sha256", default="", read=kinds.text, sentence="The SHA-256 of the token."),
-        Key(
-            name="scopes",
-            default=["read"],
-            read=kinds.items(kinds.one_of(*Scope)),
-            sentence="What it may do: read, write (upload), admin (both, and all jobs).",
-        ),
-        Key(
-            name="tables",
-            default=[],
-            read=kinds.items(kinds.text),
-            sentence="The only tables that it may know; leave it out for all.",
-        ),
-    ),
-)
-
 
 def _problems(config: Config) -> Iterable[str]:
     for name, fields in config.overrides(TOKENS).items():
         try:
-            _token(name, fields)
+            token_of(name, fields)
         except Invalid as error:
             yield str(error)
 
@@ -390,8 +372,8 @@ def _problems(config: Config) -> Iterable[str]:
 FILE = ConfigFile(
     name="reader.toml",
     about="The gateway's settings, each at its default. Any of them may be left out.",
-    sections=(TABLES, CACHE, QUERY, HTTP, JOBS, LOG, PRICES),
-    named=(TOKENS,),
+    sections=(TABLES, CACHE, QUERY, HTTP, FLIGHT, POSTGRES, JOBS, AUDIT, LOG, PRICES),
+    named=(ENGINES, TOKENS),
     check=_problems,
 )
 
@@ -407,19 +389,12 @@ def load_settings(
         cache=config.of(CACHE),
         query=config.of(QUERY),
         http=config.of(HTTP),
+        flight=config.of(FLIGHT),
+        postgres=config.of(POSTGRES),
         jobs=config.of(JOBS),
+        audit=config.of(AUDIT),
         log=config.of(LOG),
         prices=config.of(PRICES),
-        tokens=tuple(_token(name, fields) for name, fields in config.overrides(TOKENS).items()),
-    )
-
-
-def _token(name: str, fields: Mapping[str, object]) -> Token:
-    scopes: Any = fields.get("scopes", ("read",))
-    tables: Any = fields.get("tables")
-    return Token(
-        name=name,
-        sha256=str(fields.get("sha256", "")).lower(),
-        scopes=frozenset(Scope(one) for one in scopes),
-        tables=None if tables is None else frozenset(tables),
+        engines={name: storage_of(fields) for name, fields in config.overrides(ENGINES).items()},
+        tokens=tuple(token_of(name, fields) for name, fields in config.overrides(TOKENS).items()),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blockstore.errors import Invalid
 from blockstore.reader.http.tokens import Token
+from blockstore.reader.iceberg.storage import Storage
 from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
@@ -18,7 +20,7 @@ class TableSettings:
 
     urls: tuple[str, ...] = ()
     poll_s: float = 15.0
-    idle_s: float = 3600.0
+    active_for_s: float = 600.0
     max_staleness_s: float = 600.0
     discovery: str = "index"
     strict: bool = True
@@ -70,6 +72,19 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DoorSettings:
+    """Where the gateway serves another protocol than HTTP."""
+
+    host: str = ""
+    """Empty: nowhere."""
+    port: int = 0
+
+    def listening(self, http: Listening) -> Listening:
+        """The address, with the certificate of HTTP."""
+        return replace(http, host=self.host, port=self.port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
     """Jobs: work that outlives a request."""
 
@@ -93,6 +108,14 @@ class JobSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """The audit log."""
+
+    file: Path | None = None
+    """None: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySettings:
     """All settings of one gateway."""
 
@@ -103,4 +126,9 @@ class GatewaySettings:
     jobs: JobSettings
     log: LogSettings
     prices: Prices
+    flight: DoorSettings = field(default_factory=DoorSettings)
     tokens: tuple[Token, ...] = ()
+    postgres: DoorSettings = field(default_factory=DoorSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
+    engines: Mapping[str, Storage] = field(default_factory=dict)
+    """By the namespace of a lake."""

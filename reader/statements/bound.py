@@ -11,23 +11,29 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from blockstore.format.definition import Definition
+from blockstore.errors import HistoryReplaced, TableDropped
 from blockstore.index.entry import Operation
+from blockstore.index.lives import check_there
 from blockstore.operations.access import Access
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.answer import Answer
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements import twins
 from blockstore.reader.statements.clauses import Delete, Dml, Insert, Merge, OnConflict, Update
-from blockstore.reader.statements.doing import Doing, Parameters
+from blockstore.reader.statements.doing import Doing, Parameters, Tables
+from blockstore.reader.statements.images import Selected
 from blockstore.reader.statements.kept import kept
 from blockstore.reader.statements.outcome import Outcome
+from blockstore.reader.statements.own_reads import own_reads
 from blockstore.reader.statements.plain import Plan
 from blockstore.reader.statements.reading import read_dml
-from blockstore.reader.statements.rows import Selected, Selects
+from blockstore.reader.statements.rows import Selects
+from blockstore.reader.statements.shape import Shape
 from blockstore.reader.statements.texts import Text
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.seen import Seen
 from blockstore.scan.reads import Reads
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 
@@ -43,7 +49,7 @@ class Bound:
     doing: Doing
     dml: Dml
     name: str
-    _last: tuple[Definition, Selected] | None = None
+    _last: tuple[Shape, Selected] | None = None
 
     @classmethod
     def of(cls, engine: Engine, text: Text, doing: Doing) -> Bound:
@@ -71,36 +77,49 @@ class Bound:
         """Whether new rows whose key exists are left out."""
         return isinstance(self.dml, Insert) and self.dml.on_conflict is OnConflict.NOTHING
 
-    def selected(self, definition: Definition) -> Selected:
+    def selected(self, shape: Shape) -> Selected:
         """The SELECT of its changes. Raises BadSql."""
-        if self._last is None or self._last[0] != definition:
-            select = Selects(self.dml, self.name, definition, self._probe)
-            self._last = definition, select.select()
+        if self._last is None or self._last[0] != shape:
+            select = Selects(self.dml, self.name, shape, self._probe)
+            self._last = shape, select.select()
         return self._last[1]
 
-    def plan(self, definition: Definition) -> Plan:
+    def plan(self, shape: Shape) -> Plan:
         """All that is computed where rows have no identity."""
         return Plan(
             table=self.name,
-            selected=self.selected(definition),
-            kept=kept(self.dml, self.name, definition),
+            selected=self.selected(shape),
+            kept=kept(self.dml, self.name, shape),
         )
 
-    def others(self, definition: Definition) -> frozenset[str]:
+    def others(self, shape: Shape) -> frozenset[str]:
         """The other tables that it reads."""
-        sql = self.selected(definition).sql
+        sql = self.selected(shape).sql
         try:
             return self.engine.tables(sql, allowed=self.doing.allowed) - {self.name}
         except BadSql as error:
             raise self.text.quoting(error) from None
 
-    def check(self, definition: Definition, others: Mapping[str, TableSnapshot]) -> None:
+    def reads(self, seen: Seen, snapshot: Snapshot) -> None:
+        """Note what it reads of its own table."""
+        own = self.name in self.engine.tables(
+            self.selected(Shape.of(snapshot)).sql, allowed=self.doing.allowed
+        )
+        own_reads(self.dml, self.name, self.engine.syntax, own=own)(seen, snapshot)
+
+    def check(self, shape: Shape, others: Mapping[str, TableSnapshot]) -> None:
         """Raise BadSql, with its place, for what DuckDB would refuse."""
         if isinstance(self.dml, Delete) and self.dml.truncates:
             return
-        known = {one: taken.definition for one, taken in others.items()}
+        own = twins.Twin(
+            self.name,
+            shape,
+            self.dml.conflict_columns if isinstance(self.dml, Insert) else None,
+            self.selected(shape).says_labels,
+        )
+        known = {one: Shape.of(taken.snapshot) for one, taken in others.items()}
         parameters = used(self.engine, self.text.sql, self.doing.parameters)
-        twins.check(self.engine, self.text, {**known, self.name: definition}, parameters)
+        twins.check(self.engine, self.text, own, known, parameters)
 
     def query(
         self, sql: str, taken: Mapping[str, TableSnapshot] = _NOTHING
@@ -157,6 +176,31 @@ def used(engine: Engine, sql: str, parameters: Parameters) -> Parameters:
     names = engine.syntax.parameters(sql)
     found = {name: value for name, value in parameters.items() if name in names}
     return found or None
+
+
+def newest(tables: Tables, name: str) -> tuple[Table, TableSnapshot]:
+    """A handle on a table that a statement is about, and its newest version. Raises TableDropped,
+    and UnknownTable."""
+    table = tables.open(name)
+    try:
+        return table, _newest(table)
+    except (HistoryReplaced, TableDropped):
+        # Another process has dropped it since; perhaps it has created another one.
+        table = tables.open(name)
+        return table, _newest(table)
+
+
+def _newest(table: Table) -> TableSnapshot:
+    if not table.indexed:
+        return table.snapshot()
+    state = table.log.poll()
+    check_there(state, table.url)
+    return TableSnapshot(
+        bucket=table.bucket,
+        world=table.world,
+        snapshot=Snapshot.of(state),
+        reads=Reads(table.world),
+    )
 
 
 def access_of(table: Table) -> Access:

@@ -1,18 +1,25 @@
 """CALL: what is done to the versions of a table, by name: ``tag``, ``untag``, ``restore``,
-``revert``; and ``undrop``, which brings a dropped table back.
+``revert``; ``undrop``, which brings a dropped table back; and ``compact`` and ``expire``, which the
+compactor does by itself.
 
-Rule: an argument is a constant. What an operation does, and when it conflicts, is the business of
-``blockstore.table``.
+Rules:
+- An argument is a constant. What an operation does, and when it conflicts, is the business of
+  ``blockstore.table``, and of the compactor.
+- No room imports another one: the compactor's functions are loaded by name where they are called.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from blockstore import extras
 from blockstore.reader.statements.tokens import Cursor, Piece, error_at
 from blockstore.table import Table
 
 _FORMS = {
+    "compact": "CALL compact('t')",
+    "expire": "CALL expire('t')",
     "tag": "CALL tag('t', 'name'), or with a version CALL tag('t', 'name', 3)",
     "untag": "CALL untag('t', 'name')",
     "restore": "CALL restore('t', 3), or with a tag CALL restore('t', 'name')",
@@ -39,6 +46,8 @@ class Call:
         """Carry it out; return the version that it made, if it made one. Raises BadSql for other
         arguments, and what the operation raises."""
         match self.name, self.rest:
+            case (("compact" | "expire"), ()):
+                return _compactors(self.name)(table)
             case "tag", (str(tag),):
                 return table.tag(tag, message=message)
             case "tag", (str(tag), int(version)):
@@ -55,6 +64,14 @@ class Call:
         raise error_at(
             self.source, 0, f"{self.name} has other arguments: write {_FORMS[self.name]}"
         )
+
+
+def _compactors(name: str) -> Callable[[Table], int | None]:
+    """What the compactor does by hand. Raises MissingExtra."""
+    function: Callable[[Table], int | None] = extras.load(
+        "blockstore.compactor.called", name, f"CALL {name}"
+    )
+    return function
 
 
 def read_call(source: str) -> Call:

@@ -26,7 +26,10 @@ from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.reader.statements.clauses import Act
-from blockstore.reader.statements.rows import FIXED, PREFIX, Selected
+from blockstore.reader.statements.images import FIXED, PREFIX, Selected
+from blockstore.reader.statements.own_reads import EVERYTHING, Own
+from blockstore.reader.statements.shape import Shape
+from blockstore.reader.statements.streams import Streams, those
 from blockstore.rows.attempts import Said, change_rows
 from blockstore.rows.reading import rows_with
 from blockstore.rows.results import RowsChanged
@@ -66,12 +69,13 @@ def change(
     access: Access,
     table: str,
     operation: Operation,
-    plan: Callable[[Definition], Selected],
+    plan: Callable[[Shape], Selected],
     read: Read,
     said: Said,
     *,
     committing: Committing = lambda _: None,
     ignore: bool = False,
+    reads: Own = EVERYTHING,
 ) -> Changed:
     """Carry out a statement as one version.
 
@@ -79,12 +83,13 @@ def change(
         access: The table.
         table: Its name in SQL.
         operation: What the entry calls it.
-        plan: Makes the SELECT, for a definition of the table.
+        plan: Makes the SELECT, for a shape of the table.
         read: Runs it.
         said: What the caller says of it.
         committing: Called with True once all rows are computed, and with False if they are
             computed again.
         ignore: Whether new rows whose key exists are left out.
+        reads: What it reads of the table.
 
     Raises:
         Invalid: The rows do not fit.
@@ -94,9 +99,9 @@ def change(
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
         committing(False)
-        selected = plan(state.definition)
+        selected = plan(Shape.of(Snapshot.of(state)))
         did, returned[0] = written(
-            access, table, operation, selected, read, state, changes, ignore=ignore
+            access, table, operation, selected, read, state, changes, ignore=ignore, reads=reads
         )
         committing(True)
         return did
@@ -115,6 +120,7 @@ def written(
     changes: StreamChanges,
     *,
     ignore: bool,
+    reads: Own,
 ) -> tuple[RowsChanged, pa.Table | None]:
     """Write the changes of a statement on one state; return what they do, and the rows that
     RETURNING asked for. Raises as ``change``."""
@@ -125,6 +131,8 @@ def written(
         snapshot=Snapshot.of(state),
         reads=access.reads,
     )
+    if changes.seen is not None:
+        reads(changes.seen, taken.snapshot)
     reader = read(selected, {table: taken})
     taking = _Taking(access, state, changes, selected, reader.schema, ignore=ignore)
     for batch in reader:
@@ -137,13 +145,13 @@ def append(
     name: str,
     selected: Selected,
     query: Callable[[str, Mapping[str, TableSnapshot]], pa.RecordBatchReader],
+    own: TableSnapshot,
     others: Callable[[], Mapping[str, TableSnapshot]],
     said: Said,
     committing: Committing = lambda _: None,
 ) -> Changed:
     """Append the rows of an INSERT to a table without a key: an ordinary write, which never
-    conflicts."""
-    own = table.snapshot()
+    conflicts. ``own`` is what the statement reads of the table."""
     reader = query(selected.sql, {**others(), name: own})
     returned = Returned(selected, reader.schema)
 
@@ -184,9 +192,8 @@ class _Taking:
         self._state = state
         self._identity: Identity = state.definition.identity
         self._changes = changes
-        self._stream: StreamKey | None = None
-        """That of the rows that exist, once one of them changes."""
         self._selected = selected
+        self._streams = Streams(state, selected, changes.own)
         self._ignore = ignore
         self._counts = Counter[str]()
         self._held: list[pa.RecordBatch] = []
@@ -221,10 +228,11 @@ class _Taking:
             return
         held, self._held = pa.Table.from_batches(self._held), []
         (rows,) = held.combine_chunks().to_batches()
-        rows = self._new(rows)
-        self._counts["inserted"] += len(rows)
-        self._write(Act.INSERT, rows)
-        self._returned.take(rows)
+        for stream, which in self._streams.new(rows):
+            fresh = self._new(stream, those(rows, which))
+            self._counts["inserted"] += len(fresh)
+            self._put(stream, Act.INSERT, fresh)
+            self._returned.take(fresh)
 
     def counted(self, operation: Operation) -> RowsChanged:
         """Write what is held, and return what all rows come to."""
@@ -242,14 +250,16 @@ class _Taking:
         return self._returned.table()
 
     def _write(self, act: Act, rows: pa.RecordBatch) -> None:
-        own = self._changes.own
-        if act is not Act.INSERT:
-            own = self._stream = self._stream or _stream_of(self._state, own)
+        found = self._streams.new if act is Act.INSERT else self._streams.existing
+        for stream, which in found(rows):
+            self._put(stream, act, those(rows, which))
+
+    def _put(self, stream: StreamKey, act: Act, rows: pa.RecordBatch) -> None:
         if act is Act.DELETE:
-            self._changes.delete(own, self._keys(rows))
+            self._changes.delete(stream, self._keys(rows))
             return
         ids = rows.column(1) if isinstance(self._identity, RowIds) and act is Act.UPDATE else None
-        self._changes.put(own, images(rows, self._selected, self._state.definition), ids)
+        self._changes.put(stream, images(rows, self._selected, self._state.definition), ids)
 
     def _keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if isinstance(self._identity, RowIds):
@@ -257,41 +267,33 @@ class _Taking:
         own = images(rows, self._selected, self._state.definition)
         return own.select(list(self._identity.columns))
 
-    def _new(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows whose key does not exist. Raises RowConflict unless others are left out."""
+    def _new(self, stream: StreamKey, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a stream whose key does not exist there. Raises RowConflict unless others are
+        left out."""
         columns = self._identity.columns
         own = images(rows, self._selected, self._state.definition)
         values = identities([own.column(name) for name in columns])
-        there = rows_with(
-            self._access, self._state, columns, values, self._changes.own, columns=columns
-        ).rows
+        there = rows_with(self._access, self._state, columns, values, stream, columns=columns).rows
         if not len(there):
             return rows
         if not self._ignore:
             raise _exist(there.select(list(columns)))
+        if self._changes.seen is not None:
+            left = [there[name].combine_chunks() for name in columns]
+            self._changes.seen.rows(stream, left)
         known = identities([there[name] for name in columns])
         fresh = pc.invert(pc.is_in(values, value_set=known))
         self._counts[_OTHER] += len(rows) - pc.sum(fresh).as_py()
         return rows.filter(fresh)
 
 
-def _stream_of(state: State, own: StreamKey) -> StreamKey:
-    """The stream of the rows that a statement changes. Raises Invalid where rows are of several:
-    the statement's rows do not say which they are of."""
-    streams = state.blocks.streams()
-    if len(streams) > 1:
-        shown = " and ".join(str(dict(one.labels)) for one in sorted(streams)[:2])
-        raise Invalid(
-            "a statement changes rows with one set of labels, and the table has rows with "
-            f"{shown}: use update, delete, merge or upsert of Python, which follow the labels"
-        )
-    return streams[0] if streams else own
-
-
 def images(rows: pa.RecordBatch, selected: Selected, definition: Definition) -> pa.RecordBatch:
-    """The new images among the columns of a SELECT, under the types of the table."""
+    """The new images among the columns of a SELECT, under the types of the table, without its
+    labels."""
     columns, fields = [], []
     for place, name in enumerate(selected.columns, FIXED):
+        if name in selected.labels:
+            continue
         field = definition.schema.field(name)
         column = rows.column(place)
         if column.type != field.type:

@@ -1,4 +1,5 @@
-"""CREATE TABLE and ALTER TABLE: the definition of a table, as DuckDB understands it.
+"""CREATE TABLE: the definition of a table, as DuckDB understands it; its parts are those of ALTER
+TABLE too (``altering.py``).
 
 Rules:
 - DuckDB makes an empty table of the same columns and says what it has made: the types, which
@@ -17,7 +18,6 @@ import pyarrow as pa
 from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
 from blockstore.format.definition import Definition
-from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.engine import Engine
@@ -27,7 +27,7 @@ from blockstore.reader.statements.tokens import Cursor, Piece, error_at, tokens_
 _TWIN = "blockstore_twin"
 _OPTIONS = frozenset({"row_ids", "time_column", "sort_by", "labels"})
 _COLUMNS = (
-    "SELECT column_name, is_nullable, column_default FROM duckdb_columns() "
+    "SELECT column_name, data_type, column_default, is_generated FROM duckdb_columns() "
     f"WHERE table_name = {text(_TWIN)} ORDER BY column_index"
 )
 _RULES = (
@@ -49,21 +49,35 @@ class Create:
     at: int
     columns: Piece | None
     """The columns and the rules of the table; None: those of the query."""
+    names: tuple[str, ...] = ()
+    """The names of the first columns of the query, where it does not say them itself."""
     options: Mapping[str, object] = field(default_factory=dict)
     query: Piece | None = None
+    with_rows: bool = True
+    """Whether the table has the rows of the query too."""
     if_not_exists: bool = False
     or_replace: bool = False
 
+    @property
+    def rows(self) -> str | None:
+        """The query of its rows, if it has one."""
+        if self.query is None:
+            return None
+        if not self.names and self.with_rows:
+            return self.query.text
+        listed = f"({', '.join(map(quoted, self.names))})" if self.names else ""
+        limit = "" if self.with_rows else " LIMIT 0"
+        return f"SELECT * FROM (\n{self.query.text}\n) AS {quoted(_TWIN)}{listed}{limit}"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alter:
-    """``ALTER TABLE`` and ``COMMENT ON COLUMN``, one action."""
 
-    source: str
-    name: str
-    at: int
-    action: Callable[[Engine, Definition, Constant], Alteration | None]
-    """Makes the alteration; None where there is nothing to do."""
+def constants(engine: Engine) -> Constant:
+    """What computes expressions that read nothing, by admitted queries that may know no table."""
+
+    def constant(expression: str) -> object:
+        with engine.run(f"SELECT {expression} AS value", allowed=()) as answer:
+            return answer.reader.read_all()["value"][0].as_py()
+
+    return constant
 
 
 def read_create(source: str) -> Create:
@@ -76,32 +90,57 @@ def read_create(source: str) -> Create:
     cursor.take("TABLE")
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     at = cursor.here
-    name = _name(cursor)
+    name = table_name(cursor)
     columns = cursor.one().inside() if cursor.word() == "(" else None
     options: dict[str, object] = {}
     if cursor.take("WITH"):
-        options = _options(cursor)
-    query = cursor.rest() if cursor.take("AS") else None
+        options = options_of(cursor)
+    query, with_rows = _query(cursor) if cursor.take("AS") else (None, True)
     if not cursor.done:
         raise cursor.wrong("expected the end of the statement")
     if columns is None and query is None:
         raise cursor.wrong("expected columns in parentheses")
+    names: tuple[str, ...] = ()
     if columns is not None and query is not None:
-        raise error_at(
-            source,
-            columns.start,
-            "a table is made of columns or of a query: name the columns in the query",
-        )
+        names, columns = _names(columns), None
     return Create(
         source=source,
         name=name,
         at=at,
         columns=columns,
+        names=names,
+        with_rows=with_rows,
         options=options,
         query=query,
         if_not_exists=if_not_exists,
         or_replace=or_replace,
     )
+
+
+def _query(cursor: Cursor) -> tuple[Piece, bool]:
+    """The query after AS, and whether the table has its rows."""
+    query = cursor.rest()
+    words = [token.word for token in query.tokens[-3:]]
+    for end, with_rows in ((["WITH", "NO", "DATA"], False), (["WITH", "DATA"], True)):
+        if words[-len(end) :] == end:
+            return Piece(query.source, query.tokens[: -len(end)]), with_rows
+    return query, True
+
+
+def _names(columns: Piece) -> tuple[str, ...]:
+    """The names of the columns of a query. Raises BadSql for more than names."""
+    found = []
+    for one in columns.split():
+        cursor = Cursor(one.source, one.tokens)
+        found.append(cursor.name("a column"))
+        if not cursor.done:
+            raise error_at(
+                columns.source,
+                columns.start,
+                "a table is made of columns or of a query: give the columns of a query no more "
+                "than names",
+            )
+    return tuple(found)
 
 
 def definition_of(
@@ -116,7 +155,7 @@ def definition_of(
     key: tuple[str, ...] = ()
     if schema is None:
         assert create.columns is not None
-        schema, key = _schema(engine, create.columns.text, constant)
+        schema, key = schema_of(engine, create.columns.text, constant)
         schema = pa.schema([_described(one, comments.get(one.name)) for one in schema])
     options = dict(create.options)
     given = {name: options.pop(name) for name in _OPTIONS & options.keys()}
@@ -131,7 +170,9 @@ def definition_of(
     )
 
 
-def _schema(engine: Engine, columns: str, constant: Constant) -> tuple[pa.Schema, tuple[str, ...]]:
+def schema_of(
+    engine: Engine, columns: str, constant: Constant
+) -> tuple[pa.Schema, tuple[str, ...]]:
     """The columns as Arrow's, with their rules, and the key."""
     steps = [(f"CREATE TEMP TABLE {quoted(_TWIN)} (\n{columns}\n)", ())]
     made = engine.apart(steps, f"SELECT * FROM {quoted(_TWIN)}").schema
@@ -153,6 +194,16 @@ def _schema(engine: Engine, columns: str, constant: Constant) -> tuple[pa.Schema
                     "leave it out"
                 )
     for one in found:
+        if one["is_generated"]:
+            raise BadSql(
+                f"column {one['column_name']} is generated, and a column holds what was written: "
+                "leave it out, and compute it in queries"
+            )
+        if "ENUM(" in one["data_type"]:
+            raise BadSql(
+                f"column {one['column_name']} is an ENUM, which no column of a table is: make it "
+                "VARCHAR, with CHECK (column IN ('one', 'other'))"
+            )
         if one["column_default"] is not None:
             kind = sql_type(made.field(one["column_name"]).type)
             value = constant(f"CAST(({one['column_default']}) AS {kind})")
@@ -193,14 +244,14 @@ def _add_check(rules: dict[str, dict[str, object]], columns: Sequence[str], cond
     own["check"] = condition if "check" not in own else f"{own['check']} AND {condition}"
 
 
-def _name(cursor: Cursor) -> str:
+def table_name(cursor: Cursor) -> str:
     name = cursor.name("a table")
     if cursor.word() == ".":
         raise cursor.wrong(f"tables are named without a schema, and {name} has one: leave it out")
     return name
 
 
-def _options(cursor: Cursor) -> dict[str, object]:
+def options_of(cursor: Cursor) -> dict[str, object]:
     """``(name = value, …)``."""
     inner = cursor.one().inside()
     if inner is None:
@@ -254,135 +305,6 @@ def _yes(value: object) -> bool:
     if str(value).lower() in ("false", "0", "no"):
         return False
     raise Invalid(f"row_ids is {value!r}, expected true or false")
-
-
-def read_alter(source: str) -> Alter:
-    """The clauses of an ALTER TABLE or a COMMENT ON COLUMN. Raises BadSql."""
-    cursor = Cursor(source)
-    if cursor.take("COMMENT", "ON"):
-        return _comment(cursor, source)
-    cursor.need("ALTER", "TABLE")
-    cursor.take("IF", "EXISTS")
-    at = cursor.here
-    name = _name(cursor)
-    action = _action(cursor)
-    if not cursor.done:
-        raise cursor.wrong("expected the end of the statement: one change in each ALTER TABLE")
-    return Alter(source=source, name=name, at=at, action=action)
-
-
-def _comment(cursor: Cursor, source: str) -> Alter:
-    cursor.need("COLUMN")
-    at = cursor.here
-    table = cursor.name("a table")
-    cursor.need(".")
-    column = cursor.name("a column")
-    cursor.need("IS")
-    value = cursor.rest()
-    said = None if value.word == "NULL" else value.tokens[0].text
-    return Alter(
-        source=source,
-        name=table,
-        at=at,
-        action=lambda _, now, __: Alteration.of(columns={_own(now, column): {"description": said}}),
-    )
-
-
-Action = Callable[[Engine, Definition, Constant], "Alteration | None"]
-
-
-def _action(cursor: Cursor) -> Action:
-    if cursor.take("ADD"):
-        cursor.take("COLUMN")
-        return _add(cursor.take("IF", "NOT", "EXISTS"), cursor.rest())
-    if cursor.take("DROP"):
-        cursor.take("COLUMN")
-        return _drop(cursor.take("IF", "EXISTS"), _last_name(cursor))
-    if cursor.take("RENAME"):
-        if cursor.word() == "TO":
-            raise cursor.wrong("a table is named by its place and cannot be renamed")
-        cursor.take("COLUMN")
-        old = cursor.name("a column")
-        cursor.need("TO")
-        new = cursor.name("a column")
-        return lambda _, now, __: Alteration.of(rename={_own(now, old): new})
-    if cursor.take("SET"):
-        properties = _options(cursor)
-        return lambda _, __, ___: Alteration.of(properties=properties)
-    if cursor.take("RESET"):
-        names = _options(cursor)
-        return lambda _, __, ___: Alteration.of(properties=dict.fromkeys(names))
-    cursor.need("ALTER")
-    cursor.take("COLUMN")
-    return _column(cursor, cursor.name("a column"))
-
-
-def _column(cursor: Cursor, name: str) -> Action:
-    if cursor.take("TYPE") or cursor.take("SET", "DATA", "TYPE"):
-        kind = cursor.rest().text
-        return lambda engine, now, constant: Alteration.of(
-            widen={
-                _own(now, name): _schema(engine, f"{quoted(name)} {kind}", constant)[0]
-                .field(0)
-                .type
-            }
-        )
-    if cursor.take("SET", "NOT", "NULL"):
-        return lambda _, now, __: Alteration.of(columns={_own(now, name): {"not_null": True}})
-    if cursor.take("DROP", "NOT", "NULL"):
-        return lambda _, now, __: Alteration.of(columns={_own(now, name): {"not_null": False}})
-    if cursor.take("DROP", "DEFAULT"):
-        return lambda _, now, __: Alteration.of(columns={_own(now, name): {"default": None}})
-    if cursor.take("SET", "DEFAULT"):
-        value = cursor.rest().text
-        return lambda _, now, constant: Alteration.of(
-            columns={
-                _own(now, name): {
-                    "default": constant(
-                        f"CAST(({value}\n) AS {sql_type(now.schema.field(_own(now, name)).type)})"
-                    )
-                }
-            }
-        )
-    raise cursor.wrong("expected TYPE, SET NOT NULL, DROP NOT NULL, SET DEFAULT or DROP DEFAULT")
-
-
-def _add(if_not_exists: bool, column: Piece) -> Action:
-    def action(engine: Engine, now: Definition, constant: Constant) -> Alteration | None:
-        schema, key = _schema(engine, column.text, constant)
-        if key:
-            raise error_at(
-                column.source, column.start, "a key is named when a table is created, not later"
-            )
-        names = {name.lower() for name in now.schema.names}
-        if if_not_exists and schema.names[0].lower() in names:
-            return None
-        return Alteration.of(add=list(schema))
-
-    return action
-
-
-def _drop(if_exists: bool, name: str) -> Action:
-    def action(_: Engine, now: Definition, __: Constant) -> Alteration | None:
-        if if_exists and name.lower() not in {one.lower() for one in now.schema.names}:
-            return None
-        return Alteration.of(drop=[_own(now, name)])
-
-    return action
-
-
-def _last_name(cursor: Cursor) -> str:
-    name = cursor.name("a column")
-    if cursor.take("CASCADE"):
-        raise cursor.wrong("CASCADE has nothing to do here: leave it out")
-    cursor.take("RESTRICT")
-    return name
-
-
-def _own(definition: Definition, name: str) -> str:
-    """The table's own spelling of a column; the name itself where it has none."""
-    names: Sequence[str] = definition.schema.names
-    return next((one for one in names if one.lower() == name.lower()), name)
 
 
 def without_comments(source: str) -> tuple[str, dict[str, str]]:

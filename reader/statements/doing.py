@@ -34,8 +34,9 @@ class Tables(Protocol):
         """Create an empty table. Raises AlreadyExists."""
         ...
 
-    def drop(self, name: str, message: str) -> int:
-        """Drop a table; return the version that did it."""
+    def drop(self, name: str, message: str, *, empty: bool = False) -> int:
+        """Drop a table; return the version that did it. Raises Conflict for one with rows that was
+        to be ``empty``."""
         ...
 
     def undrop(self, name: str, message: str) -> int:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from blockstore.reader.query.answer import Answer
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.statements.clauses import Act
-from blockstore.reader.statements.rows import Selected
+from blockstore.reader.statements.images import Selected
 from blockstore.reader.statements.texts import Text, recognized
 from blockstore.reader.statements.tokens import Cursor, tokens_of
 from blockstore.table import Table

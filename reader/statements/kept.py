@@ -1,28 +1,39 @@
 """The rows of a block that a statement leaves as they are, where rows have no identity: they are
 written again, since the block is replaced.
 
-Rule: a row either is among these or among the rows of the statement's own SELECT (``rows.py``), and
-once. Both are computed by queries of their own, so their writer compares what they say of the rows
-that change.
+Rules:
+- A row either is among these or among the rows of the statement's own SELECT (``rows.py``), and
+  once. Both are computed by queries of their own, so their writer compares what they say of the
+  rows that change.
+- The rows of one block are asked for, and where the statement names its table, as in a subquery, it
+  means all of it. So the block has a name of its own.
 """
 
 from __future__ import annotations
 
-from blockstore.format.definition import Definition
 from blockstore.reader.query.sql.types import quoted
 from blockstore.reader.statements.clauses import Act, Delete, Dml, Merge, Update, When
-from blockstore.reader.statements.rows import first_of, goes, hash_of, matches, using_name
+from blockstore.reader.statements.images import hash_of
+from blockstore.reader.statements.merging import first_of, matches, using_name
+from blockstore.reader.statements.rows import goes
+from blockstore.reader.statements.shape import Shape
 
 
-def kept(dml: Dml, table: str, definition: Definition) -> str:
-    """The SELECT of all rows of a block: the table's columns and ``_source``, whether the row
-    stays, and a hash of it."""
-    own, names = quoted(dml.target.alias), definition.schema.names
+def kept(dml: Dml, table: str, shape: Shape) -> str:
+    """The SELECT of all rows of the block ``block_of(table)``: the table's columns and ``_source``,
+    whether the row stays, and a hash of it."""
+    own, names = quoted(dml.target.alias), shape.definition.schema.names
     columns = [f"{own}.{quoted(name)}" for name in (*names, "_source")]
+    hashed = hash_of(own, shape.columns.names)
     return (
-        f"{dml.withs}SELECT {', '.join(columns)}, {_stays(dml)}, {hash_of(own, names)}\n"
-        f"FROM {quoted(table)} AS {own}"
+        f"{dml.withs}SELECT {', '.join(columns)}, {_stays(dml)}, {hashed}\n"
+        f"FROM {quoted(block_of(table))} AS {own}"
     )
+
+
+def block_of(table: str) -> str:
+    """The name of a block of a table that is read alone; no table and no WITH has such a name."""
+    return f"{table}/block"
 
 
 def _stays(dml: Dml) -> str:

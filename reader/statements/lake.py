@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.errors import AlreadyExists, Invalid, NotFound, TableDropped
+from blockstore.errors import AlreadyExists, HistoryReplaced, Invalid, NotFound, TableDropped
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
+from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.operations.drop import drop, undrop
 from blockstore.operations.place import check_place, folders, tables_among
@@ -25,6 +26,8 @@ from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
+
+_NOT_IN_NAMES = frozenset('/\\?#:*"')
 
 
 class Lake:
@@ -59,12 +62,13 @@ class Lake:
     ) -> dict[str, TableSnapshot]:
         wanted = [self.find(name, allowed) for name in names]
         each = at_of_each(wanted, at)
-        return {
-            name: self.open(name).snapshot(
-                version=each[name].version, as_of=each[name].as_of, tag=each[name].tag
-            )
-            for name in wanted
-        }
+        return {name: self._snapshot(name, each[name]) for name in wanted}
+
+    def _snapshot(self, name: str, at: At) -> TableSnapshot:
+        try:
+            return self.open(name).snapshot(version=at.version, as_of=at.as_of, tag=at.tag)
+        except HistoryReplaced:
+            return self.open(name).snapshot(version=at.version, as_of=at.as_of, tag=at.tag)
 
     def folders(self) -> list[str]:
         found = {local_folder(bucket) for bucket in self._places}
@@ -75,9 +79,10 @@ class Lake:
         return any(local_folder(bucket) is None for bucket in self._places)
 
     def open(self, name: str) -> Table:
-        """A handle on a table of the lake. Raises UnknownTable."""
+        """A handle on a table of the lake, another one where the table of an earlier handle was
+        dropped. Raises UnknownTable."""
         own = self.find(name)
-        if own not in self._open:
+        if own not in self._open or _is_over(self._open[own]):
             self._open[own] = Table.open_bucket(self._buckets[own], self._world, discovery=None)
         return self._open[own]
 
@@ -88,6 +93,7 @@ class Lake:
                 "a new table needs a lake, and only tables are named: give the URL of the folder "
                 "that contains them"
             )
+        _check_name(name)
         self._look()
         twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
         if twin is not None and self._is_there(twin):
@@ -101,15 +107,22 @@ class Lake:
 
     def _is_there(self, name: str) -> bool:
         try:
-            self.open(name)
+            table = self.open(name)
+            if table.indexed:
+                check_there(table.log.poll(), table.url)
         except TableDropped:
             self._buckets.pop(name, None)
+            self._open.pop(name, None)
             return False
+        except HistoryReplaced:
+            pass
         return True
 
-    def drop(self, name: str, message: str) -> int:
-        """Drop a table; return the version that did it. Raises Invalid without an index."""
-        version = drop(self._buckets[self.find(name)].url, message=message, world=self._world)
+    def drop(self, name: str, message: str, *, empty: bool = False) -> int:
+        """Drop a table; return the version that did it. Raises Invalid without an index, and
+        Conflict for one with rows that was to be ``empty``."""
+        url = self._buckets[self.find(name)].url
+        version = drop(url, message=message, empty=empty, world=self._world)
         self._buckets.pop(name, None)
         self._open.pop(name, None)
         return version
@@ -167,3 +180,18 @@ class Lake:
                 "last parts of their URLs must differ"
             )
         self._buckets[name] = bucket
+
+
+def _is_over(table: Table) -> bool:
+    """Whether a handle has met that its table was dropped, or replaced by another."""
+    return table.indexed and (table.log.replaced or table.log.state.dropped is not None)
+
+
+def _check_name(name: str) -> None:
+    """Raise Invalid for a name that no folder of a lake can have, or that its URL would not say."""
+    odd = sorted(_NOT_IN_NAMES.intersection(name))
+    if odd or name.startswith("."):
+        raise Invalid(
+            f"a table cannot be named {name[:60]!r}: a table is a folder of its lake, so its name "
+            f"has none of {' '.join(sorted(_NOT_IN_NAMES))} and does not begin with a dot"
+        )

@@ -2,8 +2,9 @@
 blocks that hold affected rows are replaced.
 
 Rules:
-- The statement's rows are computed once and written as one new block; of each block that holds
-  affected rows the others are written again, with the same sources. All other blocks stay.
+- The statement's rows are computed once and written as one new block for each set of labels; of
+  each block that holds affected rows the others are written again, with the same sources and
+  labels. All other blocks stay.
 - One entry does it all. If an affected block was replaced meanwhile, everything is done again on
   the newer version. Rows that others append meanwhile follow the statement, unless the table is
   ``serializable``: then it is done again.
@@ -25,15 +26,15 @@ import pyarrow.compute as pc
 from blockstore.errors import BlockCondemned, Conflict, Fenced, HistoryReplaced, Invalid
 from blockstore.format.block import BlockMeta, Parent
 from blockstore.format.casting import cast_batch
-from blockstore.format.definition import Definition
+from blockstore.format.labels import Labels
 from blockstore.format.properties import Isolation
 from blockstore.format.schema import with_reserved
 from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.operations.fresh_by_labels import FreshByLabels
 from blockstore.operations.kept_rows import Rewriter, parent_of
-from blockstore.operations.new_rows import FreshRows
 from blockstore.operations.replacement import Replace
 from blockstore.operations.scope import Scope
 from blockstore.operations.staging import uploading
@@ -41,10 +42,14 @@ from blockstore.operations.view import snapshot_of
 from blockstore.predicate import Predicate
 from blockstore.reader.statements.changing import Changed, Committing, Returned, images
 from blockstore.reader.statements.clauses import Act
-from blockstore.reader.statements.rows import Selected
+from blockstore.reader.statements.images import Selected
+from blockstore.reader.statements.kept import block_of
+from blockstore.reader.statements.shape import Shape
+from blockstore.reader.statements.streams import Streams, those
 from blockstore.rows.attempts import Said, already_done
 from blockstore.rows.results import RowsChanged
-from blockstore.scan.snapshot import Snapshot, labels_of
+from blockstore.rows.streams import stream_of
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 
 _PLANS = 12
@@ -68,7 +73,7 @@ class Plan:
 def replace_blocks(
     access: Access,
     operation: Operation,
-    plan: Callable[[Definition], Plan],
+    plan: Callable[[Shape], Plan],
     query: Query,
     pinned: Callable[[], Mapping[str, TableSnapshot]],
     said: Said,
@@ -79,7 +84,7 @@ def replace_blocks(
     Args:
         access: The table.
         operation: What the entry calls it.
-        plan: Makes the SELECTs, for a definition of the table.
+        plan: Makes the SELECTs, for a shape of the table.
         query: Runs them.
         pinned: Takes the snapshots of the other tables, for each plan.
         said: What the caller says of it.
@@ -89,6 +94,10 @@ def replace_blocks(
         Invalid: The rows do not fit, or a row is matched twice.
         Conflict: Others change the same blocks all the time.
     """
+    if operation is Operation.APPEND:
+        # An entry of that name is no statement's: whether its blocks are there is decided block by
+        # block, and a plan that is made again has others.
+        operation = Operation.MERGE
     problem: Conflict | None = None
     for _ in range(_PLANS):
         state = access.log.poll()
@@ -97,7 +106,8 @@ def replace_blocks(
             access.log.confirm()
             return Changed(rows=already)
         committing(False)
-        attempt = Attempt(access, operation, plan(state.definition), query, pinned(), said, state)
+        planned = plan(Shape.of(Snapshot.of(state)))
+        attempt = Attempt(access, operation, planned, query, pinned(), said, state)
         with access.log.own_looks():
             try:
                 written = attempt.write()
@@ -192,26 +202,30 @@ class Attempt:
     """These rows, by the statement."""
     left: Rows = field(default_factory=lambda: Rows())
     """These rows, by what is not kept of the affected blocks."""
+    streams: Streams = field(init=False)
 
     def write(self) -> Written:
         """Write its blocks. Raises Invalid for rows that do not fit, or that it matches twice."""
-        labels = _labels(self.state)
-        fresh = FreshRows(
-            self.access,
-            self.state.definition,
-            labels=labels,
-            job=self.said.job,
-            producer=str(self.operation),
-        )
-        reader = self._run(self.plan.selected.sql, Snapshot.of(self.state))
+        own = stream_of(self.state.definition, self.said.labels)
+        self.streams = Streams(self.state, self.plan.selected, own)
+        reader = self._run(self.plan.selected.sql)
         returned = Returned(self.plan.selected, reader.schema)
         with uploading(str(self.operation)):
-            fresh.write(self._images(reader, returned))
+            fresh = FreshByLabels(
+                self.access,
+                self.state.definition,
+                job=self.said.job,
+                producer=str(self.operation),
+                buffer_bytes=self.said.buffer_bytes,
+            )
+            with fresh.writing() as put:
+                for labels, rows in self._images(reader, returned):
+                    put(labels, rows)
             rewrites = {block.ulid: (block, self._rewritten(block)) for block in self._affected()}
             self._check_once()
             gone = [block.meta for block, meta in rewrites.values() if meta is None]
-            own = fresh.block(gone, self._parents(gone))
-        add = [meta for meta in (own, *(meta for _, meta in rewrites.values())) if meta is not None]
+            made = fresh.blocks(gone, self._parents)
+        kept = (meta for _, meta in rewrites.values() if meta is not None)
         return Written(
             rows=RowsChanged(
                 operation=str(self.operation),
@@ -221,7 +235,7 @@ class Attempt:
                 unchanged=self.counts["unchanged"],
             ),
             returned=returned.table(),
-            add=tuple(add),
+            add=(*made, *kept),
             gone={ulid: block.excepted for ulid, (block, _) in rewrites.items()},
         )
 
@@ -235,17 +249,26 @@ class Attempt:
             found |= {parent.ulid: parent for parent in known}
         return list(found.values())
 
-    def _run(self, sql: str, snapshot: Snapshot) -> pa.RecordBatchReader:
-        taken = TableSnapshot(
+    def _run(self, sql: str, block: Snapshot | None = None) -> pa.RecordBatchReader:
+        """Run a SELECT over the table, and where it is about one block over this one too."""
+        taken = {self.plan.table: self._taken(Snapshot.of(self.state))}
+        if block is not None:
+            taken[block_of(self.plan.table)] = self._taken(block)
+        return self.query(sql, {**self.others, **taken})
+
+    def _taken(self, snapshot: Snapshot) -> TableSnapshot:
+        return TableSnapshot(
             bucket=self.access.bucket,
             world=self.access.world,
             snapshot=snapshot,
             reads=self.access.reads,
         )
-        return self.query(sql, {**self.others, self.plan.table: taken})
 
-    def _images(self, reader: pa.RecordBatchReader, returned: Returned) -> Iterator[pa.RecordBatch]:
-        """The new rows, and those that change; counts these and the rows that go."""
+    def _images(
+        self, reader: pa.RecordBatchReader, returned: Returned
+    ) -> Iterator[tuple[Labels, pa.RecordBatch]]:
+        """The new rows, and those that change, by their labels; counts these and the rows that
+        go."""
         definition, first = self.state.definition, 0
         for batch in reader:
             did = batch.column(0)
@@ -263,8 +286,11 @@ class Attempt:
                     self.changed.add(rows.column(2))
                 if act is not Act.DELETE:
                     new = images(rows, self.plan.selected, definition)
-                    yield cast_batch(new, definition, first_row=first)
+                    new = cast_batch(new, definition, first_row=first)
                     first += rows.num_rows
+                    find = self.streams.new if act is Act.INSERT else self.streams.existing
+                    for stream, which in find(rows):
+                        yield stream.labels, those(new, which)
 
     def _check_once(self) -> None:
         """Raise Invalid unless every row of the affected blocks is in one place."""
@@ -288,7 +314,10 @@ class Attempt:
         ]
 
     def _rewritten(self, block: LiveBlock) -> BlockMeta | None:
-        reader = self._run(self.plan.kept, snapshot_of(self.state, block))
+        # With the labels of all blocks: the statement may name one that this block does not have.
+        labels = Snapshot.of(self.state).label_names
+        alone = replace(snapshot_of(self.state, block), labels=labels)
+        reader = self._run(self.plan.kept, alone)
         schema = with_reserved(self.state.definition.schema, (_SOURCE,))
 
         def rows() -> Iterator[pa.RecordBatch]:
@@ -306,14 +335,3 @@ class Attempt:
 
 
 _COUNTED = {Act.INSERT: "inserted", Act.UPDATE: "updated", Act.DELETE: "deleted"}
-
-
-def _labels(state: State) -> Mapping[str, str] | None:
-    streams = sorted(set(state.blocks.table()["stream"].to_pylist()))
-    if len(streams) > 1:
-        raise Invalid(
-            f"a statement changes rows of one set of labels, and the table has rows with "
-            f"{dict(labels_of(streams[0]))} and with {dict(labels_of(streams[-1]))}: use overwrite "
-            "or delete with a condition"
-        )
-    return labels_of(streams[0]) if streams else None

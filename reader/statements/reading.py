@@ -42,8 +42,11 @@ def read_dml(source: str) -> Dml:
         withs = piece.text + "\n"
         found = _dml(cursor, source, withs)
         _refuse_hidden(piece, found.target)
-        return found
-    return _dml(cursor, source, withs)
+    else:
+        found = _dml(cursor, source, withs)
+    if not cursor.done:
+        raise cursor.wrong("expected the end of the statement")
+    return found
 
 
 def _refuse_hidden(withs: Piece, target: Target) -> None:

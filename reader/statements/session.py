@@ -12,34 +12,37 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 
-from blockstore.errors import TableDropped
+from blockstore.errors import BlockstoreError, Indeterminate, TableDropped
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
 from blockstore.operations.alter import alter as alter_table
+from blockstore.operations.append import AppendedBlock
 from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query.engine import Engine
-from blockstore.reader.statements.bound import Bound, access_of, ask
+from blockstore.reader.statements.altering import Alter, read_alter
+from blockstore.reader.statements.bound import Bound, access_of, ask, newest
 from blockstore.reader.statements.calling import Call, read_call
 from blockstore.reader.statements.changing import Changed, append, change
 from blockstore.reader.statements.clauses import Insert
 from blockstore.reader.statements.defining import (
-    Alter,
     Create,
+    constants,
     definition_of,
-    read_alter,
     read_create,
 )
 from blockstore.reader.statements.doing import Doing, Tables
 from blockstore.reader.statements.dropping import Drop, read_drop
 from blockstore.reader.statements.explaining import changes_of, explained, query_of
+from blockstore.reader.statements.first_rows import after_all, after_first
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.plain import replace_blocks
 from blockstore.reader.statements.reading import read_dml
+from blockstore.reader.statements.shape import Shape
 from blockstore.reader.statements.texts import Kind, Text, split
 from blockstore.reader.statements.tokens import Misread
 from blockstore.scan.view import TableSnapshot
@@ -103,27 +106,31 @@ class Session:
 
     def _change(self, text: Text, doing: Doing) -> Outcome:
         bound = Bound.of(self.engine, text, doing)
-        table = self.tables.open(bound.name)
-        if table.indexed:
-            table.poll()
-        definition = table.definition
-        named = sorted(bound.others(definition))
+        table, now = newest(self.tables, bound.name)
+        shape = Shape.of(now.snapshot)
+        named = sorted(bound.others(shape))
 
         def others() -> dict[str, TableSnapshot]:
             return self.engine.source.snapshots(named, allowed=doing.allowed)
 
-        bound.check(definition, others())
-        done = self._committed(bound, table, others)
+        bound.check(shape, others())
+        done = self._committed(bound, table, now, others)
         return bound.outcome(done.rows, done.returned)
 
     def _committed(
-        self, bound: Bound, table: Table, others: Callable[[], Mapping[str, TableSnapshot]]
+        self,
+        bound: Bound,
+        table: Table,
+        now: TableSnapshot,
+        others: Callable[[], Mapping[str, TableSnapshot]],
     ) -> Changed:
         identity, doing = table.definition.identity, bound.doing
-        said, access = doing.said(bound.text.sql), access_of(table)
+        said = doing.said(bound.text.sql)
         if isinstance(bound.dml, Insert) and not isinstance(identity, Key):
-            first = bound.selected(table.definition)
-            return append(table, bound.name, first, bound.query, others, said, doing.marks)
+            first = bound.selected(Shape.of(now.snapshot))
+            if not first.says_labels:
+                return append(table, bound.name, first, bound.query, now, others, said, doing.marks)
+        access = access_of(table)
         if identity is None:
             return replace_blocks(
                 access, bound.operation, bound.plan, bound.query, others, said, doing.marks
@@ -137,6 +144,7 @@ class Session:
             said,
             committing=doing.marks,
             ignore=bound.ignores,
+            reads=bound.reads,
         )
 
     def _explain(self, text: Text, doing: Doing) -> Outcome:
@@ -146,8 +154,8 @@ class Session:
             sql = inner.sql
         elif inner.changes:
             bound = Bound.of(self.engine, inner, doing)
-            table = self.tables.open(bound.name)
-            selected = bound.selected(table.definition)
+            table, now = newest(self.tables, bound.name)
+            selected = bound.selected(Shape.of(now.snapshot))
             sql = selected.sql
         else:
             raise BadSql(f"EXPLAIN {inner.kind} says nothing: explain a query or a change of rows")
@@ -165,19 +173,32 @@ class Session:
             definition = self._defined(create, text, None)
             made = self._made(create, definition, doing)
             return Outcome(statement=text.kind, table=create.name, version=made.log.state.version)
-        sql = create.query.text
-        with ask(self.engine, sql, doing) as answer:
+        assert create.rows is not None, "a table of a query has rows"
+        with ask(self.engine, create.rows, doing) as answer:
             definition = self._defined(create, text, answer.schema)
             # The first rows come before the table: most of what is wrong with a query shows there.
-            batches = iter(answer)
-            first = next(batches, None)
-            table = self._made(create, definition, doing)
-            if first is None:
-                return Outcome(statement=text.kind, table=create.name, version=1, inserted=0)
-            written = table.append(chain([first], batches), message=doing.message)
+            # Where a table goes for it, all of them do.
+            with after_all(answer) if create.or_replace else after_first(answer) as rows:
+                table = self._made(create, definition, doing)
+                written = self._filled(table, create.name, rows, doing)
+        version = table.log.state.version if written.version is None else written.version
         return Outcome(
-            statement=text.kind, table=create.name, version=written.version, inserted=written.rows
+            statement=text.kind, table=create.name, version=version, inserted=written.rows
         )
+
+    def _filled(
+        self, table: Table, name: str, rows: Iterator[pa.RecordBatch], doing: Doing
+    ) -> AppendedBlock:
+        """Append the first rows of a table. After an error it is dropped, unless others have
+        written to it, or its rows may be there."""
+        try:
+            return table.append(rows, message=doing.message)
+        except Indeterminate:
+            raise
+        except BaseException:
+            with suppress(BlockstoreError):
+                self.tables.drop(name, "its first rows were refused", empty=True)
+            raise
 
     def _made(self, create: Create, definition: Definition, doing: Doing) -> Table:
         """The new table; with OR REPLACE after the one of its name was dropped."""
@@ -194,32 +215,30 @@ class Session:
         return Outcome(statement=text.kind, table=name, version=version)
 
     def _defined(self, create: Create, text: Text, schema: pa.Schema | None) -> Definition:
-        return definition_of(create, self.engine, self._constant, schema, text.comments)
+        return definition_of(create, self.engine, constants(self.engine), schema, text.comments)
 
     def _is_there(self, name: str, doing: Doing) -> bool:
         try:
-            self.tables.open(self.engine.source.find(name, doing.allowed))
+            newest(self.tables, self.engine.source.find(name, doing.allowed))
         except (UnknownTable, TableDropped):
             return False
         return True
-
-    def _constant(self, expression: str) -> object:
-        with self.engine.run(f"SELECT {expression} AS value") as answer:
-            return answer.reader.read_all()["value"][0].as_py()
 
     def _call(self, text: Text, call: Call, doing: Doing) -> Outcome:
         if call.undrops:
             version = self.tables.undrop(call.table, doing.message)
             return Outcome(statement=text.kind, table=call.table, version=version)
         name = self.engine.source.find(call.table, doing.allowed)
-        done = call.run(self.tables.open(name), doing.message)
+        done = call.run(newest(self.tables, name)[0], doing.message)
         return Outcome(statement=text.kind, table=name, version=done)
 
     def _alter(self, text: Text, alter: Alter, doing: Doing) -> Outcome:
+        if alter.if_exists and not self._is_there(alter.name, doing):
+            return Outcome(statement=text.kind, table=alter.name)
         name = self.engine.source.find(alter.name, doing.allowed)
-        table = self.tables.open(name)
-        before = table.poll()
-        wanted = alter.action(self.engine, table.definition, self._constant)
+        table, _ = newest(self.tables, name)
+        before = table.log.state.version
+        wanted = alter.wanted(self.engine, table.definition)
         if wanted is None:
             return Outcome(statement=text.kind, table=name)
         alter_table(

@@ -21,10 +21,12 @@ from blockstore.operations.access import Access
 from blockstore.reader.statements.bound import Bound
 from blockstore.reader.statements.changing import Changed, written
 from blockstore.reader.statements.plain import Attempt, Written, commit
+from blockstore.reader.statements.shape import Shape
 from blockstore.rows.attempts import Said
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
 from blockstore.rows.together import RowsTogether
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 
 
@@ -39,6 +41,10 @@ class Together(Protocol):
     def write(self, bound: Bound, others: Mapping[str, TableSnapshot]) -> Changed:
         """Write the changes of the next one; ``others`` are the tables that it reads besides.
         Raises as a statement; then nothing of this one counts."""
+        ...
+
+    def read_all(self) -> None:
+        """Note that a query between them has read the table."""
         ...
 
     def commit(self, rows: RowsChanged, said: Said) -> RowsChanged:
@@ -74,17 +80,22 @@ class _Rows:
                 self._access,
                 bound.name,
                 bound.operation,
-                bound.selected(state.definition),
+                bound.selected(Shape.of(Snapshot.of(state))),
                 lambda selected, own: bound.query(selected.sql, {**others, **own}),
                 state,
                 changes,
                 ignore=bound.ignores,
+                reads=bound.reads,
             )
             return did
 
         rows = self._together.write(bound.operation, write)
         self._operations.add(bound.operation)
         return Changed(rows=rows, returned=returned[0])
+
+    def read_all(self) -> None:
+        if self._together.seen is not None:
+            self._together.seen.everything()
 
     def commit(self, rows: RowsChanged, said: Said) -> RowsChanged:
         # A version that inserts, updates and deletes is what a merge is.
@@ -108,7 +119,7 @@ class _Blocks:
         attempt = Attempt(
             self._access,
             bound.operation,
-            bound.plan(self.state.definition),
+            bound.plan(Shape.of(Snapshot.of(self.state))),
             bound.query,
             others,
             self._said,
@@ -125,6 +136,9 @@ class _Blocks:
                     self._gone[ulid] = excepted
             self._add |= {meta.ulid: meta for meta in found.add}
         return Changed(rows=found.rows, returned=found.returned)
+
+    def read_all(self) -> None:
+        """Nothing to note: the scope of its commit is all rows."""
 
     def commit(self, rows: RowsChanged, said: Said) -> RowsChanged:
         found = Written(

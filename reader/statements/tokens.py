@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ class _Words(Dialect):
 
 _OPEN, _CLOSE = frozenset({"(", "[", "{"}), frozenset({")", "]", "}"})
 _PLAIN, _NAME, _TEXT = "plain", "name", "text"
+_NUMBERED = re.compile(r"(?<![$\w])\$(?=\d)")
+_STAND_IN = "\ue000"
+"""A letter for the sign of ``$1``: sqlglot takes ``$1,$`` for the beginning of a text in ``$``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ class Piece:
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a text. Raises BadSql."""
     try:
-        read = sqlglot.tokenize(text, dialect=_Words)
+        # With a last line of its own: after a $1, sqlglot cannot read an empty text at the end.
+        read = sqlglot.tokenize(f"{_NUMBERED.sub(_STAND_IN, text)}\n", dialect=_Words)
     except SqlglotError as error:
         raise BadSql(f"the SQL cannot be read: {str(error).splitlines()[0]}") from None
     return list(_with_depth(read, text))
@@ -120,7 +125,7 @@ def _with_depth(read: Sequence[Any], text: str) -> Iterator[Token]:
         word = raw.upper() if kind == _PLAIN else ""
         if word in _CLOSE or word == "END":
             depth = max(0, depth - 1)
-        yield Token(token.text, start, end, kind, depth)
+        yield Token(token.text.replace(_STAND_IN, "$"), start, end, kind, depth)
         if word in _OPEN or word == "CASE":
             depth += 1
 
@@ -128,7 +133,7 @@ def _with_depth(read: Sequence[Any], text: str) -> Iterator[Token]:
 def _kind(raw: str) -> str:
     if raw.startswith('"'):
         return _NAME
-    if raw[:1] == "'" or (raw[:1] == "$" and len(raw) > 1) or raw[-1:] == "'":
+    if raw[:1] == "'" or (raw[:1] == "$" and not raw[1:].isdigit()) or raw[-1:] == "'":
         return _TEXT
     return _PLAIN
 

@@ -8,6 +8,7 @@ Rules:
 - It changes one table. A text that changes another is refused before anything is written.
 - If others changed the same rows meanwhile, the transaction of a text is computed again. One that
   is typed is refused: the rows that it has shown are no longer those of the table.
+- Where the isolation of its table is ``serializable``, that holds for all rows that it has read.
 - After a statement that failed, a transaction that is typed can only be rolled back.
 """
 
@@ -21,12 +22,13 @@ import pyarrow as pa
 from blockstore.errors import Conflict, Fenced, HistoryReplaced, Invalid, RowConflict
 from blockstore.index.entry import Operation
 from blockstore.reader.errors import BadSql
-from blockstore.reader.statements.bound import Bound, access_of, ask
+from blockstore.reader.statements.bound import Bound, access_of, ask, newest
 from blockstore.reader.statements.changing import MOST_RETURNED
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.reading import read_dml
 from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.shape import Shape
 from blockstore.reader.statements.texts import Kind, Text
 from blockstore.reader.statements.together import Together, together
 from blockstore.reader.statements.tokens import Misread
@@ -126,6 +128,8 @@ class Transaction:
         self._together: Together | None = None
         self._did: list[RowsChanged] = []
         self._texts: list[str] = []
+        self._queried: frozenset[str] = frozenset()
+        """The tables that its queries have read."""
         self.marks = doing.marks
         """Called with True before the commit."""
         self.failed = False
@@ -135,13 +139,13 @@ class Transaction:
         """Open the table that it changes; return what its job did before, if it did. Raises
         Invalid for a table without an index."""
         name = self._session.engine.source.find(name, self._doing.allowed)
-        table = self._session.tables.open(name)
+        table, _ = newest(self._session.tables, name)
         if not table.indexed:
             raise Invalid(
                 f"table {name} has no index, which a transaction needs to be one version: run its "
                 "statements one by one"
             )
-        state = table.log.poll()
+        state = table.log.state
         pinned = self._pinned.pop(name, None)
         if pinned is not None and pinned.version not in (None, state.version):
             state = table.log.at(pinned.version)
@@ -167,10 +171,12 @@ class Transaction:
         if not text.changes:
             return self._session.engine.tables(text.sql, allowed=self._doing.allowed)
         bound = Bound.of(self._session.engine, text, self._doing)
-        return bound.others(self._open.state.definition)
+        return bound.others(Shape.of(Snapshot.of(self._open.state)))
 
-    def run(self, text: Text) -> Outcome:
-        """Run one statement. Raises as ``Session.run``; then nothing of it counts."""
+    def run(self, text: Text, doing: Doing | None = None) -> Outcome:
+        """Run one statement; ``doing`` is for this one and those that follow. Raises as
+        ``Session.run``; then nothing of it counts."""
+        self._doing = doing or self._doing
         if self.failed:
             raise _at(text, "a statement of this transaction failed: write ROLLBACK")
         try:
@@ -202,6 +208,8 @@ class Transaction:
             unchanged=_sum(one.unchanged for one in self._did),
         )
         self.marks(True)
+        if self._name in self._queried:
+            self._together.read_all()
         with self._table.log.own_looks():
             rows = self._together.commit(totals, self._doing.said(";\n".join(self._texts)))
         return Outcome(
@@ -221,11 +229,15 @@ class Transaction:
         return self._together
 
     def _select(self, text: Text) -> Outcome:
-        self.pin(self.names_in(text))
-        reader = ask(self._session.engine, text.sql, self._doing, self._taken()).reader
+        names = self.names_in(text)
+        self._queried |= names
+        self.pin(names)
+        reader = ask(self._session.engine, text.sql, self._doing, self.taken()).reader
         return Outcome(statement=text.kind, rows=reader)
 
-    def _taken(self) -> dict[str, TableSnapshot]:
+    def taken(self) -> dict[str, TableSnapshot]:
+        """What it reads: the snapshots that it has taken, and its own table as it has changed
+        it."""
         if self._table is None:
             return self._pinned
         own = TableSnapshot(
@@ -241,11 +253,11 @@ class Transaction:
             self.take(bound.name)
         elif bound.name != self._name:
             raise Misread(text.sql, bound.dml.target.at, _two(self._name, bound.name))
-        definition = self._open.state.definition
-        names = bound.others(definition)
+        shape = Shape.of(Snapshot.of(self._open.state))
+        names = bound.others(shape)
         self.pin(names)
         others = {name: self._pinned[name] for name in names}
-        bound.check(definition, others)
+        bound.check(shape, others)
         done = self._open.write(bound, others)
         self._did.append(done.rows)
         self._texts.append(text.sql)

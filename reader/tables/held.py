@@ -5,6 +5,7 @@ Rules:
 - One look runs at a time; a caller that comes during a look waits for its end and uses its result.
 - A look that fails changes only the error. The last snapshot is served until it is
   ``max_staleness_s`` old; then queries fail with that error.
+- An idle table may be forgotten: its snapshots are dropped, and its next query reads it again.
 - After a version is known to be written, the next query looks first, without waiting for a poll,
   until a look has succeeded.
 """
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 
 from blockstore.bucket import Bucket
-from blockstore.errors import BlockstoreError, Corrupt, NotFound
+from blockstore.errors import BlockstoreError, Corrupt, NotFound, Unavailable
 from blockstore.reader.errors import Stale
 from blockstore.reader.tables.at import At
 from blockstore.reader.tables.decode_budget import DecodeBudget, cells
@@ -51,6 +52,7 @@ class HeldTable:
     ) -> None:
         self.name = name
         self.bucket = bucket
+        self._world = world
         self._clock = world.clock
         self._ids = world.ids
         self._polling = polling
@@ -68,8 +70,9 @@ class HeldTable:
         self.failures = 0
         self.fresh_s: float | None = None
         self.tried_s: float | None = None
-        self.asked_s = self._clock.monotonic_s()
-        self.due_s = self.asked_s
+        self.asked_s: float | None = None
+        """When a query last asked for the table; None if none ever did."""
+        self.due_s = self._clock.monotonic_s()
 
     @property
     def found(self) -> Found | None:
@@ -115,11 +118,16 @@ class HeldTable:
             if not self._look_lock.locked() or not self._is_young(now_s):
                 self.look()
             now_s = self._clock.monotonic_s()
-        found = self.found
-        if self.gone or found is None or self.fresh_s is None:
+        found, fresh_s = self.found, self.fresh_s
+        if self.error is None and (found is None or fresh_s is None):
+            # The table was idle, and was forgotten just after the query began.
+            self.look()
+            now_s = self._clock.monotonic_s()
+            found, fresh_s = self.found, self.fresh_s
+        if self.gone or found is None or fresh_s is None:
             assert self.error is not None, "a look has a result or an error"
             raise self.error
-        age_s = now_s - self.fresh_s
+        age_s = now_s - fresh_s
         if age_s > self._polling.max_staleness_s:
             raise Stale(
                 f"refusing to serve stale data: table {self.name} was last read {age_s:.0f} s ago, "
@@ -150,6 +158,16 @@ class HeldTable:
             self.look()
             found = self.fresh()
         return found
+
+    def state(self) -> TableState:
+        """The table's state now."""
+        now_s, fresh_s = self._clock.monotonic_s(), self.fresh_s
+        return self._state(None if fresh_s is None else max(0.0, now_s - fresh_s), self.error)
+
+    @property
+    def has_just_failed(self) -> bool:
+        """Whether the last look failed a moment ago."""
+        return self._has_just_failed(self._clock.monotonic_s())
 
     def view(self) -> TableView:
         """The table as a value."""
@@ -214,6 +232,32 @@ class HeldTable:
         if changed:
             self._prepare(found.snapshot.snapshot)
         return changed
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the last look failed, and not because the store did not respond."""
+        return self.error is not None and not isinstance(self.error, Unavailable)
+
+    def rest(self) -> None:
+        """The table is idle now. That the store did not respond is no longer true of it: nothing
+        asks."""
+        with self._look_lock:
+            if isinstance(self.error, Unavailable) and self._polling.is_idle(
+                self.asked_s, self._clock.monotonic_s()
+            ):
+                self.error = None
+                self.failures = 0
+
+    def forget(self) -> None:
+        """Drop what was read, if the table is idle: its next query reads it from the start. An
+        error stays known."""
+        with self._look_lock:
+            if not self._polling.is_idle(self.asked_s, self._clock.monotonic_s()):
+                return
+            self.fresh_s = None
+            self.seen = deque()
+            self._looker = Looker(self.bucket, self._world, self._polling.discovery)
+            self.give_up()
 
     def give_up(self) -> None:
         """Return the table's share of the decode budget: it is no longer held."""

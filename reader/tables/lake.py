@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from blockstore.bucket import Bucket
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.bucket.url import last_part
+from blockstore.bucket.url import last_part, without_options
 from blockstore.index.presence import exists
+from blockstore.names import META
+from blockstore.operations.not_yet import NotYet
 from blockstore.operations.place import folders, tables_among, whole_block
 from blockstore.world import Pool
-
-_RARELY = 32
 
 
 class Place:
@@ -28,8 +28,7 @@ class Place:
         self._pool = pool
         self._is_table = False
         self._is_lake = False
-        self._not_yet: dict[str, tuple[int, int]] = {}
-        """Folders without a table: the rounds between two checks, and the rounds left."""
+        self._not_yet = NotYet()
 
     def tables(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
         """The tables that are not in ``known``, by name, and all listed names. One listing, and at
@@ -39,12 +38,10 @@ class Place:
         listed = frozenset(folders(self.bucket))
         if not self._is_lake and whole_block(self.bucket, listed) is not None:
             return self._one_table(known)
-        due = {name for name in sorted(listed - known) if self._is_due(name)}
-        new = tables_among({name: Prefixed(self.bucket, name) for name in sorted(due)}, self._pool)
-        for name in new:
-            self._not_yet.pop(name, None)
-            self._is_lake = True
-        self._not_yet = {name: wait for name, wait in self._not_yet.items() if name in listed}
+        due = self._not_yet.due(sorted(listed - known))
+        new = tables_among({name: Prefixed(self.bucket, name) for name in due}, self._pool)
+        self._not_yet.checked(due, new)
+        self._is_lake = self._is_lake or bool(new)
         return new, listed
 
     def _one_table(self, known: frozenset[str]) -> tuple[dict[str, Bucket], frozenset[str]]:
@@ -52,16 +49,20 @@ class Place:
         name = table_name(self.bucket)
         return ({} if name in known else {name: self.bucket}), frozenset({name})
 
-    def _is_due(self, name: str) -> bool:
-        wait, left = self._not_yet.get(name, (0, 0))
-        if left > 0:
-            self._not_yet[name] = (wait, left - 1)
-            return False
-        longer = min(max(1, 2 * wait), _RARELY) if name in self._not_yet else 0
-        self._not_yet[name] = (longer, longer)
-        return True
-
 
 def table_name(bucket: Bucket) -> str:
     """The last part of the URL's path: the table's name in SQL."""
     return last_part(bucket.url)
+
+
+def is_below(bucket: Bucket, place: Bucket) -> bool:
+    """Whether a table's bucket is at a place, or directly below it."""
+    base = without_options(place.url)
+    url = bucket.url.partition("?")[0]
+    return url == base or url.startswith(f"{base}/")
+
+
+def local_folder(bucket: Bucket) -> str | None:
+    """The folder of a bucket with local files; None for others."""
+    path = bucket.path_of(META)
+    return None if path is None else path.removesuffix(META).rstrip("/")

@@ -8,6 +8,7 @@ Rules:
   last poll was long ago. On a store where that pays they are side by side.
 - New entries count only if entry N is still the one that this state was folded from: entries of
   another table are never folded onto it. The index's reader checks N after the entries were read.
+- The handle knows what its snapshot knows: its definition and its tags are as new.
 - A table that was dropped is NotFound, and read from the start until it is there again.
 - After any other error the table is read from the start once, like a new table.
 - Without an index, or with ``discovery="list"``, a look is a listing.
@@ -106,11 +107,13 @@ class Looker:
     def _advanced(self, last: Found, state: State) -> Found:
         reader = last.table.log.reader
         self._turn += 1
-        loaded = reader.advance(state, looks_at_own=self._turn % 2 == 0).state
-        if loaded is state or loaded.version == state.version:
+        loaded = reader.advance(state, looks_at_own=self._turn % 2 == 0)
+        newest = loaded.state
+        if newest is state or newest.version == state.version:
             return last
-        check_there(loaded, self.bucket.url)
-        return Found(table=last.table, state=loaded, snapshot=self._snapshot(Snapshot.of(loaded)))
+        check_there(newest, self.bucket.url)
+        last.table.log.take(loaded)
+        return Found(table=last.table, state=newest, snapshot=self._snapshot(Snapshot.of(newest)))
 
     def _state_at(self, last: Found, state: State, at: At) -> State:
         return check_own(self._past(last, state, at), state, self.bucket.url)

@@ -6,12 +6,16 @@ Rules:
   not be searched among files.
 - A name that is hidden from the caller and one that does not exist give the same error, which
   suggests only names that the caller may see.
+- A name with ``*`` in a list of allowed tables is a pattern: ``*`` is any text, also none. Names
+  and patterns are compared with their case.
 """
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from blockstore.errors import Invalid
 from blockstore.reader.errors import UnknownTable
@@ -24,11 +28,24 @@ def folded(name: str) -> str:
     return name.translate(_FOLD)
 
 
+def permits(allowed: Collection[str] | None, name: str) -> bool:
+    """Whether a list of names and patterns permits a table; None permits all. A pattern as ``name``
+    is permitted if every table of it is."""
+    if allowed is None or name in allowed:
+        return True
+    return any(_pattern(one).fullmatch(name) is not None for one in allowed if "*" in one)
+
+
+@lru_cache(maxsize=1_024)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+
+
 class Names:
     """The tables that one caller may use."""
 
     def __init__(self, names: Iterable[str], allowed: Collection[str] | None = None) -> None:
-        seen = sorted(name for name in names if allowed is None or name in allowed)
+        seen = sorted(name for name in names if permits(allowed, name))
         self._names: dict[str, list[str]] = {}
         for name in seen:
             self._names.setdefault(folded(name), []).append(name)

@@ -4,7 +4,10 @@ Rules:
 - A table in use is polled every ``interval_s``, plus or minus a tenth, so that many gateways do not
   poll at the same time.
 - After failures the wait doubles, up to ``slowest_s``, so that a failing store gets less load.
-- A table without a query within ``idle_after_s`` is not polled; its next query polls it first.
+- A table that was not asked for within ``active_for_s`` is not polled; its next query polls it
+  first.
+- A lake is listed as often as tables are polled; a very large one once for each page of the listing
+  a second, so that listings cost at most ``60`` requests a minute.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from dataclasses import dataclass
 from blockstore.errors import Invalid
 
 _JITTER = 0.1
+_PAGE = 1_000
+"""Folders that one request lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,7 @@ class Polling:
     """How tables are kept fresh."""
 
     interval_s: float = 15.0
-    idle_after_s: float = 3600.0
+    active_for_s: float = 600.0
     max_staleness_s: float = 600.0
     slowest_s: float = 120.0
     """The longest wait between two polls of a failing table."""
@@ -51,9 +56,13 @@ class Polling:
         backed_off = min(self.interval_s * 2.0 ** min(failures, 30), slowest)
         return backed_off * (1 + _JITTER * draw)
 
-    def is_idle(self, asked_s: float, now_s: float) -> bool:
-        """Whether the table had no query lately."""
-        return now_s - asked_s > self.idle_after_s
+    def listing_wait_s(self, tables: int, draw: float) -> float:
+        """Seconds until the next listing of lakes with so many tables."""
+        return max(self.wait_s(0, draw), tables / _PAGE)
+
+    def is_idle(self, asked_s: float | None, now_s: float) -> bool:
+        """Whether the table had no query lately, or never."""
+        return asked_s is None or now_s - asked_s > self.active_for_s
 
     def is_due_on_demand(self, fresh_s: float | None, now_s: float) -> bool:
         """Whether a query must poll first, because the last successful poll is too old."""

@@ -6,25 +6,31 @@ Invariants:
 - Newest snapshots of several tables that are requested together are of one instant
   (``instant.py``).
 - A table that was removed is no longer served; a new one is served within a poll interval.
+- Only tables that were asked for lately are polled (``attention.py``), by a number of threads that
+  does not depend on how many tables there are.
+- Ready means that every URL was listed, and those first tables were read. A table that was never
+  asked for delays nothing, and is not counted as broken; one that fails when it is asked for is.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.errors import BlockstoreError, Invalid, NotFound, Unavailable
-from blockstore.names import META
 from blockstore.reader.tables.at import NEWEST, At, at_of_each
+from blockstore.reader.tables.attention import Attention
 from blockstore.reader.tables.decode_budget import DecodeBudget
 from blockstore.reader.tables.held import HeldTable
 from blockstore.reader.tables.instant import common_instant
-from blockstore.reader.tables.lake import Place
-from blockstore.reader.tables.names import Names
+from blockstore.reader.tables.lake import Place, is_below, local_folder
+from blockstore.reader.tables.names import Names, folded
 from blockstore.reader.tables.polling import Polling
 from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.view import TableSnapshot
@@ -36,6 +42,9 @@ _logger = logging.getLogger(__name__)
 _THREADS = 4
 _ROUNDS = 4
 _LONGEST_NAP_S = 0.5
+
+
+_BROKEN = (TableState.DEGRADED, TableState.STALE)
 
 
 @dataclass(slots=True)
@@ -73,37 +82,48 @@ class Tables:
         self._lake_due_s = self._clock.monotonic_s()
         self._lake_error: BlockstoreError | None = None
         self._reported_empty: set[Place] = set()
-        self._busy: set[str] = set()
+        self._listed = False
+        self._listed_s = -math.inf
+        self._failing_since_s: float | None = None
+        """Since when the URLs cannot be listed."""
+        self._probed: HeldTable | None = None
+        """The table that was looked at in that time, though no query asked for it."""
+        self._attention = Attention(self._polling, self._clock)
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._events = itertools.count()
         self._budget = DecodeBudget()
         self.counts = Counts()
         self.ready = False
-        """Whether every URL and table has been read once."""
+        """Whether every URL was listed, and the first tables were read."""
 
     # Which tables there are
 
     @property
     def halted(self) -> str | None:
         """Why no query can succeed: no URL can be listed, or every table is broken. Else None. A
-        table that was dropped is not broken."""
+        table that was dropped is not broken, and of one that was not read it is not known. While
+        the URLs cannot be listed, what was read since then counts for all."""
         held = [one for one in self._held.values() if not one.gone]
         if self._lake_error is not None and not held:
             return str(self._lake_error)
-        views = [one.view() for one in held]
-        broken = [view for view in views if view.state in (TableState.DEGRADED, TableState.STALE)]
-        return broken[0].reason if views and len(broken) == len(views) else None
+        since_s = self._failing_since_s
+        if since_s is not None:
+            held = [one for one in held if one.tried_s is not None and one.tried_s >= since_s]
+        broken = [one for one in held if one.state() in _BROKEN]
+        return str(broken[0].error) if broken and len(broken) == len(held) else None
 
     def folders(self) -> list[str]:
         """The local folders that contain tables: a query engine must be allowed to read them."""
-        found = {folder for place in self._places if (folder := _folder(place.bucket)) is not None}
+        found = {
+            folder for place in self._places if (folder := local_folder(place.bucket)) is not None
+        }
         return sorted(found)
 
     @property
     def remote(self) -> bool:
         """Whether some table is in a bucket without local files."""
-        return any(_folder(place.bucket) is None for place in self._places)
+        return any(local_folder(place.bucket) is None for place in self._places)
 
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
         """The tables, sorted; only those that are ``allowed``."""
@@ -111,8 +131,11 @@ class Tables:
 
     def find(self, name: str, allowed: Collection[str] | None = None) -> str:
         """The table's own spelling of ``name``. Raises UnknownTable, also for a hidden table."""
+        exact = self._held.get(name)
+        if exact is not None and not exact.gone and (allowed is None or name in allowed):
+            return name
         names = self._names(allowed)
-        if name not in names and self._list_if_old():
+        if name not in names and (self._came_back(name, allowed) or self._list_if_old()):
             names = self._names(allowed)
         return names.find(name)
 
@@ -120,6 +143,19 @@ class Tables:
         """Every table as a value, sorted by name."""
         held = self._held
         return [held[name].view() for name in self.names(allowed) if name in held]
+
+    def states(self) -> Counter[TableState]:
+        """How many tables are in each state."""
+        return Counter(held.state() for held in list(self._held.values()) if not held.gone)
+
+    def last_asked(self, most: int) -> list[TableView]:
+        """At most so many of the tables that were asked for last, as values, sorted by name."""
+        found = [held.view() for held in self._attention.last(most) if not held.gone]
+        return sorted(found, key=lambda view: view.name)
+
+    def polled(self) -> int:
+        """How many tables are polled."""
+        return self._attention.polled
 
     def view(self, name: str, allowed: Collection[str] | None = None) -> TableView:
         """One table as a value, polled first if the last poll is too old."""
@@ -208,6 +244,15 @@ class Tables:
 
     # Polling
 
+    def _came_back(self, name: str, allowed: Collection[str] | None) -> bool:
+        """Whether a table of this name that was dropped is there again; looks at it."""
+        same = [one for one in self._held.values() if folded(one.name) == folded(name)]
+        gone = [one for one in same if one.gone and (allowed is None or one.name in allowed)]
+        for held in gone:
+            if not held.has_just_failed:
+                self._look(held)
+        return any(not held.gone for held in gone)
+
     def start(self) -> None:
         """Keep the tables fresh in a few threads, until ``stop``."""
         self._stopping.clear()
@@ -254,15 +299,14 @@ class Tables:
             finally:
                 self._lake_lock.release()
             return True
-        held = self._next_due()
+        held = self._attention.take_due()
         if held is None:
             self.ready = self.ready or self._all_seen()
             return False
         try:
             self._look(held)
         finally:
-            with self._lock:
-                self._busy.discard(held.name)
+            self._attention.done(held)
         return True
 
     def _run(self) -> None:
@@ -276,27 +320,8 @@ class Tables:
 
     def _nap_s(self) -> float:
         now_s = self._clock.monotonic_s()
-        dues = [held.due_s for held in list(self._held.values()) if not self._idle(held, now_s)]
-        return min(_LONGEST_NAP_S, max(0.01, min([self._lake_due_s, *dues]) - now_s))
-
-    def _next_due(self) -> HeldTable | None:
-        now_s = self._clock.monotonic_s()
-        with self._lock:
-            due = [
-                held
-                for held in self._held.values()
-                if held.due_s <= now_s
-                and held.name not in self._busy
-                and not self._idle(held, now_s)
-            ]
-            if not due:
-                return None
-            chosen = min(due, key=lambda held: held.due_s)
-            self._busy.add(chosen.name)
-            return chosen
-
-    def _idle(self, held: HeldTable, now_s: float) -> bool:
-        return held.tried_s is not None and self._polling.is_idle(held.asked_s, now_s)
+        next_s = min(self._lake_due_s, self._attention.next_due_s())
+        return min(_LONGEST_NAP_S, max(0.01, next_s - now_s))
 
     def _look(self, held: HeldTable) -> None:
         changed = held.look()
@@ -306,9 +331,8 @@ class Tables:
             self.counts.changes += changed
 
     def _all_seen(self) -> bool:
-        return self._lake_error is None and all(
-            held.tried_s is not None for held in list(self._held.values())
-        )
+        """Whether the URLs were listed, and the first tables read."""
+        return self._listed and self._lake_error is None and self._attention.first_read
 
     def _list_places(self) -> None:
         with self._lake_lock:
@@ -318,16 +342,46 @@ class Tables:
         try:
             for place in self._places:
                 self._list_place(place)
-            self._lake_error = None
+            self._lake_error = self._failing_since_s = None
+            self._listed = True
+            if self._probed is not None:
+                self._look(self._probed)
+                self._probed = None
         except BlockstoreError as error:
             if self._lake_error is None:
                 _logger.warning("the tables cannot be listed: %s", error)
             self._lake_error = error
-        wait_s = self._polling.wait_s(0, self._world.ids.uniform(-1, 1))
-        self._lake_due_s = self._clock.monotonic_s() + wait_s
+            self._failing_since_s = self._failing_since_s or self._clock.monotonic_s()
+            self._look_at_one()
+        self._attention.forget_idle()
+        self._listed_s = self._clock.monotonic_s()
+        draw = self._world.ids.uniform(-1, 1)
+        wait_s = self._polling.listing_wait_s(len(self._held), draw)
+        self._lake_due_s = self._listed_s + wait_s
+
+    def _look_at_one(self) -> None:
+        """While the URLs cannot be listed one table, and if none is polled a look at it, shows
+        whether queries can succeed all the same."""
+        now_s = self._clock.monotonic_s()
+        lately_s = now_s - 2 * self._polling.interval_s
+        held = [one for one in self._held.values() if not one.gone]
+        if not held or any((one.fresh_s or -math.inf) >= lately_s for one in held):
+            return
+        # Rather one that is not broken by itself; then the same again, as if it was polled.
+        self._probed = min(held, key=lambda one: (one.is_broken, -(one.tried_s or 0.0)))
+        if self._probed.due_s <= now_s:
+            self._look(self._probed)
+
+    def _look_at_gone(self) -> None:
+        """Look at one of the tables that were dropped: it may be there again."""
+        gone = [one for one in self._held.values() if one.gone]
+        if gone:
+            self._look(min(gone, key=lambda held: held.tried_s or 0.0))
 
     def _list_place(self, place: Place) -> None:
-        mine = {name: held for name, held in self._held.items() if _below(held, place)}
+        mine = {
+            name: held for name, held in self._held.items() if is_below(held.bucket, place.bucket)
+        }
         new, listed = place.tables(frozenset(mine))
         if not mine and not new and place not in self._reported_empty:
             self._reported_empty.add(place)
@@ -336,6 +390,7 @@ class Tables:
                 "gateway keeps looking",
                 place.bucket.url,
             )
+        found: dict[str, HeldTable] = {}
         with self._lock:
             for name, bucket in new.items():
                 if name in self._held:
@@ -346,22 +401,25 @@ class Tables:
                         name,
                     )
                     continue
-                self._held = {**self._held, name: self._hold(name, bucket)}
+                found[name] = self._hold(name, bucket)
+            self._held = {**self._held, **found}
+        self._attention.found(found.values())
         for name, held in mine.items():
             if name not in listed and not held.gone:
                 held.look()
             if name not in listed and held.gone:
                 with self._lock:
                     self._held = {key: one for key, one in self._held.items() if one is not held}
+                self._attention.gone(held)
                 held.give_up()
+        self._look_at_gone()
 
     def _hold(self, name: str, bucket: Bucket) -> HeldTable:
         return HeldTable(name, bucket, self._world, self._polling, self._events, self._budget)
 
     def _list_if_old(self) -> bool:
         """List the URLs for an unknown name, at most once a second."""
-        since_s = self._lake_due_s - self._polling.interval_s * 0.9
-        if self.ready and self._clock.monotonic_s() - since_s < 1.0:
+        if self.ready and self._clock.monotonic_s() - self._listed_s < 1.0:
             return False
         self._list_places()
         return True
@@ -380,19 +438,9 @@ class Tables:
         held = self._held.get(spelled)
         if held is None:
             raise NotFound(f"table {spelled} has just been removed")
+        self._attention.asked(held)
         return held
 
 
 def _same(bucket: Bucket) -> Bucket:
     return bucket
-
-
-def _below(held: HeldTable, place: Place) -> bool:
-    base = place.bucket.url.partition("?")[0].rstrip("/")
-    url = held.bucket.url.partition("?")[0]
-    return url == base or url.startswith(f"{base}/")
-
-
-def _folder(bucket: Bucket) -> str | None:
-    path = bucket.path_of(META)
-    return None if path is None else path.removesuffix(META).rstrip("/")

@@ -20,6 +20,7 @@ from bench.latency.timeline import ROWS, svg
 from bench.machine import Machine
 from bench.report import render
 from bench.result import Contestant, Result, Status
+from tests.support.spark_workers import workers_python
 
 HERE = "floor-s3,ours-s3,polars-s3"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,9 +31,10 @@ LOCK = Path(__file__).resolve().parents[2] / "bench" / "httpfs.lock"
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_benches_run_on_a_real_server_and_keep_their_timelines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slow: it starts the server and a dozen processes."""
+    monkeypatch.setenv("PYSPARK_PYTHON", workers_python())
     names = ["s3-append", "s3-append16", "s3-poll", "s3-point", "s3-merge", "s3-spark"]
     with pytest.raises(SystemExit) as ended:
         app([*names, "--tiny", "--peers", HERE, "--results", str(tmp_path)])

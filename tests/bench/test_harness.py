@@ -27,7 +27,7 @@ from bench.targets import TARGETS, Bound, Target
 from bench.worker import Answer, Request, answer
 
 HERE = ("floor", "ours", "ours-durable", "ours-aged", "duckdb")
-ELSEWHERE = {"append16", "merge_spark", "spark_append", "spark_read"}
+ELSEWHERE = {"append16", "merge_spark", "spark_append", "spark_merge", "spark_read"}
 """Tested by themselves: they start processes of their own."""
 PAIRS = [
     (case.name, peer)
@@ -252,6 +252,7 @@ def test_names_and_groups_select_and_unknown_ones_are_refused_with_the_known() -
         "ours-durable",
         "ours-aged-durable",
         "ours-gateway",
+        "ours-sql",
         "ours-s3",
         "ours-sql-s3",
         "ours-gateway-s3",

@@ -30,7 +30,7 @@ from blockstore.table import Table
 from blockstore.world import World
 
 SCHEMA = pa.schema([("writer", pa.string()), ("row", pa.int64())])
-SCHEDULE = Schedule(objects_per_s=1e6)
+SCHEDULE = Schedule(objects_per_s=1e6, quiet_s=0.0)
 Rows = Counter[tuple[str, int]]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 import blockstore as bs
 from blockstore.world import World
-from tests.end_to_end.gateways import GatewayProcess
+from tests.end_to_end.gateways import GatewayProcess, Peak
 
 __all__ = ["Report", "run"]
 
@@ -39,28 +38,6 @@ class Report:
     progress_down: int = 0
 
 
-class _Peak:
-    """The most memory that the gateway took, while the block lasts."""
-
-    def __init__(self, gateway: GatewayProcess) -> None:
-        self._gateway = gateway
-        self._over = threading.Event()
-        self.kib = gateway.memory_kib()
-        self._thread = threading.Thread(target=self._look)
-
-    def _look(self) -> None:
-        while not self._over.wait(0.2):
-            self.kib = max(self.kib, self._gateway.memory_kib())
-
-    def __enter__(self) -> _Peak:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-
 def run(folder: Path, mib: int) -> Report:
     """Up, and down."""
     report, world = Report(), World.real()
@@ -77,7 +54,7 @@ def run(folder: Path, mib: int) -> Report:
     ):
         report.idle_kib = gateway.memory_kib()
         seen: list[object] = []
-        with _Peak(gateway) as peak:
+        with Peak(gateway) as peak:
             job = client.upload("t", file).wait(
                 progress=lambda told: seen.append(told["progress"]["bytes"])
             )
@@ -86,7 +63,7 @@ def run(folder: Path, mib: int) -> Report:
         file.unlink()
         seen.clear()
         down = folder / "down.csv"
-        with _Peak(gateway) as peak:
+        with Peak(gateway) as peak:
             client.download(
                 "t", down, version=2, progress=lambda told: seen.append(told.get("fetched"))
             )

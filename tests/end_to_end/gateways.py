@@ -8,6 +8,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -108,3 +109,25 @@ class GatewayProcess:
         raise AssertionError(
             f"the gateway did not begin to serve: {self.log.read_text(errors='replace')[-2000:]}"
         )
+
+
+class Peak:
+    """The most memory that the gateway took, while the block lasts."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        self._gateway = gateway
+        self._over = threading.Event()
+        self.kib = gateway.memory_kib()
+        self._thread = threading.Thread(target=self._look)
+
+    def _look(self) -> None:
+        while not self._over.wait(0.2):
+            self.kib = max(self.kib, self._gateway.memory_kib())
+
+    def __enter__(self) -> Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

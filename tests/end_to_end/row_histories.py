@@ -1,8 +1,9 @@
 """Clients that append to lists in rows, as processes that are killed at random moments: what they
-read and wrote is what snapshot isolation allows.
+read and wrote is what the table's isolation allows.
 
     python -m tests.end_to_end.row_histories [--seconds N] [--clients N] [--seed S]
     python -m tests.end_to_end.row_histories --transactions 20000 --clients 16 [--store weed]
+    python -m tests.end_to_end.row_histories --isolation serializable
     python -m tests.end_to_end.row_histories --careless   a planted lost update
 
 Each client notes a transaction in a file before it begins, and what it read when it has ended; one
@@ -29,6 +30,7 @@ import blockstore as bs
 from blockstore.bucket import open_bucket
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
+from blockstore.format.properties import Isolation
 from blockstore.index import log as index_log
 from blockstore.world import World
 from tests.end_to_end.s3_faults import server
@@ -65,13 +67,15 @@ def run(
     url: str | None = None,
     many: int | None = None,
     careless: bool = False,
+    isolation: Isolation = Isolation.WRITE_SERIALIZABLE,
 ) -> Histories:
     """The whole series, which ends after so many transactions, or seconds; what it found wrong is
     in ``problems``."""
     rng, done = random.Random(seed), Histories()
     url = url or f"{folder}/table?durable=false"
     world = World.real()
-    index_log.create(open_bucket(url, world), world, definition(row_ids=seed % 2 == 1))
+    made = definition(row_ids=seed % 2 == 1, isolation=isolation)
+    index_log.create(open_bucket(url, world), world, made)
     fill(bs.open(url), ROWS if many is None else ROWS + many // 16)
     lives = 0
     processes: list[tuple[int, subprocess.Popen[str]]] = []
@@ -106,7 +110,8 @@ def run(
     done.merges = len(lines_of(log_of(folder, COMPACTOR)))
     for number in range(1, lives + 1):
         done.history += transactions(lines_of(log_of(folder, number)))
-    done.problems += problems(done.history, lists_of(bs.open(url)))
+    strict = isolation is Isolation.SERIALIZABLE
+    done.problems += problems(done.history, lists_of(bs.open(url)), serializable=strict)
     return done
 
 
@@ -169,6 +174,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["weed", "rgw"], help="an S3 server; default: a folder")
     parser.add_argument("--url")
     parser.add_argument("--careless", action="store_true")
+    parser.add_argument("--isolation", type=Isolation, default=Isolation.WRITE_SERIALIZABLE)
     parser.add_argument("--client", type=int)
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
@@ -189,6 +195,7 @@ def main() -> int:
             url=url,
             many=asked.transactions,
             careless=asked.careless,
+            isolation=asked.isolation,
         )
     print(
         f"row-histories: {len(done.history):,} transactions, {done.count(OK):,} changes, "

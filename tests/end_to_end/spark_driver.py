@@ -27,6 +27,7 @@ from blockstore import spark as bs_spark
 from blockstore.index.log import Log
 from blockstore.lifecycle import upload
 from tests.support.spark import CONFS
+from tests.support.spark_workers import workers_python
 
 PARTITIONS = 4
 WAIT_S = 240.0
@@ -34,7 +35,7 @@ WAIT_S = 240.0
 
 def builder(master: str) -> SparkSession.Builder:
     """A session whose executors are processes of their own."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = workers_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     made = SparkSession.builder.master(master).appName("blockstore-killing")
     for name, value in CONFS.items():

@@ -19,6 +19,7 @@ import pytest
 import blockstore as bs
 from blockstore.format.schema import adapt
 from tests.support.rows import same_rows
+from tests.support.spark_workers import workers_python
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "examples"))
@@ -40,6 +41,7 @@ def demo(url: str) -> str:
         text=True,
         check=False,
         timeout=280,
+        env={**os.environ, "PYSPARK_PYTHON": workers_python()},
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout

@@ -11,7 +11,6 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 Read = Iterator[tuple[str, Any, Any]]
@@ -44,16 +43,9 @@ def by_polars(uri: str, token: str, namespace: str) -> Read:
 
 
 def by_duckdb(uri: str, token: str, namespace: str) -> Read:
-    import duckdb
-    import duckdb_extension_avro
-    import duckdb_extension_httpfs
-    import duckdb_extension_iceberg
+    from sessions import duckdb_with
 
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for module in (duckdb_extension_avro, duckdb_extension_httpfs, duckdb_extension_iceberg):
-        (extension,) = Path(module.__file__).parent.glob("**/*.duckdb_extension")
-        connection.execute(f"LOAD '{extension}'")
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = duckdb_with("avro", "httpfs", "iceberg")
     connection.execute(f"CREATE SECRET (TYPE iceberg, TOKEN '{token}')")
     connection.execute(f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{uri}')")
     names = connection.execute(
@@ -76,40 +68,15 @@ def by_duckdb(uri: str, token: str, namespace: str) -> Read:
 
 
 def by_spark(uri: str, token: str, namespace: str) -> Read:
-    import snowpark_connect_deps_iceberg as jars
-    from pyspark.sql import SparkSession
+    from sessions import Rows, catalog, spark_with
 
-    (jar,) = Path(jars.__file__).parent.glob("jars/iceberg-spark-runtime-3.5_2.12-*.jar")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.extraClassPath", str(jar))
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
-        .config("spark.sql.catalog.lake.type", "rest")
-        .config("spark.sql.catalog.lake.uri", uri)
-        .config("spark.sql.catalog.lake.credential", f"me:{token}")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = spark_with(catalog(uri, token))
     for row in session.sql(f"SHOW TABLES IN lake.`{namespace}`").collect():
         place = f"lake.`{namespace}`.`{row.tableName}`"
         now = session.sql(f"SELECT * FROM {place}")
         then = session.sql(f"SELECT * FROM {place} VERSION AS OF 'then'")
-        yield row.tableName, _Rows(now.collect()), _Rows(then.collect())
+        yield row.tableName, Rows(now.collect()), Rows(then.collect())
     session.stop()
-
-
-class _Rows:
-    """Rows of Spark, as an Arrow table gives its own."""
-
-    def __init__(self, rows: list[Any]) -> None:
-        self._rows = rows
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        return [row.asDict(recursive=True) for row in self._rows]
 
 
 ENGINES = {"pyiceberg": by_pyiceberg, "polars": by_polars, "duckdb": by_duckdb, "spark": by_spark}

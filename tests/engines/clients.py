@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 
@@ -31,16 +30,10 @@ def by_polars(metadata: str, tag: str | None) -> Any:
 
 
 def by_duckdb(metadata: str, tag: str | None) -> Any:
-    import duckdb
-    import duckdb_extension_avro
-    import duckdb_extension_iceberg
     from pyiceberg.table import StaticTable
+    from sessions import duckdb_with
 
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for module in (duckdb_extension_avro, duckdb_extension_iceberg):
-        (extension,) = Path(module.__file__).parent.glob("**/*.duckdb_extension")
-        connection.execute(f"LOAD '{extension}'")
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = duckdb_with("avro", "iceberg")
     more = ""
     if tag is not None:
         snapshot = StaticTable.from_metadata(metadata).snapshot_by_name(tag).snapshot_id

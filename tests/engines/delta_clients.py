@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 
@@ -23,13 +22,9 @@ def by_deltalake(folder: str) -> Any:
 
 
 def by_duckdb(folder: str) -> Any:
-    import duckdb
-    import duckdb_extension_delta
+    from sessions import duckdb_with
 
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("**/*.duckdb_extension")
-    connection.execute(f"LOAD '{extension}'")
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = duckdb_with("delta")
     return connection.execute(f"SELECT * FROM delta_scan('{folder}')").to_arrow_table()
 
 

@@ -56,6 +56,18 @@ def random_table(url: str, seed: int, *, labelled: bool = True) -> bs.Table:
     return table
 
 
+def newest_in_iceberg(table: bs.Table) -> pa.Table:
+    """The rows of the newest version, with the labels that only the tag's version has as well: an
+    export gives the newest schema all labels."""
+    now, then = table.snapshot(), table.snapshot(tag="then")
+    rows = now.scan().to_table()
+    taken = {name.lower() for name in rows.schema.names}
+    for name in then.snapshot.columns.labels:
+        if name.lower() not in taken:
+            rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+    return rows
+
+
 def _change(
     random: Random, table: bs.Table, kind: str, writes: list[str], *, labelled: bool
 ) -> None:

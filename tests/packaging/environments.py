@@ -6,6 +6,7 @@ only the ones that pip would install for its extras.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -40,8 +41,11 @@ class Environment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables of its processes: none of this process's."""
+        """The environment variables of its processes: none of this process's, except that Java
+        starts as in all tests (``tests/support/jvm.py``)."""
+        java = {name: os.environ[name] for name in ("JDK_JAVA_OPTIONS",) if name in os.environ}
         return {
+            **java,
             "HOME": str(self.folder),
             "PATH": f"{self.folder}/venv/bin:/usr/bin:/bin",
             "TMPDIR": str(self.folder),

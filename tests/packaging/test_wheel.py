@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -59,6 +61,7 @@ class TestCore:
         [
             (("query", "lake/t", "select 1"), "duckdb", "reader"),
             (("query", "lake/t", "select 1", "-o", "csv"), "duckdb", "reader"),
+            (("import", "lake", "made"), "duckdb", "reader"),
             (("serve", "lake", "--no-auth"), "", "reader"),
             (("compact", "lake", "--wait"), "", "compactor"),
             (("compact", "lake/t", "--once", "--engine", "spark"), "pyspark", "spark"),
@@ -123,6 +126,10 @@ class TestReader:
         assert "no problems found" in said
         again = reader.run("blockstore", "demo", code=1).stderr
         assert "not an empty folder" in again
+        _, _, serve = said.strip().rpartition("To see it in a browser: blockstore ")
+        with Serving(reader, *shlex.split(serve)) as url:
+            page = urllib.request.urlopen(url, timeout=30).read().decode()
+        assert "<html" in page
 
     def test_a_query_returns_rows(self, installed: Installed) -> None:
         reader = installed("reader")
@@ -142,6 +149,62 @@ with bs.Client({url!r}) as gateway:
     print(gateway.sql("select count(*) as n from t").to_pylist())
 """
             assert client.python(code) == "[{'n': 2}]\n"
+
+    def test_a_format_whose_library_is_missing_is_refused_with_the_command(
+        self, installed: Installed
+    ) -> None:
+        reader = installed("reader")
+        lake(reader)
+        for form, package in {"delta": "deltalake", "iceberg": "pyiceberg"}.items():
+            (reader.work / form / "metadata").mkdir(parents=True)
+            (reader.work / form / "metadata" / "v1.metadata.json").touch()
+            words = ("blockstore", "import", form, "made", "--from", form)
+            assert reader.run(*words, code=1).stderr == (
+                f"error: an import from {form.title()} needs {package}, which is not installed: "
+                "run pip install 'blocklake[import]'\n"
+            )
+
+    def test_a_door_whose_packages_are_missing_is_refused_with_the_command(
+        self, installed: Installed
+    ) -> None:
+        reader = installed("reader")
+        lake(reader)
+        words = ("blockstore", "serve", "lake", "--no-auth", "--port", "0", "--flight-port", "0")
+        said = reader.run(*words, code=1).stderr
+        assert said.splitlines()[-1] == (
+            "error: the Flight SQL door needs protobuf, which is not installed: run pip install "
+            "'blocklake[flight]'"
+        )
+
+
+class TestFlight:
+    def test_the_door_serves(self, installed: Installed) -> None:
+        door = installed("flight")
+        lake(door)
+        code = """
+import sys
+from pyarrow import flight
+from blockstore.reader.flight.messages import packed
+client = flight.FlightClient(sys.stdin.readline().split()[-1])
+command = flight.FlightDescriptor.for_command(
+    packed("CommandStatementQuery", query="select count(*) as n from t")
+)
+(end,) = client.get_flight_info(command).endpoints
+print(client.do_get(end.ticket).read_all().to_pylist())
+"""
+        (door.work / "program.py").write_text(code)
+        words = ("serve", "lake", "--no-auth", "--port", "0", "--flight-port", "0")
+        with Serving(door, *words, scheme="grpc") as url:
+            done = subprocess.run(
+                [door.folder / "venv" / "bin" / "python", "program.py"],
+                cwd=door.work,
+                env=door.variables,
+                input=url,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        assert done.stdout == "[{'n': 2}]\n", done.stderr
 
 
 class TestCompactor:
@@ -196,9 +259,10 @@ print(bs_spark.read(session, url).count())
 class Serving:
     """A process of an environment that serves, from its first line with an address to SIGTERM."""
 
-    def __init__(self, environment: Environment, *words: str) -> None:
+    def __init__(self, environment: Environment, *words: str, scheme: str = "http") -> None:
         self._environment = environment
         self._words = words
+        self._start = f"{scheme}://127.0.0.1:"
 
     def __enter__(self) -> str:
         self._process = subprocess.Popen(
@@ -214,7 +278,7 @@ class Serving:
         for line in self._process.stdout:
             seen.append(line)
             for word in line.split():
-                if word.strip('",').startswith("http://127.0.0.1:"):
+                if word.strip('",').startswith(self._start):
                     return word.strip('",.')
         raise AssertionError("".join(seen))
 

@@ -11,6 +11,7 @@ from blockstore.cli.main import run
 from blockstore.errors import Invalid
 from blockstore.reader.http.tokens import Scope, hashed
 from blockstore.reader.settings import load_settings
+from tests.repo.fenced import blocks
 
 HASH = hashed("bsk_test")
 
@@ -23,7 +24,8 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_defaults_are_those_of_the_design() -> None:
     made = load_settings(None, {})
-    assert (made.tables.poll_s, made.tables.idle_s, made.tables.max_staleness_s) == (15, 3600, 600)
+    assert (made.tables.poll_s, made.tables.active_for_s) == (15, 600)
+    assert made.tables.max_staleness_s == 600
     assert (made.tables.strict, made.tables.discovery) == (True, "index")
     assert (made.cache.size_bytes, made.query.memory_bytes) == (10 << 30, 4 << 30)
     assert (made.http.listening.host, made.http.listening.port) == ("127.0.0.1", 8080)
@@ -50,7 +52,7 @@ def test_tokens_are_read_by_name(tmp_path: Path) -> None:
         ('[tokens."a"]\nscopes = ["read"]\n', "blockstore token"),
         (
             f'[tokens."a"]\nsha256 = "{HASH}"\nscopes = ["reed"]\n',
-            "expected read or write or admin",
+            "expected read or write or ddl or admin",
         ),
         (f'[tokens."a"]\nsha256 = "{HASH}"\nscopes = []\n', "no scopes"),
         (f'[tokens."a"]\nsha256 = "{HASH}"\ntoken = "bsk_x"\n', "token"),
@@ -92,18 +94,55 @@ def test_a_token_is_shown_once_and_its_hash_fits(capsys: pytest.CaptureFixture[s
     assert out.strip() not in err
 
 
+def test_a_token_with_an_end_is_printed_as_the_file_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["token", "me", "--expires", "2100-01-01T02:00:00+02:00", "--table", "sales_*"]
+    assert run([*words, "--scope", "ddl"]) == 0
+    lines = capsys.readouterr().err.partition("[tokens")
+    (made,) = load_settings(written(tmp_path, lines[1] + lines[2]), {}).tokens
+    assert made.expires_ms == 4_102_444_800_000
+    assert (made.scopes, made.tables) == ({Scope.DDL}, {"sales_*"})
+
+
+def test_the_guides_token_is_read(tmp_path: Path) -> None:
+    (block,) = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    (made,) = load_settings(written(tmp_path, block.text.replace("…", HASH)), {}).tokens
+    assert (made.name, made.tables) == ("grafana", {"flights", "sales_*"})
+    assert (made.expires_ms, made.queries_at_once) == (1_798_761_600_000, 4)
+
+
+def test_an_end_may_be_a_moment_of_toml_and_needs_a_zone(tmp_path: Path) -> None:
+    head = f'[tokens."a"]\nsha256 = "{HASH}"\n'
+    (made,) = load_settings(written(tmp_path, f"{head}expires = 2027-01-01T00:00:00Z\n"), {}).tokens
+    assert made.expires_ms == 1_798_761_600_000
+    for wrong in ('"2027-01-01T00:00:00"', "2027-01-01", "2027-01-01T00:00:00", '"soon"', "7"):
+        with pytest.raises(Invalid, match="expected a moment with its zone"):
+            load_settings(written(tmp_path, f"{head}expires = {wrong}\n"), {})
+
+
 @pytest.mark.parametrize(
     ("words", "reported"),
     [
         (["serve"], "URL"),
         (["serve", "memory://x"], "--no-auth"),
         (["serve", "memory://x", "--no-auth", "--host", "0.0.0.0"], "every caller"),
+        (["serve", "memory://x", "--no-auth", "--flight-port", "x"], "flight-port"),
+        (["serve", "memory://x", "--no-auth", "--config", "wide.toml"], "every caller"),
         (["serve", "memory://x", "--config", "/nonexistent.toml"], "no configuration file"),
         (["token", "x", "--scope", "admin", "--table", "t"], "admin"),
+        (["token", "x", "--expires", "2020-01-01T00:00:00Z"], "is over"),
+        (["token", "x", "--expires", "tomorrow"], "a moment with its zone"),
     ],
 )
 def test_the_gateway_does_not_start_where_it_could_not_be_meant(
-    capsys: pytest.CaptureFixture[str], words: list[str], reported: str
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    reported: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide.toml").write_text('[flight]\nlisten = "0.0.0.0:0"\n')
     assert run(words) != 0
     assert reported in capsys.readouterr().err

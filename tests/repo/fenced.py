@@ -79,6 +79,7 @@ class Page:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "BLOCKSTORE_HTTP_LISTEN": f"127.0.0.1:{self.port}",
+            "PYTHONFAULTHANDLER": "1",
         }
 
     def run(self, block: Block) -> None:
@@ -145,7 +146,12 @@ class Page:
             return
         ended = lasting.poll()
         lasting.send_signal(signal.SIGINT)
-        told = lasting.communicate(timeout=60)[1].decode()
+        try:
+            told = lasting.communicate(timeout=60)[1].decode()
+        except subprocess.TimeoutExpired:
+            lasting.send_signal(signal.SIGABRT)  # it prints where each of its threads is
+            told = lasting.communicate()[1].decode()
+            raise AssertionError(f"{lasting.args}: did not end on SIGINT: {told}") from None
         assert ended is None, f"{lasting.args}: ended by itself, {ended}: {told}"
 
 

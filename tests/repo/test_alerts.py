@@ -81,6 +81,16 @@ CASES: dict[str, tuple[Series, Series, str]] = {
         "30m",
     ),
     "GatewayNotReady": ({"blockstore_ready": "0x60"}, {"blockstore_ready": "1x60"}, "30m"),
+    "GatewayTokensStale": (
+        {"blockstore_tokens_current": "0x60"},
+        {"blockstore_tokens_current": "1x60"},
+        "30m",
+    ),
+    "GatewayNotAudited": (
+        {"blockstore_audit_written": "0x60"},
+        {"blockstore_audit_written": "1x60"},
+        "30m",
+    ),
     "GatewayTableStale": (
         {'blockstore_tables{state="stale"}': "1x60", 'blockstore_tables{state="ready"}': "9x60"},
         {'blockstore_tables{state="stale"}': "0x60", 'blockstore_tables{state="ready"}': "9x60"},

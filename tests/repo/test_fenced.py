@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,10 +25,12 @@ README = "run by tests/repo/test_readme.py"
 DRILL = "run by tests/repo/test_operations_page.py"
 GUIDE = "run by tests/spark/test_guide.py"
 STATEMENTS = "run by tests/spark/test_statements.py"
+DATASET = "run by tests/blockstore/scan/test_dataset.py"
+IMPORT = "run by tests/reader/importing/test_import.py"
 EXPORT = "run by tests/blockstore/cli/verbs/test_export.py"
-ENGINES = "run by tests/engines/test_iceberg.py, in an environment of the engines"
-DELTA = "run by tests/engines/test_delta.py, in an environment of the engines"
-CATALOG = "run by tests/engines/test_catalog.py, in an environment of the engines"
+KEYS = "run by tests/engines/test_storage.py, on an S3 server"
+FLIGHT = "run by tests/engines/test_flight.py, in an environment of the engines"
+POSTGRES = "run by tests/engines/test_postgres.py, against a gateway on a free port"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
 TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
 
@@ -54,16 +57,25 @@ ELSEWHERE = {
         "docs/guides/changes.md",
         "changes = spark.readStream",
     ): "run on a folder by tests/spark/feed/test_changes.py",
+    ("docs/guides/engines.md", "pip install"): INSTALLED,
+    ("docs/guides/engines.md", '[engines."lake"]'): KEYS,
+    ("docs/guides/engines.md", '{\n  "s3.endpoint"'): KEYS,
+    ("docs/guides/engines.md", "blockstore import"): IMPORT,
+    ("docs/guides/engines.md", "import blockstore as bs"): DATASET,
     ("docs/guides/engines.md", "blockstore export lake"): EXPORT,
-    ("docs/guides/engines.md", "blockstore export --to"): EXPORT,
-    ("docs/guides/engines.md", "from pyiceberg.catalog"): CATALOG,
-    ("docs/guides/engines.md", "-- DuckDB"): CATALOG,
-    ("docs/guides/engines.md", "spark-sql"): CATALOG,
-    ("docs/guides/engines.md", "from pyiceberg.table"): ENGINES,
-    ("docs/guides/engines.md", "from deltalake"): DELTA,
-    ("docs/guides/engines.md", "LOAD delta"): DELTA,
-    ("docs/guides/engines.md", "import polars"): ENGINES,
-    ("docs/guides/engines.md", "LOAD avro"): ENGINES,
+    ("docs/guides/flight.md", "pip install"): INSTALLED,
+    ("docs/guides/flight.md", "from adbc_driver_flightsql"): FLIGHT,
+    ("docs/guides/flight.md", "import pandas"): FLIGHT,
+    ("docs/guides/flight.md", "past = "): FLIGHT,
+    ("docs/guides/flight.md", "cursor.execute"): FLIGHT,
+    ("docs/guides/flight.md", "import pyarrow"): FLIGHT,
+    ("docs/guides/postgres.md", "blockstore serve lake"): POSTGRES,
+    ("docs/guides/postgres.md", "psql"): POSTGRES,
+    ("docs/guides/postgres.md", "import psycopg"): POSTGRES,
+    ("docs/guides/postgres.md", "import sqlalchemy"): POSTGRES,
+    ("docs/guides/postgres.md", "import adbc"): POSTGRES,
+    ("docs/guides/gateway.md", '[tokens."grafana"]'): "read by tests/reader/test_settings.py",
+    ("docs/guides/gateway.md", '{"event"'): "compared by tests/reader/doors/test_audit.py",
     ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,
@@ -97,6 +109,8 @@ def elsewhere(block: Block) -> str | None:
     """Why the block is not run here; None for one that is."""
     if block.page == "docs/format.md" and block.language.startswith("json"):
         return "decoded by tests/repo/test_format_page.py"
+    if block.page.startswith("docs/guides/engines/"):
+        return "run by tests/engines/test_pages.py, in an environment of the engines"
     if block.page in TUTORIALS:
         return "run by tests/repo/test_tutorials.py"
     for (page, begins), reason in ELSEWHERE.items():
@@ -232,6 +246,18 @@ def stage_sql(folder: Path) -> Page:
     return Page(folder)
 
 
+def stage_flight(folder: Path) -> Page:
+    page = stage_operations(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # HTTP listens where the stage says, so that this waits for it.
+    instead = {"31337": str(port), "--port 8080 ": f"--port {page.port} "}
+    made = Page(folder, instead)
+    made.port = page.port
+    return made
+
+
 STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
@@ -241,7 +267,9 @@ STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/guides/sql.md": stage_sql,
     "docs/guides/devices.md": stage_devices,
     "docs/tutorials/analyst.md": Page,
+    "docs/scale.md": Page,
     "docs/guides/gateway.md": stage_gateway,
+    "docs/guides/flight.md": stage_flight,
 }
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parent.parent.parent
-NAMED_IN = ("blockstore/cli/rooms.py", "blockstore/simulation/actors/cast.py")
+NAMED_IN = (
+    "blockstore/cli/rooms.py",
+    "blockstore/simulation/actors/cast.py",
+    "reader/serve_verbs.py",
+    "reader/statements/calling.py",
+)
 """Modules whose text names modules that they load late."""
 PUBLIC = {"blockstore.client.dbapi"}
 """Modules that only users import."""

@@ -15,7 +15,7 @@ from bench.case import Scale, Task
 from bench.cases import CASES, spark_append, spark_read
 
 
-@pytest.mark.parametrize("name", ["spark_append", "spark_read", "merge_spark"])
+@pytest.mark.parametrize("name", ["spark_append", "spark_read", "spark_merge", "merge_spark"])
 def test_a_spark_bench_gives_every_figure(
     spark_session: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

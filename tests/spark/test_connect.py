@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 CHILD = """
 import json, os, sys
-os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+from tests.support.spark_workers import workers_python
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = workers_python()
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 from pyspark.sql import SparkSession
 import blockstore as bs, spark as bs_spark

@@ -44,7 +44,11 @@ spark.executor.memory            512m
 spark.executor.extraJavaOptions  -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 spark.sql.shuffle.partitions     2
 """
-"""spark-defaults.conf of a cluster on a small machine."""
+"""The settings of a cluster on a small machine.
+
+``spark-submit`` is given them as a file: a folder of settings would be on Java's class path, to
+which the archive of classes (``tests/support/jvm.py``) would then not fit.
+"""
 
 BEFORE = """
 import json
@@ -150,7 +154,8 @@ class Desk:
 
     def run(self, block: Block, instead: Mapping[str, str], **variables: str) -> str:
         """What a block's commands print."""
-        text = replaced(block.text, instead)
+        small = {"spark-submit": "spark-submit --properties-file small.conf"}
+        text = replaced(block.text, {**small, **instead})
         driver = subprocess.Popen(
             ["bash", "-euc", text],
             cwd=self.folder, env={**self.environment, **variables}, text=True,
@@ -170,11 +175,9 @@ def desk(s3_server: str, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """One with a bucket ``lake``."""
     make_bucket("lake")
     folder = tmp_path_factory.mktemp("desk")
-    (folder / "conf").mkdir()
-    (folder / "conf" / "spark-defaults.conf").write_text(SMALL)
+    (folder / "small.conf").write_text(SMALL)
     mine = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SPARK_CONF_DIR": str(folder / "conf"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "BLOCKSTORE_COMPACTOR_TIER_BLOCKS": "2",
     }

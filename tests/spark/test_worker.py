@@ -5,6 +5,7 @@ task that loads many.
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 import sys
 from collections.abc import Iterable, Iterator
@@ -104,3 +105,18 @@ def test_a_task_in_spark_leaves_its_modules_to_no_collection(
     (answer,) = spark_session.range(1).mapInArrow(task, "rows long, frozen long").collect()
     assert answer.rows == 3
     assert answer.frozen > 10_000
+
+
+def test_the_workers_of_the_tests_are_forked_from_a_process_that_has_imported(
+    spark_session: SparkSession,
+) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        above = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+        archives = [path for path in sys.path if path.endswith((".zip", ".jar"))]
+        said = [Path(above[1]).name, "blockstore.spark.source" in sys.modules, archives]
+        yield pa.RecordBatch.from_pydict({"said": [repr(said)]})
+
+    rows = spark_session.range(1).repartition(1).mapInArrow(look, "said string").collect()
+    assert {row.said for row in rows} == {repr(["spark_workers.py", True, []])}

@@ -1,21 +1,44 @@
-"""Entries and checkpoints of an index are decoded once, in tests that read the same ones a thousand
-times.
+"""Entries and checkpoints of an index are decoded, folded and encoded once, in tests that read the
+same ones a thousand times.
 
-Decoding is pure: the same bytes are the same entry. A test that enumerates crashes opens copies of
-one table again and again, and half of its time would go into that.
+All of that is pure: the same bytes are the same entry, the same entry on the same state is the same
+state, and a state has one checkpoint. A test that enumerates crashes opens copies of one table
+again and again, and most of its time would go into that.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
-from blockstore.index import read
+from blockstore.index import checkpoint, gc, read, tags
+from blockstore.index.fold import fold
+
+A = TypeVar("A")
 
 
 @pytest.fixture
 def decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For ``usefixtures``: what a test has decoded it does not decode again."""
+    """For ``usefixtures``: what a test has decoded, folded or encoded is not worked out again."""
     for name in ("decode_checkpoint", "decode_entry"):
         monkeypatch.setattr(f"blockstore.index.read.{name}", functools.cache(getattr(read, name)))
+    monkeypatch.setattr("blockstore.index.read.fold", _once(fold))
+    encode = _once(checkpoint.encode_checkpoint)
+    for module in (checkpoint, gc, tags):
+        monkeypatch.setattr(module, "encode_checkpoint", encode)
+
+
+def _once(function: Callable[..., A]) -> Callable[..., A]:
+    """The same answer for the same objects. They are kept: one that is gone lends its identity."""
+    known: dict[tuple[int, ...], tuple[tuple[object, ...], A]] = {}
+
+    def once(*given: object) -> A:
+        key = tuple(map(id, given))
+        if key not in known:
+            known[key] = given, function(*given)
+        return known[key][1]
+
+    return once

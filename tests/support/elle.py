@@ -5,9 +5,9 @@ Each value names the transaction that appended it, and each list that was read s
 its appends. From these follow the dependencies: of an append on the one before it (ww), of a read
 on the last append that it saw (wr), and of the next append on a read that did not see it (rw).
 Snapshot isolation forbids a cycle in which no two rw dependencies are adjacent: G0, G1c, G-single
-and their like. It allows write skew, where two are. Beside cycles are found: values of transactions
-that failed (G1a), values from nowhere or twice, lists that contradict each other, and acknowledged
-appends that the end lacks (lost updates).
+and their like. It allows write skew, where two are; a serializable history has no cycle at all.
+Beside cycles are found: values of transactions that failed (G1a), values from nowhere or twice,
+lists that contradict each other, and acknowledged appends that the end lacks (lost updates).
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ class Transaction:
     """``ok``; ``failed``: nothing of it was applied; ``unknown``: its process died."""
 
 
-def problems(history: Sequence[Transaction], end: Lists) -> list[str]:
-    """What snapshot isolation forbids in a history after which the lists were ``end``."""
+def problems(
+    history: Sequence[Transaction], end: Lists, *, serializable: bool = False
+) -> list[str]:
+    """What snapshot isolation forbids in a history after which the lists were ``end``; or what no
+    ``serializable`` history has."""
     writers = {value: one for one in history for value in one.appends.values()}
     found = _values(history, end, writers)
-    return found or _cycles(history, end, writers)
+    return found or _cycles(history, end, writers, serializable=serializable)
 
 
 def _values(
@@ -65,7 +68,11 @@ def _values(
 
 
 def _cycles(
-    history: Sequence[Transaction], end: Lists, writers: Mapping[int, Transaction]
+    history: Sequence[Transaction],
+    end: Lists,
+    writers: Mapping[int, Transaction],
+    *,
+    serializable: bool,
 ) -> list[str]:
     depends: dict[str, set[str]] = {}
     precedes: dict[str, set[str]] = {}
@@ -80,10 +87,13 @@ def _cycles(
             if len(read) < len(final):
                 _edge(precedes, one.name, writers[final[len(read)]].name)
     # A dependency, then at most one rw: a cycle of these has no two adjacent rw.
-    graph = {
+    graph: dict[str, set[str]] = {
         name: {*after, *(far for one in after for far in precedes.get(one, ()))}
         for name, after in depends.items()
     }
+    if serializable:
+        names = sorted(depends.keys() | precedes.keys())
+        graph = {name: depends.get(name, set()) | precedes.get(name, set()) for name in names}
     cycle = _cycle(graph)
     return [] if cycle is None else [f"a forbidden cycle: {' -> '.join(cycle)}"]
 

@@ -9,7 +9,7 @@ visible), a listing is one call when it is asked for. A killed process makes no 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from blockstore.bucket.api import Bucket, Object, ObjectInfo, ObjectWriter
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.errors import BlockstoreError, Unanswered, Unavailable
 
-__all__ = ["Call", "FaultyBucket", "Killed"]
+__all__ = ["Call", "FaultyBucket", "Killed", "crash_points"]
 
 A = TypeVar("A")
 
@@ -39,6 +39,23 @@ class Call:
     @property
     def writes(self) -> bool:
         return self.method in WRITES
+
+
+def crash_points(calls: Sequence[Call], *, lost: bool = True) -> Iterator[tuple[str, Call]]:
+    """Every fault that a process may meet which leaves other objects than those before it, or tells
+    the process something else: it dies before its first call, or after one that writes; the answer
+    of any call is ``lost``.
+
+    A process that dies before a later call, or after a read, leaves what the last write left. That
+    is so if it keeps nothing but its bucket, and makes its calls one after the other.
+    """
+    for call in calls[:1]:
+        yield "kill_before", call
+    for call in calls:
+        if call.writes:
+            yield "kill_after", call
+        if lost:
+            yield "lose_answer", call
 
 
 class FaultyBucket(Wrapper):

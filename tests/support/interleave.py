@@ -32,8 +32,9 @@ class _Actor:
         self.requests: list[str] = []
         self.done = False
         self._left = 0
-        self._go = threading.Semaphore(0)
-        self._stopped = threading.Semaphore(0)
+        # Locks: a semaphore of the library hands a turn over in several times as long.
+        self._go = _taken()
+        self._stopped = _taken()
         self._thread = threading.Thread(
             target=self._run, args=(work, _Turns(bucket, self)), daemon=True
         )
@@ -160,3 +161,9 @@ def _segments(
     for count in range(1, total - used[0] + 1):
         for rest in _segments((other, (name, total)), (used[1], used[0] + count), switches - 1):
             yield [(name, count), *rest]
+
+
+def _taken() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock

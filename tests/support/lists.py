@@ -8,6 +8,10 @@ A transaction reads rows of one version and appends to some of them: by cells, w
 versions that were read, or by an update, which reads again by itself where others were faster. A
 ``careless`` client names no versions, so that its cells overwrite what others appended meanwhile: a
 planted lost update.
+
+Where the table's isolation is ``serializable`` a transaction also reads two rows and appends to one
+of them, by a merge that matches both; and it claims to have read only the rows that its operation
+has read.
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from blockstore.errors import Indeterminate, RowConflict, Unavailable
 from blockstore.format.definition import Definition
 from blockstore.format.identity import RowIds
+from blockstore.format.properties import Isolation, Properties
 from blockstore.table import Table
 from tests.support.elle import FAILED, OK, UNKNOWN, Lists, Transaction
 
@@ -37,11 +43,12 @@ Note = Callable[[dict[str, Any]], None]
 """Keeps a line of a client's log, before it goes on."""
 
 
-def definition(*, row_ids: bool) -> Definition:
+def definition(*, row_ids: bool, isolation: Isolation | None = None) -> Definition:
     """A table of lists."""
-    return (
-        Definition.create(BY_ID, row_ids=True) if row_ids else Definition.create(BY_KEY, key="id")
-    )
+    properties = Properties() if isolation is None else Properties(isolation=isolation)
+    if row_ids:
+        return Definition.create(BY_ID, row_ids=True, properties=properties)
+    return Definition.create(BY_KEY, key="id", properties=properties)
 
 
 def fill(table: Table, count: int) -> None:
@@ -71,12 +78,13 @@ class Client:
         careless: bool = False,
         first: int = 0,
     ) -> None:
-        self._table = table
+        self.table = table
         self._number = number
         self._rng = rng
         self._note = note
         self._careless = careless
         self._done = first
+        self._serializable = is_serializable(table)
         lists = lists_of(table)
         self._count = len(lists)
         long = [key for key, values in lists.items() if len(values) >= LONG]
@@ -87,21 +95,33 @@ class Client:
         """One transaction."""
         self._done += 1
         name = f"{self._number}.{self._done}"
-        kind = self._rng.choice(["read", "cells", "cells", "update"])
-        reads: dict[int, tuple[int, ...]]
+        kinds = ["read", "cells", "cells", "update"]
+        kind = self._rng.choice(
+            [*kinds, "cross", "cross", "cross"] if self._serializable else kinds
+        )
         if kind == "read":
-            reads = {key: read for key, (read, _) in _read(self._table, self._window).items()}
+            reads = {key: read for key, (read, _) in _read(self.table, self._window).items()}
             self._end(name, OK, reads)
             return
-        keys = self._rng.sample(self._window, self._rng.choice([1, 1, 2]))
+        keys = self._rng.sample(self._window, 1 if kind == "cross" else self._rng.choice([1, 1, 2]))
         appends = {
             key: (self._number * 1_000_000 + self._done) * 10 + place
             for place, key in enumerate(keys)
         }
+        self._append(name, kind, appends)
+
+    def cross(self, key: int) -> None:
+        """One that appends to this row, and reads one more."""
+        self._done += 1
+        value = (self._number * 1_000_000 + self._done) * 10
+        self._append(f"{self._number}.{self._done}", "cross", {key: value})
+
+    def _append(self, name: str, kind: str, appends: Mapping[int, int]) -> None:
         self._note({"begin": name, "appends": appends})
-        reads = {}
+        reads: dict[int, tuple[int, ...]] = {}
         try:
-            (self._cells if kind == "cells" else self._update)(appends, reads)
+            does = {"cells": self._cells, "update": self._update, "cross": self._cross}
+            does[kind](appends, reads)
         except RowConflict:
             self._end(name, FAILED, reads)
         except (Indeterminate, Unavailable):
@@ -110,17 +130,18 @@ class Client:
             self._end(name, OK, reads)
 
     def _cells(self, appends: Mapping[int, int], reads: dict[int, tuple[int, ...]]) -> None:
-        found = _read(self._table, self._window)
-        reads.update({key: read for key, (read, _) in found.items()})
-        own = self._table.definition.identity.columns[0]  # type: ignore[union-attr]
+        found = _read(self.table, self._window)
+        known = appends if self._serializable else found
+        reads.update({key: found[key][0] for key in known})
+        own = self.table.definition.identity.columns[0]  # type: ignore[union-attr]
         versions = {} if self._careless else {key: {"_version": found[key][1]} for key in appends}
-        self._table.set_cells(
+        self.table.set_cells(
             {own: key, "list": [*reads[key], value], **versions.get(key, {})}
             for key, value in appends.items()
         )
 
     def _update(self, appends: Mapping[int, int], reads: dict[int, tuple[int, ...]]) -> None:
-        own = self._table.definition.identity.columns[0]  # type: ignore[union-attr]
+        own = self.table.definition.identity.columns[0]  # type: ignore[union-attr]
 
         def appended(rows: pa.RecordBatch) -> pa.Array:
             keys, lists = rows.column(own).to_pylist(), rows.column("list").to_pylist()
@@ -129,7 +150,25 @@ class Client:
             return pa.array(new, LISTS)
 
         among = ", ".join(map(str, appends))
-        self._table.update({"list": appended}, where=f"{own} IN ({among})")
+        self.table.update({"list": appended}, where=f"{own} IN ({among})")
+
+    def _cross(self, appends: Mapping[int, int], reads: dict[int, tuple[int, ...]]) -> None:
+        """Read one more row than is appended to."""
+        own = self.table.definition.identity.columns[0]  # type: ignore[union-attr]
+        (key,) = appends
+        other = self._rng.choice([one for one in self._window if one != key])
+
+        def is_key(rows: pa.RecordBatch) -> pa.Array:
+            names = [f"target.{own}", "target.list"]
+            found = zip(*(rows.column(name).to_pylist() for name in names), strict=True)
+            reads.update({one: tuple(read) for one, read in found})
+            return pc.equal(rows.column(names[0]), key)
+
+        def appended(rows: pa.RecordBatch) -> pa.Array:
+            return pa.array([[*reads[key], appends[key]]] * len(rows), LISTS)
+
+        merge = self.table.merge(pa.table({own: [key, other]}), on=own)
+        merge.when_matched_update({"list": appended}, condition=is_key).execute()
 
     @property
     def _window(self) -> range:
@@ -142,6 +181,11 @@ class Client:
         self._note({"end": name, "outcome": outcome, "reads": reads})
         if len(reads.get(self._first, ())) >= LONG:
             self._move(self._first + 1)
+
+
+def is_serializable(table: Table) -> bool:
+    """Whether its isolation is."""
+    return table.definition.properties.isolation is Isolation.SERIALIZABLE
 
 
 def transactions(log: list[dict[str, Any]]) -> list[Transaction]:

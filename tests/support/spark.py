@@ -9,13 +9,13 @@ project where the tests do.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from blockstore.spark.settings import JVM_OPTIONS, UNIX_SOCKETS
+from tests.support.spark_workers import workers_python
 
 __all__ = ["CONFS", "spark_session", "start_session"]
 
@@ -39,8 +39,8 @@ Connect stand as Spark makes them."""
 def start_session() -> SparkSession:
     """A local session of two cores that retries tasks; for the fixture, and for child processes of
     a test."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = workers_python()
+    os.environ["PYSPARK_DRIVER_PYTHON"] = workers_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2,4]").appName("blockstore-tests")
     for name, value in CONFS.items():

@@ -82,6 +82,8 @@ def test_what_is_allowed_is_not_found() -> None:
         T(name="b", reads={1: (), 2: ()}, appends={2: 2}),
     ]
     assert problems(skew, {1: (1,), 2: (2,)}) == []
+    (found,) = problems(skew, {1: (1,), 2: (2,)}, serializable=True)
+    assert found == "a forbidden cycle: a -> b -> a"
     died = [T(name="a", appends={1: 1}, outcome=UNKNOWN), reads("b", k1=(1,))]
     assert problems(died, {1: (1,)}) == []
     assert problems([T(name="a", appends={1: 1}, outcome=UNKNOWN)], {1: ()}) == []

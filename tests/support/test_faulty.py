@@ -10,7 +10,7 @@ from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
 from blockstore.errors import ObjectMissing, Throttled, Unanswered, Unavailable
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import FaultyBucket, Killed, crash_points
 
 
 def work(bucket: Bucket) -> None:
@@ -117,3 +117,21 @@ def test_hooks_run_around_a_call_and_may_use_the_bucket_below(memory: MemoryBuck
     with pytest.raises(ObjectMissing):
         faulty.get("a")
     assert seen == ["before 1: ", "after 1: a", "before 2: a"]
+
+
+def test_the_crash_points_leave_every_state_and_lose_every_answer() -> None:
+    def left(fault: str, number: int) -> str:
+        memory = MemoryBucket(ManualClock())
+        with pytest.raises(Killed):
+            work(FaultyBucket(memory, **{fault: number}))  # type: ignore[arg-type]
+        return state(memory)
+
+    whole = FaultyBucket(MemoryBucket(ManualClock()))
+    work(whole)
+    points = [(fault, call.number) for fault, call in crash_points(whole.calls)]
+    killed = [(fault, number) for fault, number in points if fault != "lose_answer"]
+    everywhere = [(when, n) for when in ("kill_before", "kill_after") for n in range(1, 7)]
+    assert {left(*one) for one in killed} == {left(*one) for one in everywhere}
+    assert len(killed) == len(set(AFTER)) == 6
+    assert [number for fault, number in points if fault == "lose_answer"] == [1, 2, 3, 4, 5, 6]
+    assert [(one[0], one[1].number) for one in crash_points(whole.calls, lost=False)] == killed

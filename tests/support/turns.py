@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from queue import Empty, SimpleQueue
 
 from blockstore.bucket.api import Bucket
 from tests.support.faulty import Call, FaultyBucket
@@ -31,8 +32,9 @@ class Turns:
 
     def __init__(self, store: Bucket, actors: Mapping[str, Actor]) -> None:
         self.calls: list[tuple[str, Call]] = []
-        self._go = {name: threading.Semaphore(0) for name in actors}
-        self._parked = {name: threading.Event() for name in actors}
+        # Queues: semaphores and events of the library hand a turn over in several times as long.
+        self._go: dict[str, SimpleQueue[None]] = {name: SimpleQueue() for name in actors}
+        self._parked: dict[str, SimpleQueue[None]] = {name: SimpleQueue() for name in actors}
         self._pending: dict[str, Call | None] = {}
         self._errors: dict[str, BaseException] = {}
         self._given_up = False
@@ -56,8 +58,7 @@ class Turns:
                 call = self._pending[name]
                 if call is not None:
                     self.calls.append((name, call))
-                    self._parked[name].clear()
-                    self._go[name].release()
+                    self._go[name].put(None)
                     self._await(name)
                     between(name, call)
         finally:
@@ -80,21 +81,24 @@ class Turns:
                 yield name
 
     def _await(self, name: str) -> None:
-        assert self._parked[name].wait(_PATIENCE_S), f"{name} makes no request and does not end"
+        try:
+            self._parked[name].get(timeout=_PATIENCE_S)
+        except Empty:
+            raise AssertionError(f"{name} makes no request and does not end") from None
 
     def _give_up(self) -> None:
         """End the threads of a test that failed midway."""
         self._given_up = True
         for name, thread in self._threads.items():
             while thread.is_alive():
-                self._go[name].release()
+                self._go[name].put(None)
                 thread.join(0.01)
 
     def _run(self, name: str, actor: Actor, bucket: FaultyBucket) -> None:
         def turn(call: Call) -> None:
             self._pending[name] = call
-            self._parked[name].set()
-            self._go[name].acquire()
+            self._parked[name].put(None)
+            self._go[name].get()
             if self._given_up:
                 raise SystemExit
 
@@ -107,4 +111,4 @@ class Turns:
             self._errors[name] = error
         finally:
             self._pending[name] = None
-            self._parked[name].set()
+            self._parked[name].put(None)

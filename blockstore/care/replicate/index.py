@@ -38,6 +38,7 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
+from blockstore.index.backoff import Pace
 from blockstore.index.boundary import write_first
 from blockstore.index.checkpoint import (
     decode_checkpoint,
@@ -50,7 +51,6 @@ from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.history import History
 from blockstore.index.log import Log
 from blockstore.index.state import State
-from blockstore.index.storetime import Pace
 from blockstore.names import checkpoint_key, entry_key
 from blockstore.world import World
 

@@ -32,7 +32,7 @@ from blockstore.care.examine import examine, list_directory
 from blockstore.care.marks.adopted import adopted_name
 from blockstore.care.ship.finished import FinishedBlocks
 from blockstore.care.ship.state import CheckedLines, Sent, ShipperState, check_lines, load, save
-from blockstore.care.ship.unindexed import UnindexedTarget
+from blockstore.care.ship.unindexed_target import UnindexedTarget
 from blockstore.care.transfer import Advance, patient, place, send_missing, sizes_in
 from blockstore.errors import (
     AccessDenied,

@@ -22,7 +22,7 @@ from blockstore.names import (
     split_block_key,
 )
 
-_RESERVED = frozenset({"files", "jobs", "_delta_log", "metadata"})
+_RESERVED = frozenset({"files", "incoming", "jobs", "_delta_log", "metadata"})
 """Folders that the format reserves."""
 
 

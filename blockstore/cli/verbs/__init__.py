@@ -53,11 +53,24 @@ VERBS = {
     "replicate": "Copy a table, with its versions, to another place.",
     "materialize": "Keep totals of a table by groups up to date, in a table of their own.",
     "probe": "Measure what an object store guarantees.",
+    "cost": "Estimate what a lake costs a month, and what memory its processes take.",
     "simulate": "Test the real code under simulated faults, from a seed.",
 }
 
 READS = frozenset(
-    {"ls", "inspect", "show", "row", "get-file", "history", "diff", "verify", "probe", "simulate"}
+    {
+        "ls",
+        "inspect",
+        "show",
+        "row",
+        "get-file",
+        "history",
+        "diff",
+        "verify",
+        "probe",
+        "cost",
+        "simulate",
+    }
 )
 """The verbs that change no table: if their output is lost, they can be run again."""
 

@@ -35,7 +35,8 @@ def delete(
         The condition in SQL. A row for which it is null stays. `true` deletes every row.
     isolation
         What to do with rows that others append meanwhile. write-serializable: they stay.
-        serializable: the delete fails with a conflict. The default is the table's property.
+        serializable: the delete fails with a conflict; where rows have ids or a key, it is planned
+        again with these rows. The default is the table's property.
     read_version
         The version that the condition was written for. Rows appended since then count as appended
         meanwhile.

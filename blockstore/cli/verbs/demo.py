@@ -42,7 +42,8 @@ def demo(folder: str = "blockstore-demo", /) -> int:
         code = _shown(about, words)
         if code:
             return code
-    say(f"\nThe lake stays in {root}. To see it in a browser: blockstore serve {root / 'lake'}")
+    lake = shlex.quote(str(root / "lake"))
+    say(f"\nThe lake stays in {root}. To see it in a browser: blockstore serve {lake} --no-auth")
     return 0
 
 

@@ -57,7 +57,8 @@ def overwrite(
         A label of the new block, `name=value`.
     isolation
         What to do with rows that others append meanwhile. write-serializable: they stay.
-        serializable: the overwrite fails with a conflict. The default is the table's property.
+        serializable: the overwrite fails with a conflict; where rows have ids or a key, it is
+        planned again with these rows. The default is the table's property.
     read_version
         The version from which the new rows were computed. Changes since then count as changes made
         meanwhile.

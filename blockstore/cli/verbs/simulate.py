@@ -1,4 +1,5 @@
-"""``blockstore simulate``: run the real code under simulated faults, all decided by one seed."""
+"""``blockstore simulate``: run the real code under simulated faults, all decided by one seed; with
+``--large`` on a table of very many blocks."""
 
 from __future__ import annotations
 
@@ -10,14 +11,22 @@ from cyclopts import Parameter
 
 from blockstore.cli.failure import FAILED, Usage
 from blockstore.cli.options import Json
-from blockstore.cli.output import count, counted, say, show_json
+from blockstore.cli.output import Column, count, counted, say, show_json, show_table, size
 
 if TYPE_CHECKING:
+    from blockstore.simulation.large.work import Figure
     from blockstore.simulation.run import Outcome
     from blockstore.simulation.series import Series
 
 
 _DAY_MS = 86_400_000
+_FIGURES = (
+    Column("work", "work"),
+    Column("wall", "seconds", right=True),
+    Column("cpu", "of the CPU", right=True),
+    Column("peak", "memory, MiB", right=True),
+    Column("size", "written", right=True),
+)
 
 
 def simulate(
@@ -27,6 +36,7 @@ def simulate(
     steps: int = 2000,
     least: int = 0,
     processes: Annotated[int, Parameter(name=["--processes", "-j"])] = 0,
+    large: int = 0,
     json: Json = False,
 ) -> int:
     """Test the real code under simulated faults, from a seed.
@@ -35,6 +45,9 @@ def simulate(
     requests arrive late, listings are stale, processes crash and clocks are wrong. After every step
     an oracle compares what they see with what must be true. The same seed gives the same run. The
     exit code is 1 if a guarantee was broken; the output names the command that replays the run.
+
+    With --large no fault is simulated: a table of so many blocks is made, and opening it, planning
+    and committing are measured.
 
     Parameters
     ----------
@@ -48,9 +61,13 @@ def simulate(
         Fail unless each required event has happened at least this often in all runs together.
     processes
         How many runs at the same time; 0 is one for each processor.
+    large
+        Measure a table of so many blocks, which have no files.
     json
         Print JSON.
     """
+    if large:
+        return _measure(large, json=json)
     from blockstore.simulation.series import run_series
 
     if min(seeds, steps) < 1 or min(seed, least, processes) < 0:
@@ -66,6 +83,43 @@ def simulate(
     else:
         _show(series, steps, missing)
     return FAILED if series.broken is not None or missing else 0
+
+
+def _measure(blocks: int, *, json: bool) -> int:
+    if blocks < 1:
+        raise Usage("--large must be at least 1, a number of blocks")
+    from blockstore.simulation.large.measure import measure_large
+
+    figures = []
+    for figure in measure_large(blocks):
+        figures.append(figure)
+        if sys.stderr.isatty():
+            sys.stderr.write(f"{figure.work}: {figure.wall_s:.3f} s\n")
+    if json:
+        show_json({"blocks": blocks, "figures": [_figure_json(figure) for figure in figures]})
+    else:
+        show_table(_FIGURES, [_figure_row(figure) for figure in figures])
+    return 0
+
+
+def _figure_row(figure: Figure) -> dict[str, str]:
+    return {
+        "work": figure.work,
+        "wall": f"{figure.wall_s:.3f}",
+        "cpu": f"{figure.cpu_s:.3f}",
+        "peak": "" if figure.peak_mib is None else f"{figure.peak_mib:,.0f}",
+        "size": "" if figure.bytes is None else size(figure.bytes),
+    }
+
+
+def _figure_json(figure: Figure) -> dict[str, object]:
+    return {
+        "work": figure.work,
+        "wall_s": figure.wall_s,
+        "cpu_s": figure.cpu_s,
+        "peak_mib": figure.peak_mib,
+        "bytes": figure.bytes,
+    }
 
 
 def _show(series: Series, steps: int, missing: list[str]) -> None:

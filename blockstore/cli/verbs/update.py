@@ -23,6 +23,7 @@ def update(
     *,
     set_: Annotated[Many, Parameter(name="--set", negative="")],
     where: str,
+    isolation: str | None = None,
     app: str | None = None,
     batch: int | None = None,
     message: str = "",
@@ -39,6 +40,9 @@ def update(
         null. Give it several times for several columns.
     where
         The condition in SQL. A row for which it is null stays. `true` updates every row.
+    isolation
+        write-serializable: rows that come to meet the condition meanwhile stay as they are.
+        serializable: they are updated too. The default is the table's property.
     app
         With --batch: it happens once, however often the command is repeated.
     batch
@@ -61,7 +65,7 @@ def update(
             f"{', '.join(schema.names)}"
         )
     values = {name: _always(value_of(text, schema.field(name))) for name, text in texts.items()}
-    done = table.update(values, where, job=job, message=message)
+    done = table.update(values, where, isolation=isolation, job=job, message=message)
     show_change(done, table.url, json=json)
 
 

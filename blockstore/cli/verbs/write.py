@@ -98,7 +98,8 @@ def write(
         ):
             schema = _evolved(table, named) if evolve else table.definition.schema
             rows = FileRows(named, schema, null, advance)
-            for batch in rows:
+            # A batch that was written before is not read again, which can take as long as it did.
+            for batch in rows if writer.block is None else ():
                 try:
                     writer.write(batch)
                 except Invalid as error:

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blockstore.bucket.url import without_options
 from blockstore.errors import Invalid
 from blockstore.export.delta.actions import CHECKPOINT, about_file, about_table
 from blockstore.export.delta.schema import check_same_columns
@@ -44,7 +45,7 @@ def export_delta(table: Table, memo: Memo | None = None) -> Exported:
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
     view = table.snapshot()
-    shown, plan = view.snapshot, planned(view)
+    shown, plan = view.snapshot, planned(view).plan
     assert shown.version is not None
     for schema in {one.schema_id for one in plan.chunks}:
         check_same_columns(shown.definition.schema, plan.schemas[schema])
@@ -55,7 +56,7 @@ def export_delta(table: Table, memo: Memo | None = None) -> Exported:
         if len(positions):
             said, deletes = _vector(sink, chunk.key, positions), deletes + len(positions)
         files.append(about_file(chunk, plan.schemas[chunk.schema_id], shown.columns.labels, said))
-    location = table.bucket.url.partition("?")[0].rstrip("/")
+    location = without_options(table.bucket.url)
     own = own_id(f"{table.log.state.created} {location}")
     actions = [*about_table(shown, own, vectors=deletes > 0), *files]
     sink.put(f"{LOG}{shown.version:020}.checkpoint.parquet", _parquet(actions))

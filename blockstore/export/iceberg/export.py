@@ -5,38 +5,45 @@ Rules:
   at, comes last and is only a hint.
 - Names follow from content, so an export that ran before, or runs at the same time elsewhere,
   writes the same objects; those that are there are not written again.
-- Manifests hold the chunks of some 1,000 blocks. Where one ends follows from the ULIDs, so that a
-  new block changes one of them.
+- Manifests hold the chunks of some 500 blocks. Where one ends follows from the ULIDs, so that a new
+  block changes one of them.
+- Where every row of every block is shown, blocks that the last export has listed are not looked at
+  again. Where rows have an identity, or some were taken back, what is hidden of each chunk is found
+  first.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from blockstore.bucket.url import without_options
 from blockstore.errors import Invalid
 from blockstore.export.exported import Exported, Memo, Sink
 from blockstore.export.iceberg.deletes import delete_file
 from blockstore.export.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
 from blockstore.export.iceberg.metadata import IcebergSnapshot, metadata
-from blockstore.export.iceberg.schema import leaves, schema_of
+from blockstore.export.iceberg.schema import leaves, table_schema
 from blockstore.export.iceberg.values import bound
 from blockstore.export.shown import planned, shown_of
 from blockstore.format.fields import field_id
 from blockstore.scan.chunk import Positions, ScanChunk
-from blockstore.scan.plan import ScanPlan
+from blockstore.scan.columns import Columns
+from blockstore.scan.plan import ScanPlan, plan_scan
+from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 
 METADATA = "metadata/"
 HINT = f"{METADATA}version-hint.text"
 _ENDS, _MOST = 512, 4_096
-"""A manifest ends after one block in so many, and has so many chunks at most."""
+"""A group of blocks ends after one block in so many; it has so many at most, and a manifest so many
+chunks."""
 
 
 def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
@@ -50,11 +57,18 @@ def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
     sink = Sink(table.bucket, memo or Memo())
+    # Another thread may poll the handle: the version is read after the tags, so none is newer.
+    tagged_as = table.log.poll().tags
     current = table.snapshot()
-    tags = {name: table.snapshot(tag=name) for name in sorted(table.log.state.tags)}
+    tags = {name: table.snapshot(version=tagged_as[name]) for name in sorted(tagged_as)}
     views = (current, *tags.values())
-    location = table.bucket.url.partition("?")[0].rstrip("/")
-    made = {view.version: _snapshot(view, location, sink) for view in views}
+    location = without_options(table.bucket.url)
+    # The newest version has the labels of all. An engine reads an older one by its own schema, and
+    # looks for the column of a partition in the newest one all the same.
+    every = {label for view in views for label in view.snapshot.columns.labels}
+    labels = {view.version: view.snapshot.columns.labels for view in views}
+    labels[current.version] = Columns.of(current.snapshot.definition, every).labels
+    made = {view.version: _snapshot(view, labels[view.version], location, sink) for view in views}
     newest = made[current.version]
     tagged = {name: made[view.version] for name, view in tags.items()}
     document = json.dumps(
@@ -77,32 +91,39 @@ def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     )
 
 
-def _snapshot(view: TableSnapshot, location: str, sink: Sink) -> IcebergSnapshot:
+def _snapshot(
+    view: TableSnapshot, labels: tuple[str, ...], location: str, sink: Sink
+) -> IcebergSnapshot:
     shown = view.snapshot
-    labels = shown.columns.labels
     assert shown.version is not None
-    schema = schema_of(shown.definition.schema, labels, shown.definition.schema_id)
-    plan = planned(view)
-    parts = _Parts(plan=plan, schema=schema, location=location, sink=sink)
-    manifests: list[Manifest] = []
+    schema = table_schema(shown.definition, labels)
+    parts = _Parts(view=view, schema=schema, labels=labels, location=location, sink=sink)
     deleted: list[DataFile] = []
-    for group in _groups(plan.chunks):
-        listed = []
-        for chunk, positions in shown_of(view.bucket, group):
-            listed.append(chunk)
-            if len(positions):
-                deleted.append(parts.deletes(chunk, positions))
-        if listed:
-            manifests.append(parts.data(listed))
+    if _shows_whole_blocks(shown):
+        manifests = [
+            one for ulids in _groups(shown.blocks.ulids()) for one in parts.of_blocks(ulids)
+        ]
+    else:
+        found = planned(view)
+        manifests = []
+        for group in _by_group(found.plan.chunks):
+            listed = []
+            for chunk, positions in shown_of(view.bucket, group):
+                listed.append(chunk)
+                if len(positions):
+                    since = found.since(chunk) or shown.version
+                    deleted.append(replace(parts.deletes(chunk, positions), sequence=since))
+            manifests += parts.of_chunks(found.plan, listed)
     files, rows = sum(one.files for one in manifests), sum(one.rows for one in manifests)
     if deleted:
-        made, data = manifest(deleted, schema, labels, content=DELETES, sequence=shown.version)
+        made, data = manifest(deleted, schema, labels, content=DELETES)
         sink.put(METADATA + made.name, data)
         manifests.append(made)
     name, data = manifest_list(manifests, f"{location}/{METADATA.rstrip('/')}", shown.version)
     sink.put(METADATA + name, data)
     return IcebergSnapshot(
         shown=shown,
+        labels=labels,
         manifest_list=f"{location}/{METADATA}{name}",
         files=files,
         rows=rows,
@@ -110,24 +131,49 @@ def _snapshot(view: TableSnapshot, location: str, sink: Sink) -> IcebergSnapshot
     )
 
 
+def _shows_whole_blocks(shown: Snapshot) -> bool:
+    """Whether every row of every block is shown: what a block lists then follows from its name."""
+    excepted = shown.blocks.table()["excepted"]
+    whole = excepted.null_count == len(excepted)
+    return shown.definition.identity is None and whole and not shown.listed
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
     """The parts of one snapshot that the next export may need again."""
 
-    plan: ScanPlan
+    view: TableSnapshot
     schema: dict[str, Any]
+    labels: tuple[str, ...]
     location: str
     sink: Sink
 
-    def data(self, chunks: Sequence[ScanChunk]) -> Manifest:
-        """The manifest of these chunks."""
+    def of_blocks(self, ulids: Sequence[str]) -> list[Manifest]:
+        """The manifests of all rows of these blocks."""
 
-        def make() -> tuple[str, bytes, Manifest]:
-            files = [_data_file(self.plan, chunk, self.location) for chunk in chunks]
-            made, data = manifest(files, self.schema, self.plan.columns.labels)
-            return METADATA + made.name, data, made
+        def make() -> list[tuple[str, bytes, Manifest]]:
+            shown = self.view.snapshot
+            plan = plan_scan(replace(shown, blocks=shown.blocks.only(ulids)))
+            return self._made(plan, sorted(plan.chunks, key=lambda one: one.key))
 
-        return self.sink.part((self._said, tuple(chunk.key for chunk in chunks)), make)
+        return self.sink.parts((self._said, tuple(ulids)), make)
+
+    def of_chunks(self, plan: ScanPlan, chunks: Sequence[ScanChunk]) -> list[Manifest]:
+        """The manifests of these chunks."""
+        keys = tuple(chunk.key for chunk in chunks)
+        return self.sink.parts((self._said, keys), lambda: self._made(plan, chunks))
+
+    def _made(
+        self, plan: ScanPlan, chunks: Sequence[ScanChunk]
+    ) -> list[tuple[str, bytes, Manifest]]:
+        made = []
+        for first in range(0, len(chunks), _MOST):
+            files = [
+                _data_file(plan, chunk, self.location) for chunk in chunks[first : first + _MOST]
+            ]
+            one, data = manifest(files, self.schema, self.labels)
+            made.append((METADATA + one.name, data, one))
+        return made
 
     def deletes(self, chunk: ScanChunk, positions: Positions) -> DataFile:
         """The file that leaves out these positions of a chunk."""
@@ -151,18 +197,25 @@ class _Parts:
         return json.dumps(self.schema)
 
 
-def _groups(chunks: Sequence[ScanChunk]) -> Iterator[list[ScanChunk]]:
-    group: list[ScanChunk] = []
-    block = ""
-    for chunk in sorted(chunks, key=lambda one: one.key):
-        ended = block != chunk.block and zlib.crc32(block.encode()) % _ENDS == 0
-        if group and (ended or len(group) == _MOST):
+def _groups(ulids: Iterable[str]) -> Iterator[list[str]]:
+    """Blocks, sorted, in groups whose ends follow from their names."""
+    group: list[str] = []
+    for ulid in ulids:
+        group.append(ulid)
+        if zlib.crc32(ulid.encode()) % _ENDS == 0 or len(group) == _MOST:
             yield group
             group = []
-        group.append(chunk)
-        block = chunk.block
     if group:
         yield group
+
+
+def _by_group(chunks: Iterable[ScanChunk]) -> Iterator[list[ScanChunk]]:
+    """The chunks of each group of blocks."""
+    of: dict[str, list[ScanChunk]] = {}
+    for chunk in sorted(chunks, key=lambda one: one.key):
+        of.setdefault(chunk.block, []).append(chunk)
+    for ulids in _groups(of):
+        yield [chunk for ulid in ulids for chunk in of[ulid]]
 
 
 def _data_file(plan: ScanPlan, chunk: ScanChunk, location: str) -> DataFile:

@@ -5,6 +5,8 @@ Rules:
 - Avro's sync marker, random elsewhere, is the hash of what the file says.
 - A manifest says of its files that they exist: nothing of the version that it is exported with. So
   versions share the manifests of the blocks that they share.
+- A file of deletes has the number of the version that hid its newest row, or a later one: an engine
+  that rewrites a data file looks there for what was deleted since it read.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ class DataFile:
     upper: Mapping[int, bytes] = field(default_factory=dict)
     references: str | None = None
     """The data file to which all position deletes of this file apply."""
+    sequence: int = FIRST
+    """The version in which it began to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,8 @@ class Manifest:
     content: int
     files: int
     rows: int
-    sequence: int
+    sequences: tuple[int, int] = (FIRST, FIRST)
+    """The lowest and the highest of its files."""
     labels: tuple[str, ...]
 
 
@@ -62,13 +67,12 @@ def manifest(
     labels: Iterable[str],
     *,
     content: int = DATA,
-    sequence: int = FIRST,
 ) -> tuple[Manifest, bytes]:
     """Return the manifest of these files, and its bytes; ``labels`` are those of the table."""
     names = tuple(sorted(labels))
-    entries = [_entry(one, names, content, sequence) for one in files]
+    entries = [_entry(one, names, content) for one in files]
     spec = partition_spec(names)
-    said = json.dumps([schema, spec, content, sequence], sort_keys=True).encode()
+    said = json.dumps([schema, spec, content], sort_keys=True).encode()
     data = _avro(
         _entry_schema(names),
         entries,
@@ -88,7 +92,10 @@ def manifest(
         content=content,
         files=len(files),
         rows=sum(one.rows for one in files),
-        sequence=sequence,
+        sequences=(
+            min((one.sequence for one in files), default=FIRST),
+            max((one.sequence for one in files), default=FIRST),
+        ),
         labels=names,
     )
     return made, data
@@ -103,8 +110,8 @@ def manifest_list(manifests: Sequence[Manifest], folder: str, snapshot: int) -> 
             "manifest_length": one.size,
             "partition_spec_id": partition_spec(one.labels)["spec-id"],
             "content": one.content,
-            "sequence_number": one.sequence,
-            "min_sequence_number": one.sequence,
+            "sequence_number": one.sequences[1],
+            "min_sequence_number": one.sequences[0],
             "added_snapshot_id": snapshot,
             "added_files_count": 0,
             "existing_files_count": one.files,
@@ -121,12 +128,12 @@ def manifest_list(manifests: Sequence[Manifest], folder: str, snapshot: int) -> 
     return f"snap-{snapshot}-{_hash(data)}.avro", data
 
 
-def _entry(one: DataFile, labels: Sequence[str], content: int, sequence: int) -> dict[str, Any]:
+def _entry(one: DataFile, labels: Sequence[str], content: int) -> dict[str, Any]:
     return {
         "status": _EXISTING,
         "snapshot_id": 1,
-        "sequence_number": sequence,
-        "file_sequence_number": sequence,
+        "sequence_number": one.sequence,
+        "file_sequence_number": one.sequence,
         "data_file": {
             "content": _POSITION_DELETES if content == DELETES else 0,
             "file_path": one.path,

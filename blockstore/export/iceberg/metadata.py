@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blockstore.export.iceberg.schema import last_column_id, partition_spec, schema_of
+from blockstore.export.iceberg.schema import last_column_id, partition_spec, table_schema
 from blockstore.export.own_id import own_id
+from blockstore.format.definition import Definition
+from blockstore.names import INCOMING
 from blockstore.scan.snapshot import Snapshot
+
+FORMAT = 2
+"""The version of Iceberg's format."""
+_NO_PARTITION = 999
+"""Ids of partition fields are above this one."""
+_WRITTEN = re.compile(re.escape(INCOMING) + r"v([1-9][0-9]{0,18})/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +25,8 @@ class IcebergSnapshot:
     """One version of the table, as Iceberg's snapshot."""
 
     shown: Snapshot
+    labels: tuple[str, ...]
+    """Those that are columns of it."""
     manifest_list: str
     """Where its list of manifests is."""
     files: int
@@ -38,37 +49,89 @@ def metadata(
     schemas = {schema["schema-id"]: schema for schema in map(_schema, ordered)}
     specs = {
         spec["spec-id"]: spec
-        for spec in (partition_spec([]), *(partition_spec(_labels(one)) for one in ordered))
+        for spec in (partition_spec([]), *(partition_spec(one.labels) for one in ordered))
     }
     refs = {name: {"snapshot-id": _id(one), "type": "tag"} for name, one in tags.items()}
     refs["main"] = {"snapshot-id": _id(current), "type": "branch"}
-    highest = max(
-        (one["field-id"] for spec in specs.values() for one in spec["fields"]), default=999
-    )
+    partitions = [one["field-id"] for spec in specs.values() for one in spec["fields"]]
     return {
-        "format-version": 2,
-        "table-uuid": own_id(f"{created} {location}"),
-        "location": location,
+        **_of_table(location, created, current.shown.version),
         "last-sequence-number": _id(current),
         "last-updated-ms": current.shown.time_ms,
-        "last-column-id": last_column_id(definition.last_field_id, _labels(current)),
+        "last-column-id": last_column_id(definition.last_field_id, current.labels),
         "current-schema-id": _schema(current)["schema-id"],
         "schemas": [schemas[own] for own in sorted(schemas)],
-        "default-spec-id": partition_spec(_labels(current))["spec-id"],
+        "default-spec-id": partition_spec(current.labels)["spec-id"],
         "partition-specs": [specs[own] for own in sorted(specs)],
-        "last-partition-id": highest,
+        "last-partition-id": max(partitions, default=_NO_PARTITION),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],
-        # Files here are Blockstore's: no expiry and no removal of orphans may reach them.
-        "properties": {"gc.enabled": "false", "blockstore.version": str(current.shown.version)},
         "current-snapshot-id": _id(current),
         "refs": refs,
         "snapshots": [_snapshot(one) for one in ordered],
         "snapshot-log": [
             {"snapshot-id": _id(one), "timestamp-ms": one.shown.time_ms} for one in ordered
         ],
+    }
+
+
+def metadata_of_none(
+    location: str, created: int, definition: Definition, time_ms: int
+) -> dict[str, Any]:
+    """Return the document of a table that is still to be created, in the version ``created``: its
+    columns, and no snapshot."""
+    schema = table_schema(definition, ())
+    return {
+        **_of_table(location, created, created),
+        "last-sequence-number": 0,
+        "last-updated-ms": time_ms,
+        "last-column-id": definition.last_field_id,
+        "current-schema-id": schema["schema-id"],
+        "schemas": [schema],
+        "default-spec-id": 0,
+        "partition-specs": [partition_spec([])],
+        "last-partition-id": _NO_PARTITION,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "snapshots": [],
+    }
+
+
+def _of_table(location: str, created: int, version: int | None) -> dict[str, Any]:
+    return {
+        "format-version": FORMAT,
+        "table-uuid": table_uuid(location, created),
+        "location": location,
+        "properties": {
+            # Files here are Blockstore's: no expiry and no removal of orphans may reach them.
+            "gc.enabled": "false",
+            "blockstore.version": str(version),
+            # What an engine commits becomes blocks. It writes whole files to a place of their own,
+            # which says the version that it has read.
+            "write.data.path": f"{location}/{written_at(version)}data",
+            "write.metadata.path": f"{location}/{INCOMING}metadata",
+            "write.delete.mode": "copy-on-write",
+            "write.update.mode": "copy-on-write",
+            "write.merge.mode": "copy-on-write",
+        },
         "metadata-log": [],
     }
+
+
+def written_at(version: int | None) -> str:
+    """Return the prefix of the files that an engine writes that has loaded a version."""
+    return f"{INCOMING}v{version}/"
+
+
+def version_of(key: str) -> int | None:
+    """Return the version that the writer of a file had loaded; None for another key."""
+    found = _WRITTEN.match(key)
+    return None if found is None else int(found[1])
+
+
+def table_uuid(location: str, created: int) -> str:
+    """Return the UUID of the table at a location that was created in a version."""
+    return own_id(f"{created} {location}")
 
 
 def _snapshot(one: IcebergSnapshot) -> dict[str, Any]:
@@ -88,12 +151,7 @@ def _snapshot(one: IcebergSnapshot) -> dict[str, Any]:
 
 
 def _schema(one: IcebergSnapshot) -> dict[str, Any]:
-    definition = one.shown.definition
-    return schema_of(definition.schema, _labels(one), definition.schema_id)
-
-
-def _labels(one: IcebergSnapshot) -> Sequence[str]:
-    return one.shown.columns.labels
+    return table_schema(one.shown.definition, one.labels)
 
 
 def _id(one: IcebergSnapshot) -> int:

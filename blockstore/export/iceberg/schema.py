@@ -4,6 +4,7 @@ Rules:
 - Field ids are the table's own, also those of nested fields.
 - Labels are columns that no file has: text, constant in each file, by an identity partition. Their
   ids follow from their names.
+- A column's description is its doc.
 - A type that Iceberg lacks is refused, and the column is named. No value is changed to fit.
 """
 
@@ -17,7 +18,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from blockstore.errors import Invalid
+from blockstore.format.column import rules_of
+from blockstore.format.definition import Definition
 from blockstore.format.fields import field_id, required
+from blockstore.format.identity import Key
 
 _PLAIN = {
     pa.bool_(): "boolean",
@@ -48,6 +52,16 @@ def schema_of(schema: pa.Schema, labels: Iterable[str], schema_id: int) -> dict[
         fields.append({"id": own, "name": name, "required": False, "type": "string"})
     own_id = schema_id if not ids else _hashed(f"{schema_id}\0" + "\0".join(ids))
     return {"type": "struct", "schema-id": own_id, "fields": fields}
+
+
+def table_schema(definition: Definition, labels: Iterable[str]) -> dict[str, Any]:
+    """Return Iceberg's schema of a table's rows; its identifier fields are the key. Raises
+    Invalid as ``schema_of``."""
+    found = schema_of(definition.schema, labels, definition.schema_id)
+    if not isinstance(definition.identity, Key):
+        return found
+    key = [field_id(definition.schema.field(name)) for name in definition.identity.columns]
+    return {**found, "identifier-field-ids": key}
 
 
 def label_ids(labels: Iterable[str]) -> dict[str, int]:
@@ -103,11 +117,14 @@ def _hashed(text: str) -> int:
 def _field(column: pa.Field, path: str, *, is_required: bool) -> dict[str, Any]:
     own = field_id(column)
     assert own is not None, "every field of a definition has an id"
-    kind = _type(column.type, path)
-    return {"id": own, "name": column.name, "required": is_required, "type": kind}
+    kind = type_of(column.type, path)
+    found = {"id": own, "name": column.name, "required": is_required, "type": kind}
+    description = rules_of(column).description
+    return found if description is None else {**found, "doc": description}
 
 
-def _type(kind: pa.DataType, path: str) -> Any:
+def type_of(kind: pa.DataType, path: str) -> Any:
+    """Return Iceberg's type for a column; ``path`` names it. Raises Invalid where there is none."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     if pt.is_timestamp(kind) and kind.unit in ("s", "ms", "us"):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from blockstore.errors import RowConflict
 from blockstore.format.block import Job
 from blockstore.format.identity import ROW_ID, VERSION
+from blockstore.simulation.actors.conflicts import answered
 from blockstore.simulation.actors.doors import open_table
 from blockstore.simulation.actors.intents import carry_out, history_of, versions_of
 from blockstore.simulation.changes import (
@@ -41,11 +42,13 @@ from blockstore.simulation.ground import Kind
 from blockstore.simulation.images import KEYS, Image, Row
 from blockstore.simulation.ledger import Intent
 from blockstore.simulation.process import Process, Role
+from blockstore.simulation.report import Section
 from blockstore.simulation.schedule import HOUR_MS
 from blockstore.simulation.versions import batch_of
 from blockstore.simulation.violation import Violation
 from blockstore.table import Table
 
+_RIVAL = "rival"
 _GOES_ON = 0.85
 """How often the next operation follows at once."""
 _BEHIND = 6
@@ -101,6 +104,9 @@ def _settled(process: Process, table: Table, ask: _Ask) -> bool:
         except RowConflict as error:
             if not operation.reads and not process.struck:
                 raise Violation(f"{operation} reads nothing, and was refused: {error}") from error
+            kind = answered(operation, error)
+            if kind is not None:
+                process.stage.report.count(Section.CONFLICTS, kind)
             _check_conflict(process, error)
             raise
         version: int | None = answers[0].version
@@ -142,6 +148,9 @@ def _new(process: Process) -> Intent:
     kinds = [_update, _update, _cells, _cells, _put, _delete, _delete_rows, _merge, _overwrite]
     kinds += [_revert, _restore]
     kinds += [_upsert, _upsert, _upsert, _insert] if keyed else []
+    if _is_rival(process):
+        kinds = [_cells, _put, _update, _update, _overwrite, _merge, _restore]
+        kinds += [_insert, _insert, _upsert] if keyed else []
     operation = draw.choice(kinds)(process)
     job = None
     if not isinstance(operation, (Delete, Overwrite, Revert, Restore)) and draw.chance(0.5):
@@ -156,11 +165,16 @@ def _new(process: Process) -> Intent:
     )
 
 
+def _is_rival(process: Process) -> bool:
+    return process.role.name.startswith(_RIVAL)
+
+
 def _known(process: Process) -> Mapping[int, Row]:
     """The rows as the process knows them."""
     history = history_of(process)
     latest = history.latest.state.version
-    version = latest - process.draw.integer(0, _BEHIND) if process.draw.chance(0.3) else latest
+    behind = 0.7 if _is_rival(process) else 0.3
+    version = latest - process.draw.integer(0, _BEHIND) if process.draw.chance(behind) else latest
     return history.versions.get(version, history.latest).rows
 
 
@@ -372,3 +386,8 @@ def _identity(table: Table) -> tuple[str, ...]:
 CHANGER = Role(
     name="changer", act=change, count=3, sleep=0.1, share=1.0, kinds=(Kind.WITH_IDS, Kind.KEYED)
 )
+RIVALS = tuple(
+    Role(name=f"{_RIVAL}-{letter}", act=change, share=1.0, kinds=(Kind.WITH_IDS, Kind.KEYED))
+    for letter in "abcdefgh"
+)
+"""Changers that meet: all of them play, and change few rows, as they were some versions ago."""

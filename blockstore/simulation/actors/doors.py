@@ -18,11 +18,14 @@ from blockstore.errors import (
     Corrupt,
     HistoryReplaced,
     Invalid,
+    RowConflict,
     Unavailable,
 )
 from blockstore.index.change import Change, Committed
 from blockstore.index.log import Log
 from blockstore.operations.unindexed import Unindexed
+from blockstore.rows.change import ChangeRows
+from blockstore.simulation.actors.conflicts import at_commit
 from blockstore.simulation.process import Process
 from blockstore.simulation.report import Section
 from blockstore.simulation.stage import Stage
@@ -91,6 +94,10 @@ class _CountedLog(Log):
             committed = super().commit(change)
         except (Conflict, Invalid) as error:
             self._report.count(Section.REFUSALS, type(error).__name__)
+            if isinstance(error, RowConflict) and isinstance(change, ChangeRows):
+                kind = at_commit(change, self.state)
+                if kind is not None:
+                    self._report.count(Section.CONFLICTS, kind)
             raise
         for left in committed.left.values():
             self._report.count(Section.REFUSALS, f"block left out: {left}")

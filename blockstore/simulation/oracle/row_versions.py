@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from blockstore.format.block import BlockKind
-from blockstore.format.properties import FOREVER_S
+from blockstore.format.properties import FOREVER_S, Isolation
 from blockstore.index.entry import Entry, Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
-from blockstore.simulation.changes import Chain, Counted, Effect, Event, Past
+from blockstore.simulation.changes import Chain, Counted, Effect, Event, Past, RowOperation
 from blockstore.simulation.ground import Ground, Kind
 from blockstore.simulation.images import Held, Image, Row, visible
 from blockstore.simulation.ledger import ROWS, Intent
@@ -180,14 +180,10 @@ class VersionMeaning(Meaning):
                 f"{entry.read_version}"
             )
         read = before if entry.read_version is None else versions[entry.read_version]
-        effect = operation.effect(
-            Past(
-                version=read.state.version,
-                rows=read.rows,
-                chains=self.chains,
-                at={number: version.rows for number, version in versions.items()},
-            )
-        )
+        effect = operation.effect(self._past(read, versions))
+        if operation.reads and self._is_serializable:
+            now = operation.effect(self._past(before, versions))
+            self._check_serial(entry, operation, effect, now)
         if effect is None:
             raise Violation(
                 f"entry {entry.id} holds {operation}, which had to be refused at version "
@@ -213,6 +209,28 @@ class VersionMeaning(Meaning):
         intent.counted = Counted.of(effect, read.rows)
         self._event(f"rows changed: {entry.operation}")
         return {one: Event(entry.id, image) for one, image in found.items()}
+
+    @property
+    def _is_serializable(self) -> bool:
+        return self._ground.properties.isolation is Isolation.SERIALIZABLE
+
+    def _past(self, read: Version, versions: Mapping[int, Version]) -> Past:
+        return Past(
+            version=read.state.version,
+            rows=read.rows,
+            chains=self.chains,
+            at={number: version.rows for number, version in versions.items()},
+        )
+
+    def _check_serial(
+        self, entry: Entry, operation: RowOperation, did: Effect | None, now: Effect | None
+    ) -> None:
+        """It does what it would do had it read the version before its entry."""
+        if did != now:
+            raise Violation(
+                f"entry {entry.id} ({operation}) read version {entry.read_version} and does {did}; "
+                f"after version {entry.id - 1} it would do {now}"
+            )
 
     def _check_effect(
         self, entry: Entry, intent: Intent, effect: Effect, found: Mapping[int, Image | None]

@@ -11,21 +11,24 @@ const find = (id) => document.getElementById(id);
 /** A table that the configuration leaves alone has no figures and no health. */
 export const isTended = (one) => one.health !== "left";
 
+/** The tables that are shown, and the others as one. */
+const all = (status) => (status.others ? [...status.tables, status.others] : status.tables);
+
 const sum = (list, value) => list.reduce((total, one) => total + value(one), 0);
 
 export function showHead(status, failed) {
   const health = find("health");
-  const waiting = status ? sum(status.tables, (one) => one.quarantined_count) : 0;
+  const waiting = status ? sum(all(status), (one) => one.quarantined_count) : 0;
   const [kind, text] = failed
     ? ["bad", "not reachable"]
     : status.unhealthy.length ? ["bad", "must be restarted"]
       : status.stopping ? ["warn", "stopping"]
         : status.not_ready.length ? ["warn", "not ready"]
-          : status.tables.some((one) => one.health === "degraded") ? ["bad", "a table is degraded"]
-            : status.tables.some((one) => one.health === "failing") ? ["warn", "a table is failing"]
+          : status.healths.degraded ? ["bad", "a table is degraded"]
+            : status.healths.failing ? ["warn", "a table is failing"]
               : waiting ? ["warn", `${counted(waiting, "block waits", "blocks wait")} for a person`]
-                : !status.tables.length ? ["", "no table yet"]
-                  : !status.tables.some(isTended) ? ["", "no table is tended"]
+                : !status.count ? ["", "no table yet"]
+                  : status.count === (status.healths.left ?? 0) ? ["", "no table is tended"]
                     : ["good", "all is well"];
   health.className = `badge ${kind}`;
   if (health.textContent !== text) health.textContent = text;
@@ -54,14 +57,14 @@ export function showAlerts(status, { failed, unknown }, choose) {
 }
 
 export function showFigures(status) {
-  const { tables } = status;
+  const tables = all(status);
   const running = tables.flatMap((one) => one.running);
   const jobs = sum(tables, (one) => one.backlog_jobs);
   const bad = sum(tables, (one) => one.quarantined_count);
   const ended = sum(tables, (one) => (one.totals.jobs.committed ?? 0) + (one.totals.jobs.uploaded ?? 0));
-  const ill = tables.filter((one) => one.health === "degraded" || one.health === "failing").length;
-  const left = tables.filter((one) => !isTended(one)).length;
-  const well = [ill ? `${count(ill)} not well` : left ? `${count(tables.length - left)} well` : "all well", left ? `${count(left)} not tended` : ""].filter(Boolean).join(", ");
+  const { degraded = 0, failing = 0, left = 0 } = status.healths;
+  const ill = degraded + failing;
+  const well = [ill ? `${count(ill)} not well` : left ? `${count(status.count - left)} well` : "all well", left ? `${count(left)} not tended` : ""].filter(Boolean).join(", ");
   const billed = Object.values(status.month_cost);
   const speed = sum(running, (one) => one.rows_per_s);
   const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h3", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
@@ -71,7 +74,7 @@ export function showFigures(status) {
     figure("Merged", counted(ended, "job"), `${compact(sum(tables, (one) => one.totals.merged_rows))} rows since the start`),
     figure("Blocks", count(sum(tables, (one) => one.blocks)), `${compact(sum(tables, (one) => one.rows))} rows, ${bytes(sum(tables, (one) => one.bytes))}`),
     figure("Quarantined", count(bad), bad ? "a person must decide" : "no block is damaged", bad ? "bad" : ""),
-    figure("Tables", count(tables.length), well, ill ? "bad" : ""),
+    figure("Tables", count(status.count), well, ill ? "bad" : ""),
     billed.length
       ? figure("Requests", sum(billed, (one) => one).toFixed(2), "a month at this rate, at your prices")
       : figure("Size", bytes(sum(tables, (one) => one.bytes)), "in a folder, where requests cost nothing"),
@@ -80,7 +83,16 @@ export function showFigures(status) {
 
 export function showTables(status, current, choose) {
   find("tables-body").classList.remove("waiting");
-  find("tables-note").textContent = status.tables.length ? `${counted(status.tables.length, "table")} in this lake` : "";
+  const pages = Math.ceil(status.matching / status.page_size);
+  const part = status.matching < status.count || pages > 1 ? `, ${count(status.matching)} shown${pages > 1 ? `: page ${status.page + 1} of ${pages}, those not well first` : ""}` : "";
+  find("tables-note").textContent = status.count ? `${counted(status.count, "table")} in this lake${part}` : "";
+  find("tables-filter").hidden = status.count <= status.page_size;
+  find("tables-before").disabled = status.page === 0;
+  find("tables-next").disabled = status.page + 1 >= pages;
+  if (status.count && !status.tables.length) {
+    fill(find("tables-body"), h("p", { class: "empty" }, "No table has this name."));
+    return;
+  }
   if (!status.tables.length) {
     fill(find("tables-body"), h("p", { class: "empty" }, "No table was found yet. New tables under the URL are found automatically."));
     return;
@@ -92,6 +104,7 @@ export function showTables(status, current, choose) {
       name: "Health", wide: true,
       cell: (one) => [
         h("span", { class: `badge ${BADGES[one.health] ?? ""}` }, LABELS[one.health] ?? one.health), one.since && isTended(one) ? h("span", { class: "small muted" }, ` since ${ago(one.since, status.now).replace(" ago", "")}`) : null,
+        one.resting ? h("span", { class: "small muted" }, " quiet, looked at now and then") : null,
         one.problem ? h("div", { class: "small row-problem" }, one.problem) : null, one.fix ? h("div", { class: "small" }, `→ ${one.fix}`) : null,
       ],
     },

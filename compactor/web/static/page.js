@@ -9,7 +9,7 @@ import { showQuarantine } from "./quarantine.js";
 const STATUS_MS = 2_000;
 const TIMELINE_MS = 12_000;
 
-const state = { status: null, table: null, failed: null, unknown: null };
+const state = { status: null, table: null, failed: null, unknown: null, filter: "", page: 0 };
 const address = new URLSearchParams(location.hash.slice(1));
 const chosen = new Chosen({ onblock: (ulid) => remember({ block: ulid }) });
 const jobs = new Jobs({ onshow: (table, range) => choose(table, { range }) });
@@ -66,10 +66,10 @@ async function show(name, ulid) {
 
 async function refresh() {
   try {
-    state.status = await ask("/api/status", 15_000);
+    state.status = await ask(`/api/status${state.filter || state.page ? `?${new URLSearchParams({ filter: state.filter, page: state.page })}` : ""}`, 15_000);
     state.failed = null;
     const names = state.status.tables.map((table) => table.name);
-    if (!names.includes(state.table)) {
+    if (!names.includes(state.table) && (names.length || !state.filter)) {
       state.unknown = address.get("table") && !names.includes(address.get("table")) ? address.get("table") : null;
       const wanted = names.includes(address.get("table")) ? address.get("table") : (state.status.tables.find(isTended)?.name ?? names[0] ?? null);
       state.table = wanted;
@@ -104,6 +104,15 @@ function repeat(work, wait) {
   setTimeout(turn, wait);
 }
 
+/** Show another page of the tables, or those with another name. */
+function turn(changes) {
+  Object.assign(state, changes);
+  refresh();
+}
+
+document.getElementById("tables-search").addEventListener("input", (event) => turn({ filter: event.target.value, page: 0 }));
+document.getElementById("tables-before").addEventListener("click", () => turn({ page: Math.max(0, state.page - 1) }));
+document.getElementById("tables-next").addEventListener("click", () => turn({ page: state.page + 1 }));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 await refresh();
 repeat(refresh, STATUS_MS);

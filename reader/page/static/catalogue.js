@@ -43,9 +43,9 @@ export class Catalogue extends EventTarget {
     this.refresh();
   }
 
-  /** The columns and tags of the tables, requested once per version. */
+  /** The columns and tags of the tables that the gateway has read, requested once per version: asking for one reads it. */
   async describe() {
-    const wanted = this.tables.slice(0, 200).filter((table) => this.#details.get(table.name)?.at !== table.version);
+    const wanted = this.tables.slice(0, 200).filter((table) => table.state !== "loading" && this.#details.get(table.name)?.at !== table.version);
     if (wanted.length === 0) return;
     const take = async () => {
       for (let table = wanted.pop(); table; table = wanted.pop()) {

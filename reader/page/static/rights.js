@@ -5,8 +5,13 @@ import { token } from "./session.js";
 
 let known = null;
 
-/** Whether the token has the scope `write`; false if that cannot be found out. */
-export async function mayWrite() {
+/** Whether the token may change rows; false if that cannot be found out. */
+export const mayWrite = () => may("write");
+
+/** Whether the token may create, alter and drop tables; false if that cannot be found out. */
+export const mayDefine = () => may("ddl");
+
+async function may(scope) {
   if (known?.token !== token()) {
     const asked = { token: token(), caller: api.whoami() };
     known = asked;
@@ -14,7 +19,7 @@ export async function mayWrite() {
   }
   try {
     const { scopes } = await known.caller;
-    return scopes.includes("write") || scopes.includes("admin");
+    return scopes.includes(scope) || scopes.includes("admin");
   } catch {
     return false;
   }

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +75,15 @@ class Statement:
     refer to nothing."""
 
 
-def parse(syntax: Callable[[str], str], sql: str, find: Callable[[str], str]) -> Statement:
+def parse(
+    syntax: Callable[[str], str],
+    sql: str,
+    find: Callable[[str], str],
+    given: Collection[str] = (),
+) -> Statement:
     """Parse and admit a query. ``syntax`` is DuckDB's parser (``syntax.py``); ``find`` returns a
-    table's own spelling or raises UnknownTable. Raises BadSql, UnknownTable."""
+    table's own spelling or raises UnknownTable; ``given`` are the names of rows that come with the
+    query. Raises BadSql, UnknownTable."""
     if not isinstance(sql, str):
         raise Invalid(f"the SQL is {type(sql).__name__}, expected text")
     if len(sql) > _LONGEST:
@@ -88,7 +94,7 @@ def parse(syntax: Callable[[str], str], sql: str, find: Callable[[str], str]) ->
     if "\0" in sql:
         raise BadSql("the SQL contains a NUL character: remove it")
     try:
-        return _parsed(_tree(syntax, sql), sql, find)
+        return _parsed(_tree(syntax, sql), sql, find, given)
     except RecursionError:
         raise BadSql("the SQL is nested too deeply: split it with WITH") from None
 
@@ -112,8 +118,8 @@ def _tree(syntax: Callable[[str], str], sql: str) -> Node:
     return root
 
 
-def _parsed(root: Node, sql: str, find: Callable[[str], str]) -> Statement:
-    scene = _Scene(find)
+def _parsed(root: Node, sql: str, find: Callable[[str], str], given: Collection[str]) -> Statement:
+    scene = _Scene(find, given)
     scene.admit(root, frozenset())
     return Statement(
         sql=sql,
@@ -162,8 +168,9 @@ class _Scene:
     """One pass over a tree: refuses what a query may not contain, and collects the tables that it
     names."""
 
-    def __init__(self, find: Callable[[str], str]) -> None:
+    def __init__(self, find: Callable[[str], str], given: Collection[str]) -> None:
         self._find = find
+        self._given = given
         self._references = 0
         self.named: set[str] = set()
         self.earlier: dict[str, tuple[str, At]] = {}
@@ -249,7 +256,7 @@ class _Scene:
             )
         if "at_clause" in node:
             self._admit_earlier(node, name)
-        elif folded(name) not in ctes:
+        elif folded(name) not in ctes and name not in self._given:
             node[GIVEN] = self._find(name)
             self.named.add(node[GIVEN])
 

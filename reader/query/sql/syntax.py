@@ -50,7 +50,7 @@ class Syntax:
         """The statements of a text that DuckDB can parse: the kind of each (``SELECT``, ``UPDATE``,
         …) and its text. Raises duckdb.Error."""
         with self._cursor() as cursor:
-            return [(one.type.name, one.query) for one in cursor.extract_statements(sql)]
+            return [(_kind(one), one.query) for one in cursor.extract_statements(sql)]
 
     def parameters(self, sql: str) -> frozenset[str]:
         """The names of the parameters of a text that DuckDB can parse. Raises duckdb.Error."""
@@ -66,6 +66,14 @@ class Syntax:
     def _long(self, sql: str) -> str:
         with self._cursor() as cursor:
             return _text(cursor.execute(_ANSWER, [sql]))
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    """The kind of a statement; some that DuckDB parses have no name in its package."""
+    try:
+        return str(statement.type.name)
+    except ValueError:
+        return "OTHER"
 
 
 def _text(answer: duckdb.DuckDBPyConnection) -> str:

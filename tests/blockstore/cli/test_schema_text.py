@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from blockstore.cli.failure import Usage
 from blockstore.cli.schema_text import parse_schema, type_name
+from tests.support.examples import few
 
 plain = st.sampled_from(
     [
@@ -47,7 +48,7 @@ kinds = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(
     fields=st.lists(
         st.tuples(names, kinds, st.booleans()),

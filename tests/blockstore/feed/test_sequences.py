@@ -28,6 +28,7 @@ from blockstore.world import World
 from tests.blockstore.feed.recorded import Recorded, small_runs
 from tests.compactor.run.changing import DAY_S, Changing
 from tests.compactor.scene import small_chunks
+from tests.support.examples import few
 
 IDS = st.integers(0, 7)
 VALUES = st.dictionaries(IDS, st.integers(-3, 3), min_size=1, max_size=4)
@@ -117,14 +118,14 @@ def check(recorded: Recorded, table: Table, limits: tuple[int, int, int]) -> Non
             recorded.check(table, after, images=after % 2 == 0)
 
 
-@settings(max_examples=10, **OPTIONS)
+@settings(max_examples=few(10), **OPTIONS)
 @given(todo=st.lists(BY_KEY, max_size=12), limits=LIMITS)
 def test_a_table_with_a_key(todo: list[tuple[str, Any]], limits: tuple[int, int, int]) -> None:
     made = Changing(Path(mkdtemp()), False, "none")
     check(walk(made, todo), made.open(), limits)
 
 
-@settings(max_examples=10, **OPTIONS)
+@settings(max_examples=few(10), **OPTIONS)
 @given(todo=st.lists(BY_ID, max_size=12), limits=LIMITS)
 def test_a_table_with_row_ids(todo: list[tuple[str, Any]], limits: tuple[int, int, int]) -> None:
     made = Changing(Path(mkdtemp()), True, "forever")
@@ -160,7 +161,7 @@ def table_without() -> Table:
     return Table(bucket, world, index_log.create(bucket, world, definition))
 
 
-@settings(max_examples=10, **OPTIONS)
+@settings(max_examples=few(10), **OPTIONS)
 @given(todo=st.lists(WITHOUT, max_size=10), limits=LIMITS)
 def test_a_table_without_an_identity(
     todo: list[tuple[str, Any]], limits: tuple[int, int, int]

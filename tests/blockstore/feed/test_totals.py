@@ -23,6 +23,7 @@ from tests.blockstore.feed.test_rules import forget
 from tests.blockstore.rows.lake import by_id, by_key
 from tests.blockstore.rows.lake import rows_of as rows_like
 from tests.compactor.run.changing import DAY_S, Changing
+from tests.support.examples import few
 
 WANTED = Wanted(by=("name",), sums=("n",), smallest=("n",), largest=("n",))
 
@@ -73,7 +74,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(todo=st.lists(STEP, max_size=12), row_ids=st.booleans())
 def test_totals_equal_those_counted_anew(todo: list[tuple[str, Any]], row_ids: bool) -> None:
     made = Changing(Path(mkdtemp()), row_ids)

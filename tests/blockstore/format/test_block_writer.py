@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -24,6 +25,7 @@ from blockstore.format.block_writer import BlockWriter
 from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.definition import Definition
 from blockstore.format.fields import RESERVED, field_id
+from blockstore.format.footer import Footer
 from blockstore.format.meta import decode, encode
 from blockstore.format.new_block import WrittenChunks, write_segments
 from blockstore.format.pages import ColumnPages, column_pages
@@ -33,6 +35,7 @@ from blockstore.format.statistics import collect, columns_of
 from blockstore.ids import ulid_time_ms
 from blockstore.names import segments_path
 from blockstore.world import World
+from tests.support.examples import few
 
 MS = pa.timestamp("ms", "UTC")
 SCHEMA = pa.schema(
@@ -148,6 +151,24 @@ def _end_of(parquet: pq.ParquetFile, group: int, column: int, pages: ColumnPages
 def large(seed: int = 0) -> pa.Table:
     """Rows of which a chunk is larger than 1 MiB."""
     return rows(400_000, seed)
+
+
+def test_rows_that_are_looked_up_by_an_identity_are_in_small_pages() -> None:
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("flag", pa.bool_())])
+    count = 30_000
+    texts = [f"text {one}" for one in range(count)]
+    table = pa.table([range(count), texts, [True] * count], schema=schema)
+    most = {}
+    for key in ((), ("id",)):
+        bench = Bench(Definition.create(schema, key=key, sort_by=["id"]))
+        (file,) = bench.write(table).files
+        data = bench.bucket.get(f"{bench.ulid}/{file.path}").data
+        footer = Footer(data, len(data))
+        pages = column_pages(footer, [0], range(3)).values()
+        first_rows = {one.first_rows for one in pages}
+        assert len(first_rows) == 1, "the same rows in all columns, so that they decode together"
+        most[key] = max(b - a for a, b in pairwise((*first_rows.pop(), count)))
+    assert most["id",] <= 4_096 < most[()]
 
 
 def test_a_small_block_has_no_segments() -> None:
@@ -522,7 +543,7 @@ def test_a_chunk_larger_than_the_format_promises_is_refused(size: int) -> None:
 FLOATS = st.floats() | st.none()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(st.lists(st.tuples(FLOATS, st.text(max_size=3)), min_size=1, max_size=20), st.integers(1, 7))
 def test_any_floats_and_texts_come_back(values: list[tuple[float | None, str]], step: int) -> None:
     bench = Bench(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from blockstore.format.chunk_statistics import ChunkStatistics, StatisticsPlan
 from blockstore.format.definition import Definition
 from blockstore.format.statistics import collect
+from tests.support.examples import few
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SECONDS = st.integers(-(10**12), 10**12)
@@ -79,7 +80,7 @@ def table(rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=DEFINITION.schema)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(ROWS, st.integers(1, 3))
 def test_they_equal_those_of_every_value(rows: list[tuple[object, ...]], group_rows: int) -> None:
     whole = table(rows)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from blockstore.errors import Corrupt
 from blockstore.format.document import Document, parse
+from tests.support.examples import few
 
 ULID = "01JD0000000000000000000000"
 
@@ -116,7 +117,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=few(50))
 @given(st.dictionaries(TEXT, JSON, max_size=3))
 def test_every_json_object_is_read_as_it_is(value: dict[str, object]) -> None:
     assert parse(json.dumps(value).encode(), "x").rest() == value

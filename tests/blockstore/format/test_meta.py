@@ -23,6 +23,7 @@ from blockstore.format.meta import decode, encode, from_dict, load_meta, to_dict
 from blockstore.format.sources import encode_sources, hash_sources, write_sources
 from blockstore.ids import MAX_ULID
 from tests.blockstore.format.blocks import SHA, A, B, block, chunk, merged
+from tests.support.examples import few
 
 HUGE = 2**63
 
@@ -237,7 +238,7 @@ SCALARS = (
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(st.data())
 def test_whatever_is_changed_decoding_answers_or_is_corrupt(data: st.DataObject) -> None:
     document = json.loads(encode(merged()))

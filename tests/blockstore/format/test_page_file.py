@@ -19,6 +19,7 @@ from blockstore.format import page_file
 from blockstore.format.footer import Footer
 from blockstore.format.page_file import NoPages, page_runs, read_runs
 from blockstore.format.pages import column_pages
+from tests.support.examples import few
 
 DAY = datetime.date(2013, 1, 1)
 NOON = datetime.datetime(2013, 1, 1, 12)
@@ -100,7 +101,7 @@ def table(rows: int, nulls: int) -> pa.Table:
     return pa.table(columns)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=few(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.integers(1, 400),
     nulls=st.sampled_from([0, 1, 2, 7]),
@@ -240,7 +241,7 @@ def test_a_page_index_that_begins_elsewhere_than_the_column_is_not_believed() ->
         assert page_runs(stored.footer(), 0, list(rows.schema), range(350, 360)) == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(data=st.data())
 def test_a_flipped_bit_gives_an_error_or_values_of_the_right_number(data: st.DataObject) -> None:
     """Readers compare hashes first: here it is enough that nothing else is raised."""

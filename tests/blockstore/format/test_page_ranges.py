@@ -16,6 +16,7 @@ from blockstore.format.page_ranges import PageRange, page_ranges
 from blockstore.format.statistics import extremes
 from blockstore.format.unreadable import UNREADABLE
 from tests.blockstore.format.test_chunk_statistics import ROWS, SCHEMA, table
+from tests.support.examples import few
 
 BOUNDED = {"i8", "i64", "text.with.dots", "date", "ns"}
 
@@ -32,7 +33,7 @@ def ranges(data: bytes, column: pa.Field) -> list[tuple[int, PageRange]]:
     return page_ranges(pq.ParquetFile(file), file, column)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(ROWS, st.integers(1, 2), st.integers(2, 3))
 def test_they_are_those_of_every_value_of_the_page(
     rows: list[tuple[object, ...]], page_rows: int, group_rows: int

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from blockstore.format.row_groups import row_group_statistics
 from blockstore.format.statistics import collect
 from tests.blockstore.format.test_chunk_statistics import ROWS, SCHEMA, table
+from tests.support.examples import few
 
 BOUNDED = {"i8", "i64", "text.with.dots", "date", "ns"}
 
@@ -20,7 +21,7 @@ def file_of(rows: pa.Table, group_rows: int = 1_000, **options: object) -> pq.Pa
     return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(ROWS, st.integers(1, 3))
 def test_they_equal_those_of_every_value_of_the_group(
     rows: list[tuple[object, ...]], group_rows: int

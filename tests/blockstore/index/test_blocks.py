@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.index import blocks as blocks_module
+from blockstore.index import rows as rows_module
 from blockstore.index.blocks import Blocks
-from blockstore.index.rows import FRAME, LiveBlock
+from blockstore.index.rows import FRAME, LiveBlock, Rows
+from tests.support.examples import few
 from tests.support.index_data import block, ulid
 
 
@@ -28,7 +33,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(STEPS)
 def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
     found, model = Blocks.of(), {}
@@ -52,6 +57,12 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
     for blocks, expected in versions:
         ordered = [expected[name] for name in sorted(expected)]
         assert list(blocks) == ordered
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks_module, "KEPT", 2)
+            patch.setattr(rows_module, "PIECE", 3)
+            assert list(blocks) == ordered
+            odd = np.arange(1, len(ordered), 2)
+            assert list(blocks.each(odd)) == ordered[1::2]
         assert blocks.ulids() == sorted(expected)
         assert len(blocks) == len(expected)
         assert blocks == Blocks.of(ordered)
@@ -61,6 +72,9 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
             source for one in ordered for source in one.meta.sources
         )
         assert blocks.get_all(ulid(number) for number in range(31)) == expected
+        some = [ulid(number) for number in range(30, 0, -3)]
+        assert list(blocks.only(some)) == [one for one in ordered if one.ulid in some]
+        assert blocks.only(some) == Blocks.of(one for one in ordered if one.ulid in some)
         asked = [ulid(3), ulid(20_004), ulid(10_005)]
         assert blocks.holding(asked) == [
             one for one in ordered if set(asked) & set(one.meta.sources)
@@ -68,6 +82,21 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
         for number in range(31):
             assert blocks.get(ulid(number)) == expected.get(ulid(number))
             assert (ulid(number) in blocks) == (ulid(number) in expected)
+
+
+def test_of_many_blocks_few_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    make = rows_module._blocks
+    monkeypatch.setattr(
+        rows_module, "_blocks", lambda *rows: made.append(len(rows[0])) or make(*rows)
+    )
+    monkeypatch.setattr(blocks_module, "KEPT", 10)
+    monkeypatch.setattr(rows_module, "PIECE", 4)
+    found = Blocks(Rows.of(live(number) for number in range(20)))
+    every = iter(found)
+    assert [next(every).ulid for _ in range(5)] == [ulid(number) for number in range(5)]
+    assert made == [4, 4]
+    assert found._view.base._made == {}
 
 
 def test_a_large_overlay_becomes_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,3 +114,22 @@ def test_rows_are_taken_in_the_order_asked_for() -> None:
     found = Blocks.of(live(number) for number in range(5)).changed([ulid(1)], [live(9)])
     assert [one.ulid for one in found.take([4, 0, 1, 0])] == [ulid(9), ulid(0), ulid(2), ulid(0)]
     assert found.take([]) == []
+
+
+@pytest.mark.parametrize("ask", [Blocks.get_all, Blocks.only])
+def test_a_set_that_another_thread_consolidates_meanwhile_gives_the_same_blocks(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[Blocks, list[str]], object]
+) -> None:
+    odd = [live(number) for number in range(1, 20, 2)]
+    blocks = Blocks.of(odd).changed((), [live(number) for number in range(0, 20, 2)])
+    find = blocks_module._View.find
+
+    def found(view: Any, ulids: Iterable[str]) -> Any:
+        places = find(view, ulids)
+        blocks.rows()
+        return places
+
+    monkeypatch.setattr(blocks_module._View, "find", found)
+    asked = ask(blocks, [one.ulid for one in odd[2:5]])
+    values = asked.values() if isinstance(asked, dict) else asked
+    assert list(values) == odd[2:5]  # type: ignore[call-overload]

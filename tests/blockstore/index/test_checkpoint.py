@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,11 +32,12 @@ from blockstore.index.fold import fold
 from blockstore.index.rows import BULK, FRAME, LiveBlock
 from blockstore.index.state import State
 from blockstore.names import HINT, checkpoint_key
+from tests.support.examples import few
 from tests.support.index_data import block, created, follow, history, ulid
 from tests.support.lying import lying
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(st.integers(0, 10_000), st.data())
 def test_a_fold_equals_the_fold_from_a_checkpoint(seed: int, data: st.DataObject) -> None:
     entries = history(seed, 25)
@@ -60,6 +62,24 @@ def test_blocks_of_several_row_groups_are_taken_one_by_one(monkeypatch: pytest.M
         ulid(n) for n in (32, 10, 19, 18)
     ]
     assert loaded == state
+
+
+def test_few_row_groups_stay_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GROUP_ROWS", 3)
+    monkeypatch.setattr(module, "_GROUPS_KEPT", 2)
+    state = of_blocks(20)
+    found = decode_checkpoint(encode_checkpoint(state), version=state.version)
+    rows = found.blocks.rows()
+    bulk = rows._bulk
+    assert isinstance(bulk, module._StoredBulk)
+    for place in (0, 19, 7, 0, 1, 12, 7):
+        assert rows.take([place])[0].ulid == ulid(10 + place)
+        assert len(bulk._groups) <= 2
+    kept = dict(bulk._groups)
+    for asked in (range(20), range(0, 20, 4), range(5, 7), ()):
+        places = np.array(asked, dtype=np.int64)
+        assert [one.ulid for one in rows.each(places)] == [ulid(10 + place) for place in asked]
+        assert bulk._groups == kept
 
 
 def test_every_damaged_byte_is_corrupt_or_harmless() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from blockstore.index import commit_ids as module
 from blockstore.index.commit_ids import WINDOW_ENTRIES, WINDOW_MS, Commits
+from tests.support.examples import few
 from tests.support.index_data import ulid
 
 
@@ -36,7 +37,7 @@ def test_it_keeps_the_last_hour_however_many_entries_that_is() -> None:
     assert commits.find(ulid(1)) == 1, "a value never changes"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 5))
 def test_what_it_finds_is_a_function_of_the_entries(gaps: list[int], at: int) -> None:
     kept = module.WINDOW_ENTRIES, module.WINDOW_MS, module._TAIL

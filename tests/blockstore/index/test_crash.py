@@ -35,6 +35,8 @@ from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.index_data import DEFINITION, append, block, compaction, merge, ulid
 from tests.support.tally import tally
 
+pytestmark = pytest.mark.usefixtures("decoded_once")
+
 EVERY = 4
 """Entries between checkpoints here, so that a short run writes them."""
 

@@ -15,6 +15,7 @@ from blockstore.format.sources import INLINE
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
+from tests.support.examples import few
 from tests.support.index_data import DEFINITION, NOW, block, history, ulid
 
 FULL = Entry(
@@ -160,7 +161,7 @@ def test_bytes_that_are_no_entry_are_corrupt(data: bytes) -> None:
         decode_entry(data, entry_id=42)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(st.integers(0, 10_000))
 def test_every_entry_of_a_history_survives_its_bytes(seed: int) -> None:
     for one in history(seed, 15):
@@ -168,7 +169,7 @@ def test_every_entry_of_a_history_survives_its_bytes(seed: int) -> None:
         assert encode_entry(decode_entry(data, entry_id=one.id)) == data
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(st.binary(max_size=4), st.integers(0, len(encode_entry(FULL)) - 1))
 def test_damaged_bytes_are_corrupt_or_an_entry(patch: bytes, at: int) -> None:
     data = encode_entry(FULL)

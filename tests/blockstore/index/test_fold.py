@@ -16,6 +16,7 @@ from blockstore.index.change import Append, Create, Draft
 from blockstore.index.entry import Entry, Operation, decode_entry, encode_entry
 from blockstore.index.fold import fold
 from blockstore.index.state import State
+from tests.support.examples import few
 from tests.support.index_data import (
     DEFINITION,
     NOW,
@@ -223,7 +224,7 @@ def test_time_never_falls() -> None:
     assert fold(later, entry(later, time=NOW)).time_ms == NOW + 50
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(st.integers(0, 10_000))
 def test_folding_decoded_bytes_equals_folding_the_values(seed: int) -> None:
     of_values = of_bytes = State.EMPTY
@@ -233,7 +234,7 @@ def test_folding_decoded_bytes_equals_folding_the_values(seed: int) -> None:
     assert of_bytes == of_values
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 12), st.data())
 def test_fold_is_total(seed: int, length: int, data: st.DataObject) -> None:
     """A damaged field gives a state or Corrupt, never another error."""

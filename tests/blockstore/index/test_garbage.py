@@ -24,6 +24,7 @@ from blockstore.index.log import Log, create
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key
 from blockstore.table import Table
 from blockstore.world import World
+from tests.support.examples import few
 from tests.support.index_data import DEFINITION
 from tests.support.tally import tally
 
@@ -175,7 +176,7 @@ def named(said: str, entry: int) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(st.data())
 def test_objects_cut_or_overwritten_anywhere(data: st.DataObject) -> None:
     bucket, world = made()

@@ -9,8 +9,8 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
 from blockstore.errors import AlreadyExists, Indeterminate, Unavailable
+from blockstore.index.backoff import Pace
 from blockstore.index.log import Log
-from blockstore.index.storetime import Pace
 from blockstore.names import BOUNDARY
 from blockstore.world import World
 from tests.support.index_data import append

@@ -589,7 +589,7 @@ def test_a_poll_does_not_take_what_a_stalled_writer_left_for_the_end_of_what_it_
     late.poll()
     faulty = FaultyBucket(bucket)
     reader = Log(faulty, world)
-    reader._take(Loaded(state=writer.at(2)))
+    reader.take(Loaded(state=writer.at(2)))
 
     def strike(call: Call) -> None:
         if call.writes:

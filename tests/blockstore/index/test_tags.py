@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import pytest
@@ -20,7 +19,6 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
-from blockstore.index import read
 from blockstore.index import tags as tags_module
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Untag
@@ -351,13 +349,6 @@ def test_a_tag_whose_process_died_before_its_check_is_told_so_when_it_is_set_aga
     Kept(grown).look()
 
 
-@pytest.fixture
-def _decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoding is pure, and the same bytes come back a thousand times."""
-    for name in ("decode_checkpoint", "decode_entry"):
-        monkeypatch.setattr(f"blockstore.index.read.{name}", functools.cache(getattr(read, name)))
-
-
 def tagging(run: Run) -> Callable[[Bucket], object]:
     """Version 5, old enough to be collected, gets a tag."""
 
@@ -413,14 +404,14 @@ def every_order(switches: int) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_decoded_once")
+@pytest.mark.usefixtures("decoded_once")
 def test_a_tag_and_a_collector_in_every_order_keep_the_version_or_say_that_it_expired() -> None:
     counts = every_order(2)
     assert counts["kept"] > 50
     assert counts["expired"] > 50
 
 
-@pytest.mark.usefixtures("_decoded_once")
+@pytest.mark.usefixtures("decoded_once")
 @pytest.mark.parametrize("plant", ["no check", "check before"])
 def test_a_tag_without_its_check_is_caught(monkeypatch: pytest.MonkeyPatch, plant: str) -> None:
     """Committed and believed; or the boundary is looked at before the commit and not after it."""
@@ -438,6 +429,7 @@ def test_a_tag_without_its_check_is_caught(monkeypatch: pytest.MonkeyPatch, plan
         every_order(2)
 
 
+@pytest.mark.usefixtures("decoded_once")
 def test_every_crash_of_a_tag_keeps_the_version_or_leaves_a_tag_that_says_so() -> None:
     tried = 0
     calls = len(requests_of((run := Run()).bucket, tagging(run)))

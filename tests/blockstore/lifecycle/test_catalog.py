@@ -27,6 +27,7 @@ from blockstore.lifecycle.listing import Damage
 from blockstore.names import DELETION_MARK, deletion_mark_key, meta_key, object_key, sources_path
 from blockstore.world import World
 from tests.blockstore.lifecycle.blocks import START_MS, block, ulid
+from tests.support.examples import few
 
 SCHEMA = bytes(pa.schema([("n", pa.int64())]).serialize())
 CHUNK = ChunkFile(path="chunks/000001.parquet", bytes=4, rows=1, sha256="0" * 64)
@@ -425,7 +426,7 @@ class TestCacheFile:
         assert len(synced.found) == 6
         assert "was not written" in caplog.text
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=few(60), deadline=None)
     @given(data=st.data())
     def test_no_damage_makes_it_lie(
         self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

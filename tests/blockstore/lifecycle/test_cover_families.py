@@ -29,6 +29,7 @@ from blockstore.lifecycle.standing import wanted_from_listing
 from blockstore.names import META
 from tests.blockstore.lifecycle.blocks import START_MS, block, ulid
 from tests.blockstore.lifecycle.sights import DEFINITION
+from tests.support.examples import few
 from tests.support.tally import tally
 
 DAY_MS = 86_400_000
@@ -251,7 +252,7 @@ def test_the_cover_of_any_family_is_exact_and_lets_nothing_go_that_is_needed() -
     """
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=400, derandomize=True, deadline=None, database=None)
+    @settings(max_examples=few(400), derandomize=True, deadline=None, database=None)
     @given(families())
     def run(family: Family) -> None:
         seen["families"] += 1

@@ -20,8 +20,9 @@ from blockstore.format.marks import MarkReason
 from blockstore.lifecycle.decide import Action, Decision, decide_marks, decide_removals
 from tests.blockstore.lifecycle.blocks import ulid
 from tests.blockstore.lifecycle.sights import Dir, index, sight
+from tests.support.examples import few
 
-EXAMPLES = 250
+EXAMPLES = few(250)
 
 HIDES = {MarkReason.MANUAL, MarkReason.REVERT, MarkReason.RETENTION}
 OWN = {MarkReason.SUPERSEDED, MarkReason.PARTIAL}

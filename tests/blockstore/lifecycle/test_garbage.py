@@ -45,6 +45,7 @@ from blockstore.operations.unindexed import Unindexed
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
+from tests.support.examples import few
 from tests.support.tally import tally
 
 SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.timestamp("us"))])
@@ -257,7 +258,9 @@ def test_every_field_of_a_meta_with_every_kind_of_garbage(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=few(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
 def test_a_meta_that_was_cut_overwritten_or_doubled_in_places(data: st.DataObject) -> None:
@@ -400,7 +403,7 @@ def test_a_schema_that_is_none_or_nobodys(bucket: MemoryBucket, world: World) ->
         look(bucket, world, ulid)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=few(80), deadline=None)
 @given(st.data())
 def test_a_chunk_of_the_right_size_and_wrong_bytes(data: st.DataObject) -> None:
     """The look cannot show it; a reader gets an error that names the block, or reads as many rows

@@ -20,6 +20,7 @@ from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.listing import Directory, Listing, list_directories
 from blockstore.lifecycle.windows import Window, list_windows, windows_for
 from blockstore.world import World
+from tests.support.examples import few
 
 START_MS = 1_700_000_000_000
 YEAR_MS = 365 * 86_400_000
@@ -68,7 +69,7 @@ def test_every_block_that_may_ever_come_lies_in_exactly_one_window(unknown: str,
     assert sum(holds(window, key) for window in windows) == 1
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=few(10), deadline=None)
 @given(st.lists(ULIDS, max_size=5))
 def test_a_block_of_a_wrong_clock_does_not_spoil_the_windows(strange: list[str]) -> None:
     known = spread(30_000, YEAR_MS) + strange

@@ -26,7 +26,7 @@ from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.table import Table
 from blockstore.world import World
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import Call, FaultyBucket, Killed, crash_points
 from tests.support.segments import segments_everywhere
 from tests.support.tally import tally
 
@@ -81,12 +81,11 @@ def scene() -> Scene:
     return made
 
 
-def calls_of(act: Callable[[Table], object]) -> int:
-    faulty = FaultyBucket(scene().bucket)
+def calls_of(act: Callable[[Table], object]) -> list[Call]:
     made = scene()
     faulty = FaultyBucket(made.bucket)
     act(made.open(faulty))
-    return len(faulty.calls)
+    return faulty.calls
 
 
 def run(made: Scene, faulty: FaultyBucket, act: Callable[[Table], object]) -> object:
@@ -100,17 +99,16 @@ def run(made: Scene, faulty: FaultyBucket, act: Callable[[Table], object]) -> ob
 
 
 def points(act: Callable[[Table], object]) -> Iterator[tuple[Scene, FaultyBucket, str]]:
-    for number in range(1, calls_of(act) + 1):
-        for fault in ("kill_before", "kill_after", "lose_answer"):
-            made = scene()
-            argument = {number} if fault == "lose_answer" else number
-            tally("crash points")
-            yield made, FaultyBucket(made.bucket, **{fault: argument}), f"{fault} {number}"  # type: ignore[arg-type]
+    for fault, call in crash_points(calls_of(act)):
+        made = scene()
+        argument = {call.number} if fault == "lose_answer" else call.number
+        tally("crash points")
+        yield made, FaultyBucket(made.bucket, **{fault: argument}), f"{fault} {call}"  # type: ignore[arg-type]
 
 
 def test_the_scenario_has_blocks_of_two_chunks() -> None:
     assert {len(block.meta.chunks) for block in scene().open().snapshot().blocks} == {2}
-    assert calls_of(lambda table: table.append(rows("new"))) >= 8
+    assert len(calls_of(lambda table: table.append(rows("new")))) >= 8
 
 
 def test_an_append_is_there_whole_or_not_at_all_and_acknowledged_means_there() -> None:
@@ -204,14 +202,13 @@ def test_a_create_that_died_can_be_finished_by_another() -> None:
     world = World.manual()
     counting = FaultyBucket(MemoryBucket(world.clock))
     create(counting, world)
-    for number in range(1, len(counting.calls) + 1):
-        for fault in ("kill_before", "kill_after"):
-            tally("crash points")
-            bucket = MemoryBucket(world.clock)
-            with pytest.raises(Killed):
-                create(FaultyBucket(bucket, **{fault: number}), world)  # type: ignore[arg-type]
-            try:
-                index_log.create(bucket, world, Definition.create(SCHEMA))
-            except bs.Conflict:
-                pass
-            assert Table.open_bucket(bucket, world).append(rows("a")).published, f"{fault} {number}"
+    for fault, call in crash_points(counting.calls, lost=False):
+        tally("crash points")
+        bucket = MemoryBucket(world.clock)
+        with pytest.raises(Killed):
+            create(FaultyBucket(bucket, **{fault: call.number}), world)  # type: ignore[arg-type]
+        try:
+            index_log.create(bucket, world, Definition.create(SCHEMA))
+        except bs.Conflict:
+            pass
+        assert Table.open_bucket(bucket, world).append(rows("a")).published, f"{fault} {call}"

@@ -271,7 +271,7 @@ def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_can_be_repe
     after = seen(NEW, B, ("a", 5, None))
     call, over = 1, False
     while not over:
-        for when in ("kill_before", "kill_after"):
+        for when in ("kill_before", "kill_after") if call == 1 else ("kill_after",):
             lake, begun, written = prepared()
             before = lake.plain()
             faulty = FaultyBucket(lake.bucket, **{when: call})
@@ -281,6 +281,8 @@ def test_an_end_that_is_killed_at_any_call_leaves_all_or_nothing_and_can_be_repe
             except Killed:
                 pass
             over = len(faulty.calls) < call
+            if call > 1 and not over and not faulty.calls[-1].writes:
+                continue  # it left what the last write left
             assert lake.plain() in (before, after)
             again = begin(access(lake), where="key in ('a', 'c')", job=job)
             if lake.plain() == before:

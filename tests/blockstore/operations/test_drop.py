@@ -257,6 +257,15 @@ class TestOthersAtWork:
         later(lake, 2)
         assert lake.plain() == Counter([C]) == lake.plain_by_listing()
 
+    def test_a_table_that_was_empty_is_not_dropped_as_one_when_rows_come_just_then(self) -> None:
+        lake = Lake()
+        table = racing(lake, lambda: lake.append(A))
+        with pytest.raises(bs.Conflict, match="has rows at version 2, and it was to be dropped"):
+            drop_table(table.log, table.world, empty=True)
+        assert lake.plain() == Counter([A])
+        empty = Lake()
+        assert drop_table(empty.open(empty.bucket).log, empty.world, empty=True) == 2
+
     def test_an_append_whose_mark_cannot_be_placed_is_not_reported_as_refused(self) -> None:
         lake = Lake()
         faulty = FaultyBucket(lake.bucket)

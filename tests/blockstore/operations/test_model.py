@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from blockstore.operations.access import Access
 from blockstore.operations.rewrite import rewrite
 from tests.blockstore.operations.lake import Lake, Row, Rows, small_chunks, table_of
+from tests.support.examples import few
 
-EXAMPLES = 50
+EXAMPLES = few(50)
 
 
 @pytest.fixture(autouse=True)

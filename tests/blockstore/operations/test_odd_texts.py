@@ -16,6 +16,7 @@ from blockstore.index import log as index_log
 from blockstore.predicate import parse_filters
 from blockstore.table import Table
 from blockstore.world import World
+from tests.support.examples import few
 from tests.support.odd_texts import LEAVES, meets, odd_texts, written
 
 SCHEMA = pa.schema([("s", pa.string()), ("raw", pa.binary())])
@@ -48,7 +49,7 @@ def as_blob(text: str) -> str:
 blocks = st.lists(st.lists(st.none() | odd_texts(), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(blocks, st.sampled_from(LEAVES), st.data())
 def test_a_condition_finds_and_deletes_what_plain_python_finds(
     held: list[list[str | None]], leaf: str, data: st.DataObject

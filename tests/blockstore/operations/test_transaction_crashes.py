@@ -22,11 +22,12 @@ import pytest
 
 import blockstore as bs
 from blockstore.operations.access import Access
+from blockstore.operations.exchange import Exchange, exchange
 from blockstore.operations.expire import expire
 from blockstore.operations.rewrite import rewrite
 from blockstore.table import Table
 from tests.blockstore.operations.lake import Lake, Row, small_chunks, table_of
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import FaultyBucket, Killed, crash_points
 from tests.support.tally import tally
 
 pytestmark = pytest.mark.usefixtures("decoded_once")
@@ -34,7 +35,6 @@ pytestmark = pytest.mark.usefixtures("decoded_once")
 JOB = bs.Job("nightly", 1)
 OTHER: Row = ("z", 9, 0.9)
 NEW: list[Row] = [("a", 7, 0.7), ("b", 7, 0.7)]
-FAULTS = ("kill_before", "kill_after", "lose_answer")
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,8 @@ class Scene:
     """A block of one write."""
     version: int
     """A version to go back to."""
+    head: int
+    """The newest version."""
 
 
 def scene(work_dir: Path) -> Scene:
@@ -70,7 +72,7 @@ def scene(work_dir: Path) -> Scene:
     lake.append(("b", 5, 0.5), ("e", 5, 0.5), site="x")
     lake.append(("a", 6, 0.6), ("d", 6, 0.6), publish=False)
     assert merged is not None
-    return Scene(lake, merged, reverted, inside, alone, version)
+    return Scene(lake, merged, reverted, inside, alone, version, lake.open().poll())
 
 
 Act = Callable[[Scene, Table], object]
@@ -84,6 +86,23 @@ def _rewrite(at: Scene, table: Table) -> object:
 
 def _expire(at: Scene, table: Table) -> object:
     return expire(table.log, table.world, [at.merged, at.alone], "retention")
+
+
+def _exchange(at: Scene, table: Table, *, chunks: int | None) -> object:
+    """Exchange the chunks of two blocks, of one of them only the first so many."""
+    read = table.log.at(at.head)
+    live = read.blocks.get_all([at.merged, at.alone])
+    paths = {ulid: [file.path for file in block.meta.chunks] for ulid, block in live.items()}
+    wanted = Exchange(
+        read=read,
+        chunks={
+            at.merged: frozenset(paths[at.merged]),
+            at.alone: frozenset(paths[at.alone][:chunks]),
+        },
+        rows={(): table_of(NEW).to_batches(), (("site", "x"),): table_of([OTHER]).to_batches()},
+        job=JOB,
+    )
+    return exchange(Access.of(table.bucket, table.world, table.log), wanted)
 
 
 ACTS: dict[str, Act] = {
@@ -104,12 +123,14 @@ ACTS: dict[str, Act] = {
     ),
     "revert": lambda at, table: table.revert(at.inside, at.alone),
     "restore": lambda at, table: table.restore(version=at.version),
+    "exchange": lambda at, table: _exchange(at, table, chunks=None),
+    "exchange a chunk": lambda at, table: _exchange(at, table, chunks=1),
     "rewrite": _rewrite,
     "expire": _expire,
 }
 
 
-BY_BLOCK = {"rewrite", "expire"}
+BY_BLOCK = {"rewrite", "expire", "exchange a chunk"}
 """Those that name blocks, which a merge in between replaces."""
 
 
@@ -136,7 +157,13 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 def copied(base: Scene, seed: int) -> Scene:
     return Scene(
-        base.lake.copy(seed), base.merged, base.reverted, base.inside, base.alone, base.version
+        base.lake.copy(seed),
+        base.merged,
+        base.reverted,
+        base.inside,
+        base.alone,
+        base.version,
+        base.head,
     )
 
 
@@ -159,33 +186,32 @@ def test_all_or_nothing_at_every_point_and_once_after_a_retry(
     before, after = base.lake.plain(), whole.lake.plain()
     everything = by_listing(whole)
     assert len(counting.calls) > 5
-    for call in counting.calls:
-        for fault in FAULTS if call.writes else FAULTS[-1:]:
-            point = f"{name}: {fault} {call}"
-            tally("crash points")
-            at = copied(base, 1)
-            argument = {call.number} if fault == "lose_answer" else call.number
-            answer = run(at, FaultyBucket(at.lake.bucket, **{fault: argument}), act)  # type: ignore[arg-type]
-            # A write that was published on the way is not part of the transaction: it may be seen,
-            # or not yet.
-            found = at.lake.plain()
-            assert found in (before, after) or found == before + unpublished(base), point
-            if answer is not None:
-                assert found == after, point
-            if fault == "kill_after" and name not in BY_BLOCK:
-                at.lake.merge(tmp_path, plain_blocks(at))
-                assert at.lake.plain() == found, point
-            again(at, act)
-            assert at.lake.plain() == after, point
-            if not call.writes:
-                continue
-            at.lake.append(OTHER)
-            assert at.lake.plain() == after + Counter([OTHER]), point
-            at.lake.check()
-            assert by_listing(at) == everything + Counter([OTHER]), point
-            assert not [
-                tag for tag in at.lake.open().log.state.tags if tag.startswith("_restore_")
-            ], point
+    for fault, call in crash_points(counting.calls):
+        point = f"{name}: {fault} {call}"
+        tally("crash points")
+        at = copied(base, 1)
+        argument = {call.number} if fault == "lose_answer" else call.number
+        answer = run(at, FaultyBucket(at.lake.bucket, **{fault: argument}), act)  # type: ignore[arg-type]
+        # A write that was published on the way is not part of the transaction: it may be seen,
+        # or not yet.
+        found = at.lake.plain()
+        assert found in (before, after) or found == before + unpublished(base), point
+        if answer is not None:
+            assert found == after, point
+        if fault == "kill_after" and name not in BY_BLOCK:
+            at.lake.merge(tmp_path, plain_blocks(at))
+            assert at.lake.plain() == found, point
+        again(at, act)
+        assert at.lake.plain() == after, point
+        if not call.writes:
+            continue
+        at.lake.append(OTHER)
+        assert at.lake.plain() == after + Counter([OTHER]), point
+        at.lake.check()
+        assert by_listing(at) == everything + Counter([OTHER]), point
+        assert not [tag for tag in at.lake.open().log.state.tags if tag.startswith("_restore_")], (
+            point
+        )
 
 
 def unpublished(base: Scene) -> Counter[Row]:

@@ -18,6 +18,7 @@ from blockstore.errors import Invalid
 from blockstore.predicate import Predicate, between, parse, parse_filters, parse_weakened
 from blockstore.predicate.prune import Bounds
 from tests.blockstore.predicate.conditions import ODD, SCHEMA, conditions, tables
+from tests.support.examples import few
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def kept(predicate: Predicate, table: pa.Table) -> list[str]:
     return found
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=few(250), deadline=None)
 @given(table=tables(), condition=conditions())
 def test_a_condition_keeps_the_rows_that_duckdb_keeps(
     oracle: duckdb.DuckDBPyConnection, table: pa.Table, condition: str
@@ -49,7 +50,7 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps(
     assert kept(parse(condition, SCHEMA), table) == rows_of(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(table=tables(), condition=conditions())
 def test_a_weakened_condition_keeps_all_rows_that_the_whole_one_keeps(
     table: pa.Table, condition: str

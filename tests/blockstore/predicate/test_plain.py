@@ -18,6 +18,7 @@ from blockstore.predicate.plain import plain
 from blockstore.predicate.syntax import Dialect
 from blockstore.predicate.translate import Translator
 from tests.blockstore.predicate.conditions import ODD, SCHEMA, conditions
+from tests.support.examples import few
 
 PIECES = st.sampled_from(
     [
@@ -39,14 +40,14 @@ def by_sql(text: str, schema: pa.Schema) -> Node | None:
         return None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(conditions())
 def test_a_plain_condition_is_what_the_sql_parser_reads(condition: str) -> None:
     found = plain(condition, SCHEMA)
     assert found is None or found == by_sql(condition, SCHEMA)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=few(400), deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=9), st.sampled_from(["", " "]))
 def test_no_text_means_something_else(pieces: list[str], between: str) -> None:
     text = between.join(pieces)

@@ -14,9 +14,10 @@ from blockstore.format.statistics import collect
 from blockstore.predicate import parse
 from blockstore.predicate.prune import Hull
 from tests.blockstore.predicate.conditions import ODD, SCHEMA, conditions, tables
+from tests.support.examples import few
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(tables(), conditions())
 def test_statistics_never_drop_a_match_and_never_promise_a_miss(
     table: pa.Table, condition: str
@@ -30,7 +31,7 @@ def test_statistics_never_drop_a_match_and_never_promise_a_miss(
         assert matches == table.num_rows
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 @given(tables(), conditions())
 def test_the_hull_holds_the_column_of_every_match(table: pa.Table, condition: str) -> None:
     predicate = parse(condition, SCHEMA)

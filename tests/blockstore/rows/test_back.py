@@ -17,6 +17,7 @@ from blockstore.rows import two_versions
 from blockstore.rows.expire import expire_rows
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
+from tests.support.examples import few
 
 
 def row(key: int, n: int) -> dict[str, Any]:
@@ -219,7 +220,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(STEPS, st.sampled_from([2, 4_000_000]))
 def test_any_sequence_equals_an_oracle(steps: list[tuple[str, Any]], at_once: int) -> None:
     """The oracle: each row's versions, of which a revert takes the newest that is not of a reverted

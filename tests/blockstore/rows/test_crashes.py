@@ -29,13 +29,12 @@ from blockstore.table import Table
 from blockstore.world import World
 from tests.blockstore.operations.lake import small_chunks
 from tests.blockstore.rows.lake import by_id, by_key, rows_of
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import FaultyBucket, Killed, crash_points
 from tests.support.tally import tally
 
 pytestmark = pytest.mark.usefixtures("decoded_once")
 
 JOB = bs.Job("nightly", 1)
-FAULTS = ("kill_before", "kill_after", "lose_answer")
 
 Act = Callable[[Table], Any]
 Seen = list[tuple[Any, ...]]
@@ -219,22 +218,21 @@ def test_all_or_nothing_at_every_point_and_once_after_a_retry(name: str) -> None
     after = whole.seen()
     assert after != before
     assert len(counting.writes) >= 3, "a chunk, its meta.json, an entry"
-    for call in counting.calls:
-        for fault in FAULTS if call.writes else FAULTS[-1:]:
-            point = f"{name}: {fault} {call}"
-            tally("crash points")
-            copy = Copy.of(base)
-            argument: Any = {call.number} if fault == "lose_answer" else call.number
-            did = run(act, copy, FaultyBucket(copy.bucket, **{fault: argument}))
-            found = copy.seen()
-            assert found in (before, after), point
-            if did is not None:
-                assert found == after, point
-            act(copy.open(seed=4))
-            assert copy.seen() == after, point
-            if not call.writes:
-                continue
-            assert not [
-                tag for tag in copy.open(seed=5).log.state.tags if tag.startswith("_restore_")
-            ], point
-            copy.check(point)
+    for fault, call in crash_points(counting.calls):
+        point = f"{name}: {fault} {call}"
+        tally("crash points")
+        copy = Copy.of(base)
+        argument: Any = {call.number} if fault == "lose_answer" else call.number
+        did = run(act, copy, FaultyBucket(copy.bucket, **{fault: argument}))
+        found = copy.seen()
+        assert found in (before, after), point
+        if did is not None:
+            assert found == after, point
+        act(copy.open(seed=4))
+        assert copy.seen() == after, point
+        if not call.writes:
+            continue
+        assert not [
+            tag for tag in copy.open(seed=5).log.state.tags if tag.startswith("_restore_")
+        ], point
+        copy.check(point)

@@ -14,6 +14,8 @@ import blockstore as bs
 from blockstore.format.block import Job, StreamKey
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.identity import DELETED
+from blockstore.format.properties import Isolation, Properties
+from blockstore.index.entry import Operation
 from blockstore.index.touches import MOST, packed
 from blockstore.operations.access import Access
 from blockstore.rows import parts as writing
@@ -62,6 +64,14 @@ class Writers:
         self.parts.append(pickle.loads(pickle.dumps(part)))
         return self
 
+    def merge(self, read: int) -> RowsChanged:
+        table = again(self.table)
+        access = Access.of(table.bucket, table.world, table.log)
+        return commit_parts(
+            access, self.parts, ulid=self.ulid, definition=self.definition, labels=self.labels,
+            said=Said(), producer="test", operation=Operation.MERGE, read_version=read,
+        ).did  # fmt: skip
+
     def commit(self, **said: Any) -> RowsChanged:
         table = again(self.table)
         access = Access.of(table.bucket, table.world, table.log)
@@ -100,6 +110,20 @@ def test_the_rows_of_many_processes_are_one_block_and_one_version() -> None:
     assert (entry.operation, entry.message, len(entry.add)) == ("upsert", "said", 1)
     named = hashes(table.definition.identity, StreamKey((), 0), [pa.array([1, 2, 4])])
     assert entry.touched == packed(named)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_a_merge_has_read_the_table_where_it_is_serializable(isolation: Isolation) -> None:
+    table = by_key(properties=Properties(isolation=isolation))
+    table.upsert(rows_of(row(1), row(2)))
+    Writers(table).task(row(1, 10)).merge(2)
+    writers = Writers(table).task(row(1, 11))
+    again(table).upsert(rows_of(row(9)))
+    if isolation is Isolation.SERIALIZABLE:
+        with pytest.raises(bs.RowConflict, match="read the table at version 3"):
+            writers.merge(3)
+    else:
+        assert writers.merge(3).version == 5
 
 
 def test_a_source_sends_deletions() -> None:

@@ -17,6 +17,7 @@ from blockstore.compactor.settings import Settings
 from blockstore.rows.versions import row_at
 from tests.blockstore.rows.lake import again, by_key, rows_of, seen
 from tests.blockstore.rows.sites import X, Y, added, at, check, keyed, numbered, row, sites
+from tests.support.examples import few
 
 
 def test_rows_may_say_their_labels_in_columns() -> None:
@@ -167,7 +168,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 @given(st.lists(STEPS, min_size=2, max_size=8))
 def test_any_sequence_equals_an_oracle(steps: list[tuple[str, Any]]) -> None:
     """The oracle is a map of (site, key) to the number, and the maps of all versions."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import blockstore as bs
@@ -72,6 +73,35 @@ def test_the_rows_that_count_are_passed_on_and_not_kept() -> None:
     table.upsert(rows, duplicates="last")
     assert [one["n"] for one in seen(table, "n")] == [3, 4, 5, 6, 7]
     assert max(alive) <= 2
+
+
+@pytest.mark.parametrize("by_source", [False, True])
+@pytest.mark.parametrize("at_once", [1, 1_000])
+def test_a_merge_prepares_its_keys_once_for_the_rows_of_many_blocks(
+    by_source: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = by_key()
+    for n in range(12):
+        table.upsert(batch(row(n, n)))
+    prepared: list[int] = []
+    found = pc.index_in
+
+    def counted(values: pa.Array, **options: Any) -> pa.Array:
+        prepared.append(len(values))
+        return found(values, **options)
+
+    monkeypatch.setattr(pc, "index_in", counted)
+    monkeypatch.setattr(reading, "_GATHERED", at_once)
+    source = pa.Table.from_batches([batch(*(row(n, -n) for n in range(6, 14)))])
+    merge = table.merge(source, on="id").when_matched_update().when_not_matched_insert()
+    if by_source:
+        merge = merge.when_not_matched_by_source_delete()
+    did = merge.execute()
+    assert (did.updated, did.inserted, did.deleted) == (6, 2, 6 if by_source else 0)
+    kept = [] if by_source else [{"id": n, "n": n} for n in range(6)]
+    ordered = sorted(seen(table, "id", "n"), key=lambda one: int(one["id"]))
+    assert ordered == [*kept, *({"id": n, "n": -n} for n in range(6, 14))]
+    assert len(prepared) <= 3  # not once for each of the 12 blocks
 
 
 def test_a_function_that_returns_other_rows_the_second_time_is_refused() -> None:

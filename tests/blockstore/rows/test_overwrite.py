@@ -71,8 +71,8 @@ def test_what_it_refuses() -> None:
         table.overwrite(rows_of(row(5, 1), row(5, 2)))
     with pytest.raises(bs.Invalid, match="takes no read_version"):
         table.overwrite(rows_of(row(5, 1)), read_version=2)
-    with pytest.raises(bs.Invalid, match="takes no isolation"):
-        table.overwrite(rows_of(row(5, 1)), isolation="serializable")
+    with pytest.raises(bs.Invalid, match="isolation is 'none'"):
+        table.overwrite(rows_of(row(5, 1)), isolation="none")
     assert (seen(table), table.poll()) == before
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import blockstore as bs
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
+from tests.support.examples import few
 from tests.support.versions import Oracle
 
 IDS = st.integers(0, 7)
@@ -62,7 +63,7 @@ def check(table: Table, oracle: Oracle, identity: str) -> None:
         assert [row["n"] for row in found] == [oracle.versions[one][at]["n"] for one, at in pairs]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), KEYED), max_size=9))
 def test_a_table_with_a_key(steps: list[tuple[bool, Any]]) -> None:
     table = by_key(sort_by=["name"])
@@ -132,7 +133,7 @@ BY_ROW_ID = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), BY_ROW_ID), max_size=9))
 def test_a_table_with_row_ids(steps: list[tuple[bool, Any]]) -> None:
     table = by_id(sort_by=["n"])

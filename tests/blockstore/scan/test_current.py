@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.scan.current import newest_among
+from tests.support.examples import few
 
 ROWS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), max_size=8)
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(st.lists(ROWS, max_size=6), ROWS, st.booleans())
 def test_chunks_that_are_looked_up_together_are_as_each_alone(
     chunks: list[list[tuple[int, int]]], changes: list[tuple[int, int]], texts: bool

@@ -22,6 +22,7 @@ from blockstore.format.evolution import evolve
 from blockstore.scan import ScanPlan, count_rows, plan_scan, read_plan
 from tests.blockstore.scan.duck import read_with_duckdb
 from tests.blockstore.scan.tables import NOON, ODD, Lake, row
+from tests.support.examples import few
 from tests.support.rows import multiset
 
 
@@ -259,7 +260,7 @@ def build(
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=few(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     shapes=st.lists(BLOCK, min_size=1, max_size=5),

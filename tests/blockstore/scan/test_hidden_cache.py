@@ -21,7 +21,8 @@ from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.fetch.fetcher import Fetcher
 from blockstore.scan.fetch.store import MemoryStore
 from blockstore.scan.hidden_cache import HiddenCache
-from blockstore.scan.hiding import hidden_rows, may_hide
+from blockstore.scan.hiders import Hiders
+from blockstore.scan.hiding import hidden_rows
 from blockstore.scan.reads import Reads
 from blockstore.table import Table
 from blockstore.world import World
@@ -250,9 +251,9 @@ def test_the_range_of_a_change_by_row_id_has_its_new_rows(
     store = Store()
     old = replace(store.chunk("old", [0, 1, 2], 2, kind=BlockKind.PLAIN), first_row_id=4)
     hider = replace(store.chunk("new", list(range(rows)), 3), first_row_id=first)
-    assert may_hide(replace(hider, identity_stats=stats), old, IDS) is meets
+    assert bool(Hiders([replace(hider, identity_stats=stats)], IDS).of(old)) is meets
     older = replace(hider, identity_stats=stats, version=2)
-    assert not may_hide(older, old, IDS)
+    assert not Hiders([older], IDS).of(old)
 
 
 def test_positions_are_sorted_whatever_the_order_of_the_changes() -> None:

@@ -28,6 +28,7 @@ from blockstore.table import Table
 from blockstore.world import World
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of
 from tests.blockstore.rows.sites import X, Y, row
+from tests.support.examples import few
 
 IDS = range(4)
 LABELS = st.sampled_from([None, X, Y])
@@ -59,7 +60,7 @@ def check(view: TableSnapshot, identity: str) -> None:
             assert ordered(scan.to_table()) == ordered(expected), condition
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=7), st.booleans())
 def test_a_row_by_its_identity_is_the_one_of_a_scan(steps: list[Any], with_ids: bool) -> None:
     table = by_id() if with_ids else by_key()

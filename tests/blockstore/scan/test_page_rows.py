@@ -19,6 +19,7 @@ from blockstore.scan.page_rows import PagedColumn, matching_rows, read_pages
 from blockstore.scan.plan import ScanPlan
 from tests.blockstore.predicate.conditions import SCHEMA, conditions, tables
 from tests.blockstore.scan.tables import Lake, row
+from tests.support.examples import few
 
 
 def in_pages_of(rows: pa.Table, page_rows: int) -> pa.BufferReader:
@@ -40,7 +41,7 @@ def left(plan: ScanPlan, chunk: ScanChunk, rows: pa.Table, page_rows: int) -> ra
     return matching_rows(plan, chunk, pages_of)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 @given(tables(), conditions(), st.integers(1, 3))
 def test_no_matching_row_lies_outside(rows: pa.Table, condition: str, page_rows: int) -> None:
     lake = Lake(definition=Definition.create(SCHEMA))

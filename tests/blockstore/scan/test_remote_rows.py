@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
         ("parts", pa.list_(pa.int32())),
     ]
 )
+NAMES = pa.array([f"n{n}" for n in range(10)])
 VALUE_BYTES = 8 * ROWS
 
 
@@ -50,7 +51,7 @@ def rows(block: int, count: int = ROWS) -> pa.Table:
         {
             "id": ids,
             "value": rng.random(count),
-            "name": pa.array([f"n{n % 10}" for n in range(count)]),
+            "name": NAMES.take(pa.array(np.arange(count) % 10)),
             "other": rng.random(count),
             "parts": pa.array([[1]] * 3 + [None] * (count - 3), pa.list_(pa.int32())),
         },

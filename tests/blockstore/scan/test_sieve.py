@@ -25,6 +25,7 @@ from blockstore.predicate import parse
 from blockstore.scan import Snapshot, plan_scan
 from blockstore.scan import sieve as module
 from tests.blockstore.predicate.conditions import SCHEMA, conditions, tables
+from tests.support.examples import few
 
 DEFINITION = Definition.create(SCHEMA, sort_by=["i"])
 NUMBERS = Definition.create(
@@ -66,7 +67,7 @@ def planned(snapshot: Snapshot, where: str) -> list[str]:
     return [chunk.key for chunk in plan_scan(snapshot, where=where).chunks]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.lists(st.lists(tables(), min_size=1, max_size=2), max_size=3), conditions())
 def test_plans_are_the_same_as_without_a_sieve(
     blocks: list[list[pa.Table]], condition: str
@@ -92,13 +93,18 @@ def test_statistics_are_read_once_a_block_and_column_and_only_where_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []
-    original = module._Maker._range
+    of_blocks, of_rows = module._Maker.of_blocks, module._Maker.of_rows
 
-    def counted(maker: object, meta: BlockMeta, *rest: object) -> object:
-        read.append(meta.ulid)
-        return original(maker, meta, *rest)  # type: ignore[arg-type]
+    def blocks_counted(maker: module._Maker, blocks: Sequence[LiveBlock]) -> Arrays:
+        read.extend(block.ulid for block in blocks)
+        return of_blocks(maker, blocks)
 
-    monkeypatch.setattr(module._Maker, "_range", counted)
+    def rows_counted(maker: module._Maker, rows: pa.Table) -> Arrays | None:
+        read.extend(rows["ulid"].to_pylist())
+        return of_rows(maker, rows)
+
+    monkeypatch.setattr(module._Maker, "of_blocks", blocks_counted)
+    monkeypatch.setattr(module._Maker, "of_rows", rows_counted)
     stored = [of_number(number, number, number + 1) for number in range(100)]
     blocks = Blocks.of(stored)
     snapshot = Snapshot(definition=NUMBERS, blocks=blocks)
@@ -144,12 +150,16 @@ def test_only_the_blocks_that_are_left_by_then_are_read() -> None:
         == []
     )
     rows = np.zeros(10, dtype=bool)
-    kept = blocks.derived("n", timed, _never, rows)[-1]
+    kept = blocks.derived("n", timed, _Never(), rows)[-1]
     assert kept.tolist() == [0] * 4 + [1] + [0] * 5
 
 
-def _never(blocks: Sequence[LiveBlock]) -> Arrays:
-    raise AssertionError(f"{len(blocks)} blocks are read")
+class _Never:
+    def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
+        raise AssertionError(f"{len(blocks)} blocks are read")
+
+    def of_rows(self, rows: pa.Table) -> Arrays | None:
+        raise AssertionError(f"{len(rows)} blocks are read")
 
 
 def test_what_cannot_be_held_stays_and_is_judged_by_its_chunks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -141,3 +142,36 @@ def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_served(
         Server(app(), bad)
     with pytest.raises(Invalid, match="both or none"):
         Listening(host="127.0.0.1", port=0, tls_key=tmp_path / "cert.pem")
+
+
+def test_a_new_certificate_is_used_without_a_start(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    listening = Listening(host="127.0.0.1", port=0, tls_cert=cert, tls_key=key)
+
+    def answers(server: Server, trusted: bytes) -> bool:
+        context = ssl.create_default_context(cadata=trusted.decode())
+        try:
+            httpx.get(server.url.replace("127.0.0.1", "localhost"), verify=context)
+        except httpx.ConnectError:
+            return False
+        return True
+
+    with Server(app(), listening) as server:
+        before = cert.read_bytes()
+        assert answers(server, before)
+        (tmp_path / "next").mkdir()
+        newer, its_key = certificate(tmp_path / "next")
+        cert.write_bytes(newer.read_bytes())  # without its key
+        server.certificate.look()
+        server.certificate.look()
+        assert answers(server, before)
+        key.write_bytes(its_key.read_bytes())
+        ends = time.monotonic() + 30
+        while not answers(server, newer.read_bytes()):
+            assert time.monotonic() < ends, "the server looks by itself"
+            time.sleep(0.1)
+        assert not answers(server, before)
+        cert.unlink()
+        server.certificate.look()
+        server.certificate.look()
+        assert answers(server, newer.read_bytes())

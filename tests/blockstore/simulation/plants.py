@@ -172,3 +172,12 @@ PLANTS: Mapping[str, Callable[[Patch], None]] = {
         no_look_before_an_entry_is_sent_again,
     )
 }
+PLANT_SEEDS: Mapping[str, int] = {
+    "removal_before_the_horizon": 5,
+    "upload_without_the_look_afterwards": 7,
+    "entries_of_every_history_count": 8,
+    "no_look_after_the_create": 8,
+    "no_look_before_an_entry_is_sent_again": 16,
+}
+"""Where the search begins, if not with the first seed, so that it is short: a fault is seen with
+this seed, or a later one."""

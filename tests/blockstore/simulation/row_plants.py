@@ -13,9 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blockstore.compactor.clean import retention
 from blockstore.compactor.run import execute
-from blockstore.format.block import BlockKind
-from blockstore.rows import cells, restore, row_set
+from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.properties import FOREVER_S
+from blockstore.index import fold
+from blockstore.index.entry import Entry, Operation
+from blockstore.index.state import State
+from blockstore.index.touches import NOTHING
+from blockstore.rows import cells, expire, restore, row_set
 from blockstore.rows.change import ChangeRows
 from blockstore.scan import hiding
 from blockstore.scan.shadows import Rest, StreamShadows
@@ -56,6 +62,16 @@ def the_first_writer_does_not_win(patch: Patch) -> None:
     patch.setattr(ChangeRows, "_check_untouched", lambda self, state, read: None)
 
 
+def blind_changes_are_not_looked_at(patch: Patch) -> None:
+    """The look for touched rows passes over upserts."""
+    touched_by = fold.touched_by
+
+    def some(entry: Entry, *rest: Any) -> bytes | None:
+        return NOTHING if entry.operation == Operation.UPSERT else touched_by(entry, *rest)
+
+    patch.setattr(fold, "touched_by", some)
+
+
 def an_expected_version_is_not_looked_at(patch: Patch) -> None:
     """A row set replaces rows that no longer have the version that its caller has read."""
     bad = row_set._bad
@@ -75,6 +91,24 @@ def a_restore_without_a_read_version(patch: Patch) -> None:
         return change_rows(*given, reads=False)
 
     patch.setattr(restore, "change_rows", blind)
+
+
+def expiry_without_tombstones(patch: Patch) -> None:
+    """Blocks of changes are removed although older versions of their rows stay."""
+    patch.setattr(expire, "_tombstones", lambda *given: None)
+
+
+def former_versions_leave_early(patch: Patch) -> None:
+    """Former versions leave after a quarter of the time for which they are kept."""
+    old_history = retention.old_history
+
+    def early(state: State, now_ms: int) -> list[BlockMeta]:
+        definition = state.definition
+        kept_s = definition.properties.kept_history_s(definition.identity)
+        ahead_ms = 0 if kept_s == FOREVER_S else round(750 * kept_s)
+        return old_history(state, now_ms + ahead_ms)
+
+    patch.setattr(retention, "old_history", early)
 
 
 def former_versions_are_dropped(patch: Patch) -> None:
@@ -102,6 +136,9 @@ _ALL: Iterable[Callable[[Patch], None]] = (
     a_tombstone_always_dropped,
     plain_over_an_older,
     the_first_writer_does_not_win,
+    blind_changes_are_not_looked_at,
+    expiry_without_tombstones,
+    former_versions_leave_early,
     former_versions_are_dropped,
     an_expected_version_is_not_looked_at,
     a_restore_without_a_read_version,
@@ -111,12 +148,15 @@ _ALL: Iterable[Callable[[Patch], None]] = (
 ROW_PLANTS: Mapping[str, Callable[[Patch], None]] = {plant.__name__: plant for plant in _ALL}
 ROW_SEEDS: Mapping[str, int] = {
     "a_tombstone_always_dropped": 27,
-    "plain_over_an_older": 11,
-    "the_first_writer_does_not_win": 101,
+    "plain_over_an_older": 27,
+    "the_first_writer_does_not_win": 180,
+    "blind_changes_are_not_looked_at": 11,
+    "expiry_without_tombstones": 182,
+    "former_versions_leave_early": 11,
     "former_versions_are_dropped": 11,
-    "an_expected_version_is_not_looked_at": 27,
+    "an_expected_version_is_not_looked_at": 66,
     "a_restore_without_a_read_version": 29,
-    "cells_of_an_older_row": 48,
+    "cells_of_an_older_row": 68,
     "readers_see_what_was_deleted": 11,
 }
 """Where the search begins, so that it is short: a fault is seen with this seed, or a later one."""

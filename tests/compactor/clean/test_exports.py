@@ -117,6 +117,19 @@ def test_objects_of_old_versions_go_a_delete_delay_after_they_are_named_no_more(
     assert exporter.run().removed == 0
 
 
+def test_what_an_engine_wrote_and_did_not_commit_goes_a_delete_delay_later(scene: Scene) -> None:
+    exporter = Exporter(scene.table, FORMATS["iceberg"])
+    scene.bucket.put("incoming/data/old.parquet", b"old")
+    exporter.run()
+    scene.wait(DAY)
+    scene.bucket.put("incoming/data/new.parquet", b"new")
+    assert exporter.run().removed == 0
+    scene.wait(DAY)
+    assert exporter.run().removed == 1
+    assert [info.key for info in scene.bucket.list("incoming/")] == ["incoming/data/new.parquet"]
+    assert scene.newest() == scene.table.poll()
+
+
 def test_what_a_tag_names_stays(scene: Scene) -> None:
     exporter = Exporter(scene.table, FORMATS["iceberg"])
     scene.table.tag("then")

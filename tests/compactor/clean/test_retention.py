@@ -24,7 +24,7 @@ from blockstore.table import Table
 from blockstore.world import World
 from tests.compactor.lake import DAY_S, START_MS, quietly
 from tests.compactor.scene import small_chunks
-from tests.support.faulty import Call, FaultyBucket
+from tests.support.faulty import Call, FaultyBucket, crash_points
 from tests.support.tally import tally
 
 DAY_MS = 86_400_000
@@ -165,21 +165,19 @@ def test_another_holder_of_the_role_stops_it() -> None:
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_every_crash_leaves_a_table_that_the_next_run_finishes(indexed: bool) -> None:
-    counting = FaultyBucket(Aging(indexed=indexed).bucket)
     aging = Aging(indexed=indexed)
     counting = FaultyBucket(aging.bucket)
     retain(aging.open(counting), aging.held())
-    for number in range(1, len(counting.calls) + 1):
-        for fault in ("kill_before", "kill_after", "lose_answer"):
-            tally("crash points")
-            aging = Aging(indexed=indexed)
-            held = aging.held()
-            argument = {number} if fault == "lose_answer" else number
-            faulty = FaultyBucket(aging.bucket, **{fault: argument})  # type: ignore[arg-type]
-            quietly(lambda aging=aging, faulty=faulty, held=held: retain(aging.open(faulty), held))  # type: ignore[misc]
-            assert {30, 10} <= set(aging.days()), (fault, number)
-            retain(aging.open(), aging.held())
-            assert aging.days() == [30, 10], (fault, number)
+    for fault, call in crash_points(counting.calls):
+        tally("crash points")
+        aging = Aging(indexed=indexed)
+        held = aging.held()
+        argument = {call.number} if fault == "lose_answer" else call.number
+        faulty = FaultyBucket(aging.bucket, **{fault: argument})  # type: ignore[arg-type]
+        quietly(lambda aging=aging, faulty=faulty, held=held: retain(aging.open(faulty), held))  # type: ignore[misc]
+        assert {30, 10} <= set(aging.days()), (fault, call)
+        retain(aging.open(), aging.held())
+        assert aging.days() == [30, 10], (fault, call)
 
 
 @pytest.mark.parametrize("indexed", [True, False])

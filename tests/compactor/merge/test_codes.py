@@ -24,6 +24,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.evolution import evolve
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
+from tests.support.examples import few
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("kind", pa.string()), ("note", pa.string()), ("tenant", pa.string())]
@@ -105,7 +106,7 @@ def test_a_row_group_is_no_larger_than_its_texts_may_be(
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=few(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     blocks=st.lists(

@@ -19,13 +19,14 @@ from blockstore.format.evolution import evolve
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs, sort_stable
+from tests.support.examples import few
 from tests.support.raw_text import raw_text, unchecked
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("time", pa.timestamp("ms", tz="UTC")), ("row", pa.int32())]
 )
 quick = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=few(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -20,9 +20,10 @@ from blockstore.format.block import VisibleBy
 from blockstore.format.definition import Definition
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs
+from tests.support.examples import few
 
 quick = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=few(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -17,9 +17,10 @@ from blockstore.compactor.merge.spill import spill, spill_sorted
 from blockstore.compactor.merge.stage import Stage
 from blockstore.world import Serial
 from tests.compactor.merge.tables import keyed_runs, sort_stable
+from tests.support.examples import few
 
 quick = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=few(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -390,3 +390,19 @@ def test_notes_of_many_threads_are_all_kept(ledger: Ledger) -> None:
     found = table(ledger)
     assert (found.totals.marked, found.totals.jobs, found.running) == (400, {"committed": 400}, ())
     assert running(ledger).number == 401
+
+
+def test_a_table_that_comes_to_rest_in_its_last_pass_is_well_at_once(ledger: Ledger) -> None:
+    """The pass that ends the round is noted as a success only after it."""
+    ledger.add("a", "u")
+    ledger.loop("a", "compact", 60.0)
+    ledger.started("a", "compact")
+    (table,) = ledger.tables()
+    assert table.health is TableHealth.STARTING
+    ledger.rests("a", "watch", 3600.0)
+    ledger.succeeded("a", "compact", 0.1, 60.0)
+    (table,) = ledger.tables()
+    assert (table.health, table.resting) == (TableHealth.OK, True)
+    ledger.wakes("a")
+    (table,) = ledger.tables()
+    assert (table.health, table.resting) == (TableHealth.OK, False)

@@ -20,7 +20,7 @@ from blockstore.format.marks import NoCompactMark, NoCompactReason, encode_mark
 from blockstore.names import no_compact_mark_key
 from blockstore.world import World
 from tests.compactor.scene import Scene, small_chunks, worn
-from tests.support.faulty import Call, FaultyBucket, Killed
+from tests.support.faulty import Call, FaultyBucket, Killed, crash_points
 from tests.support.tally import tally
 
 
@@ -123,19 +123,18 @@ def test_every_row_exactly_once_wherever_the_process_dies_or_a_response_is_lost(
     while_merging(made, counting)
     made.compact(counting)
     assert len(counting.calls) >= 25
-    for number in range(1, len(counting.calls) + 1):
-        for fault in ("kill_before", "kill_after", "lose_answer"):
-            tally("crash points")
-            made = origin.copy()
-            argument = {number} if fault == "lose_answer" else number
-            faulty = FaultyBucket(made.bucket, **{fault: argument})  # type: ignore[arg-type]
-            while_merging(made, faulty)
-            run(made, faulty)
-            assert made.found() == made.expected, (fault, number)
-            made.append("after")
-            made.compact()
-            assert made.found() == made.expected, (fault, number)
-            assert len(made.live()) == 1, (fault, number)
+    for fault, call in crash_points(counting.calls):
+        tally("crash points")
+        made = origin.copy()
+        argument = {call.number} if fault == "lose_answer" else call.number
+        faulty = FaultyBucket(made.bucket, **{fault: argument})  # type: ignore[arg-type]
+        while_merging(made, faulty)
+        run(made, faulty)
+        assert made.found() == made.expected, (fault, call)
+        made.append("after")
+        made.compact()
+        assert made.found() == made.expected, (fault, call)
+        assert len(made.live()) == 1, (fault, call)
 
 
 def test_of_two_compactors_one_wins_and_nothing_counts_twice(tmp_path: Path) -> None:

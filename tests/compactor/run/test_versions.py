@@ -17,6 +17,7 @@ from blockstore.compactor.run.report import Outcome
 from blockstore.format.block import BlockKind
 from tests.compactor.run.changing import DAY_S, Changing, job_of
 from tests.compactor.scene import small_chunks
+from tests.support.examples import few
 
 IDS = st.integers(0, 9)
 VALUES = st.dictionaries(IDS, st.integers(-3, 3), min_size=1, max_size=4)
@@ -103,14 +104,14 @@ def chosen(own: list[Any], some: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("row_history", ["forever", "none"])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(todo=steps(BY_KEY))
 def test_a_table_with_a_key(row_history: str, todo: list[tuple[str, Any]]) -> None:
     walk(Changing(Path(mkdtemp()), False, row_history), todo)
 
 
 @pytest.mark.parametrize("row_history", ["forever", "none"])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(todo=steps(BY_ID))
 def test_a_table_with_row_ids(row_history: str, todo: list[tuple[str, Any]]) -> None:
     walk(Changing(Path(mkdtemp()), True, row_history), todo)

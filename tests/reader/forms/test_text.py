@@ -19,6 +19,7 @@ from blockstore.errors import Invalid
 from blockstore.reader.forms.deliver import deliver
 from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.forms.text import readable
+from tests.support.examples import few
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def column_of(kind: str, values: list[int | None]) -> pa.Array:
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(data=st.data())
 def test_duckdb_reads_every_text_back(
     duck: duckdb.DuckDBPyConnection, kind: str, data: st.DataObject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,9 +32,14 @@ from blockstore.world import World
 SCHEMA = pa.schema([("time", pa.timestamp("us", "UTC")), ("n", pa.int64()), ("s", pa.string())])
 HEADER = "time,n,s\n"
 READ, WRITE, ADMIN, FEW, OTHER = "bsk_read", "bsk_write", "bsk_admin", "bsk_few", "bsk_other"
+DDL, FEW_DDL = "bsk_ddl", "bsk_few_ddl"
 TOKENS = (
     Token(name="reader", sha256=hashed(READ), scopes=frozenset({Scope.READ})),
-    Token(name="writer", sha256=hashed(WRITE), scopes=frozenset({Scope.READ, Scope.WRITE})),
+    Token(
+        name="writer",
+        sha256=hashed(WRITE),
+        scopes=frozenset({Scope.READ, Scope.WRITE, Scope.DDL}),
+    ),
     Token(name="boss", sha256=hashed(ADMIN), scopes=frozenset({Scope.ADMIN})),
     Token(
         name="few",
@@ -43,6 +48,13 @@ TOKENS = (
         tables=frozenset({"flights"}),
     ),
     Token(name="other", sha256=hashed(OTHER), scopes=frozenset({Scope.READ, Scope.WRITE})),
+    Token(name="definer", sha256=hashed(DDL), scopes=frozenset({Scope.DDL})),
+    Token(
+        name="few-ddl",
+        sha256=hashed(FEW_DDL),
+        scopes=frozenset({Scope.READ, Scope.DDL}),
+        tables=frozenset({"flights", "mine"}),
+    ),
 )
 
 
@@ -104,7 +116,7 @@ class Served:
 
     def as_(self, token: str | None) -> httpx.Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        return client_of(self.url, headers)
 
     def query(self, sql: str, *, accept: str = "application/json", **more: Any) -> httpx.Response:
         return self.http.post("/v1/query", json={"sql": sql, **more}, headers={"Accept": accept})
@@ -115,6 +127,12 @@ class Served:
         return found.json()
 
 
+def client_of(url: str, headers: Mapping[str, str]) -> httpx.Client:
+    """A client of a gateway without TLS: it loads no certificates, which takes longer than most
+    requests."""
+    return httpx.Client(base_url=url, headers=headers, timeout=60, verify=False)
+
+
 @contextmanager
 def serving(asked: GatewaySettings) -> Iterator[Served]:
     """The gateway, until the end of the block."""
@@ -123,7 +141,7 @@ def serving(asked: GatewaySettings) -> Iterator[Served]:
         with Server(application(gateway), asked.http.listening, grace_s=1) as server:
             gateway.start()
             token = {"Authorization": f"Bearer {WRITE}"} if asked.tokens else {}
-            with httpx.Client(base_url=server.url, headers=token, timeout=60) as client:
+            with client_of(server.url, token) as client:
                 yield Served(gateway, server.url, client)
     finally:
         gateway.close()

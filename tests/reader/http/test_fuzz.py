@@ -24,9 +24,10 @@ from tests.reader.http.gateways import (
     settings,
     until_ended,
 )
+from tests.support.examples import few
 
 _BOUNDED = hypothesis(
-    max_examples=10,
+    max_examples=few(10),
     deadline=None,
     derandomize=True,
     database=None,

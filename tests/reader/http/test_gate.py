@@ -9,11 +9,14 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
-from blockstore.reader.http.tokens import Scope, Token, Tokens, fresh, hashed
+from blockstore.reader.http.gate import Gate, Refusal
+from blockstore.reader.http.tokens import Scope, Token, fresh, hashed
 from blockstore.world import World
 from tests.reader.http.gateways import (
     ADMIN,
+    DDL,
     FEW,
+    OTHER,
     READ,
     WRITE,
     Served,
@@ -107,6 +110,10 @@ def test_pages_documents_and_probes_need_no_token_and_hold_no_data(served: Serve
         (READ, "POST", "/v1/jobs?table=flights", 403),
         (READ, "GET", "/metrics", 200),
         (FEW, "GET", "/metrics", 403),
+        (OTHER, "DELETE", "/v1/tables/flights", 403),
+        (OTHER, "POST", "/v1/tables/flights/undrop", 403),
+        (DDL, "POST", "/v1/jobs?table=flights", 403),
+        (DDL, "GET", "/v1/tables", 403),
         (ADMIN, "GET", "/v1/tables", 200),
     ],
 )
@@ -210,9 +217,9 @@ def test_tokens_are_long_hashed_and_compared_whole() -> None:
     assert len(made) == 50
     assert all(len(one) == len("bsk_") + 64 for one in made)
     token = Token(name="a", sha256=hashed(WRITE), scopes=frozenset({Scope.READ}))
-    tokens = Tokens([token])
-    assert tokens.caller(f"Bearer {WRITE}") == token.caller
-    assert tokens.caller(f"bearer   {WRITE} ") == token.caller
+    gate = Gate([token], World.real().clock)
+    assert gate.caller(f"Bearer {WRITE}") == token.caller
+    assert gate.caller(f"bearer   {WRITE} ") == token.caller
     for wrong in (
         None,
         "",
@@ -222,8 +229,9 @@ def test_tokens_are_long_hashed_and_compared_whole() -> None:
         f"Bearer {WRITE}x",
         f"Bearer {token.sha256}",
     ):
-        assert tokens.caller(wrong) is None
-    assert WRITE not in repr(tokens.caller(f"Bearer {WRITE}"))
+        with pytest.raises(Refusal, match="missing or unknown"):
+            gate.caller(wrong)
+    assert WRITE not in repr(gate.caller(f"Bearer {WRITE}"))
 
 
 @pytest.mark.parametrize(

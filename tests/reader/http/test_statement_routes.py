@@ -11,7 +11,17 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
-from tests.reader.http.gateways import FEW, READ, Served, make_lake, serving, settings
+from tests.reader.http.gateways import (
+    DDL,
+    FEW,
+    FEW_DDL,
+    OTHER,
+    READ,
+    Served,
+    make_lake,
+    serving,
+    settings,
+)
 
 ITEMS = pa.schema([("sku", pa.string()), ("n", pa.int64())])
 
@@ -121,7 +131,19 @@ def test_scopes_and_tables_are_those_of_the_token(served: Served, items: str) ->
     "sql",
     [
         "SELECT 1",
-        "CREATE TABLE made (a INTEGER)",
+        "CREATE TABLE made AS SELECT 1 AS a",
+        "CREATE OR REPLACE TABLE {t} (a INTEGER)",
+        "CREATE TABLE made (a INTEGER UNIQUE)",
+        "CREATE TABLE made (a INTEGER); DROP TABLE made",
+        "CREATE TABLE gc (a INTEGER)",
+        "CREATE VIEW made AS SELECT 1",
+        "ALTER TABLE {t} DROP COLUMN sku",
+        "ALTER TABLE {t} ALTER n TYPE VARCHAR",
+        "ALTER TABLE {t} ADD a VARCHAR DEFAULT getenv('HOME')",
+        "BEGIN; DROP TABLE {t}; COMMIT",
+        "DROP VIEW {t}",
+        "CALL undrop('{t}')",
+        "CALL compact('{t}')",
         "COPY {t} TO '/tmp/out.csv'",
         "ATTACH '/tmp/x.db'",
         "PRAGMA database_list",
@@ -177,3 +199,92 @@ def test_a_table_without_identity_takes_inserts_alone(served: Served, tmp_path: 
     refused = send(served, "DELETE FROM plain")
     assert refused.status_code == 400
     assert "only inserts" in refused.json()["message"]
+
+
+def test_tables_are_created_altered_and_dropped_once(served: Served) -> None:
+    sql = (
+        "CREATE TABLE sizes (id BIGINT PRIMARY KEY, n INTEGER NOT NULL DEFAULT 1 CHECK (n > 0) "
+        "COMMENT 'how large') WITH (row_history = '30d')"
+    )
+    first = send(served, sql, key="make", token=DDL)
+    assert first.status_code == 200, first.text
+    assert first.json()["written"] == {"version": 1}
+    assert send(served, sql, key="make", token=DDL).json() == first.json()
+    assert send(served, sql, token=DDL).status_code == 409
+    assert send(served, "INSERT INTO sizes (id) VALUES (1)").json()["written"]["version"] == 2
+    assert served.rows("SELECT * FROM sizes") == [{"id": 1, "n": 1}]
+
+    wider = "ALTER TABLE sizes ADD COLUMN name VARCHAR"
+    second = send(served, wider, key="wider", token=DDL, message="names")
+    assert second.json()["written"] == {"version": 3}
+    assert send(served, wider, key="wider", token=DDL, message="names").json() == second.json()
+    assert send(served, wider, token=DDL).status_code == 400
+    assert send(
+        served, "ALTER TABLE sizes ADD COLUMN IF NOT EXISTS name VARCHAR", token=DDL
+    ).json()["written"] == {"version": None}
+    unknown = send(served, "ALTER TABLE sizes ALTER COLUMN nope SET DEFAULT 5", token=DDL)
+    assert unknown.status_code == 400
+    assert "no such column; the columns are 'id', 'n', 'name'" in unknown.json()["message"]
+    comment = send(served, "COMMENT ON COLUMN sizes.name IS 'a name'", token=DDL)
+    assert comment.status_code == 200, comment.text
+    assert served.rows("SELECT version, message FROM sizes.history WHERE version = 3") == [
+        {"version": 3, "message": "names"}
+    ]
+
+    gone = send(served, "DROP TABLE sizes", key="gone", token=DDL)
+    assert gone.json()["written"] == {"version": 5}
+    assert send(served, "DROP TABLE sizes", key="gone", token=DDL).json() == gone.json()
+    assert send(served, "DROP TABLE sizes", token=DDL).status_code == 404
+    assert served.query("SELECT * FROM sizes").status_code == 404
+
+
+def test_if_exists_and_if_not_exists_have_nothing_to_do(served: Served, items: str) -> None:
+    nothing = {"version": None}
+    for sql in (
+        f"CREATE TABLE IF NOT EXISTS {items} (a INTEGER)",
+        "DROP TABLE IF EXISTS nowhere",
+        "ALTER TABLE IF EXISTS nowhere ADD COLUMN a INTEGER",
+    ):
+        for _ in range(2):
+            answer = send(served, sql, key=sql, token=DDL)
+            assert (answer.status_code, answer.json()["written"]) == (200, nothing), answer.text
+    upper = send(served, f"CREATE TABLE IF NOT EXISTS {items.upper()} (a INTEGER)")
+    assert upper.json()["written"] == nothing
+    for _ in range(2):
+        sql = f"DROP TABLE IF EXISTS {items}"
+        assert send(served, sql, key="drop-it", token=DDL).json()["written"] == {"version": 3}
+    made = "CREATE TABLE IF NOT EXISTS fresh_one (a INTEGER)"
+    for _ in range(2):
+        assert send(served, made, key="fresh", token=DDL).json()["written"] == {"version": 1}
+
+
+def test_who_may_define_tables_and_which(served: Served, items: str) -> None:
+    for token in (READ, FEW, OTHER):
+        for sql in (
+            "CREATE TABLE x (a INTEGER)",
+            f"ALTER TABLE {items} ADD a INT",
+            f"DROP TABLE {items}",
+        ):
+            refused = send(served, sql, token=token)
+            assert refused.status_code == 403, refused.text
+    assert "lacks scope 'ddl'" in send(served, "DROP TABLE flights", token=OTHER).json()["message"]
+    changed = send(served, f"DELETE FROM {items}", token=DDL)
+    assert (changed.status_code, "lacks scope 'read'" in changed.text) == (403, True)
+    assert send(served, f"DROP TABLE {items}", token=FEW_DDL).status_code == 404
+    hidden = send(served, f"DROP TABLE IF EXISTS {items}", token=FEW_DDL)
+    assert hidden.json()["written"] == {"version": None}
+    assert send(served, "CREATE TABLE others (a INTEGER)", token=FEW_DDL).status_code == 403
+    assert send(served, "CREATE TABLE mine (a INTEGER)", token=FEW_DDL).status_code == 200
+    spies = "ALTER TABLE mine ALTER a SET DEFAULT (SELECT count(*) FROM salaries)"
+    spied = send(served, spies, token=FEW_DDL)
+    assert spied.status_code == 404, spied.text
+    assert served.http.get("/v1/tables/mine").json()["version"] == 1
+    assert rows(served, items) == [("a", 1), ("b", 2)]
+
+
+def test_an_error_of_a_definition_names_the_line(served: Served, items: str) -> None:
+    wrong = send(served, f"ALTER TABLE {items}\nRENAME TO x", token=DDL)
+    assert wrong.status_code == 400
+    assert "at line 2" in wrong.json()["message"]
+    given = send(served, "CREATE TABLE y (a INTEGER)", parameters={"a": 1}, token=DDL)
+    assert (given.status_code, "takes no parameters" in given.text) == (400, True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from blockstore.reader.jobs.runner import Claimed, Runner, Terms
 from blockstore.reader.jobs.store import JobStore
 from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.jobs.upload import Uploads
+from blockstore.reader.query.engine import Engine
 from blockstore.table import Table
 from blockstore.world import Serial, World
 
@@ -92,6 +93,7 @@ class Gateway:
             lake=bucket,
             appeared=lambda name: None,
             bucket_of=lambda name: Prefixed(bucket, name),
+            engine=cast(Engine, None),  # No job here is a statement.
         )
         extracts = Extracts(bucket, self.world, self._ask, time_limit_s=60, result_bytes=1 << 20)
         self.runner = Runner(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import blockstore as bs
@@ -83,22 +83,29 @@ def _rows(block: int, rows: int) -> pa.Table:
     v = random.random(rows)
     v[::97] = np.nan
     numbers = random.integers(0, 2**31, rows)
+    times = round(first.timestamp()) + np.arange(rows)
+    lengths = numbers % 3
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype("int32")
+    structs = [pa.array(numbers), _text("", numbers % 11)]
     return pa.table(
         {
             "id": np.arange(block * rows, (block + 1) * rows),
             "k": pa.array((numbers % 1000).astype("int32"), pa.int32(), mask=numbers % 31 == 0),
             "v": v,
             "w": random.random(rows),
-            "s": [f"text {number}" for number in numbers],
-            "few": [f"kind {number}" for number in numbers % 7],
-            "t": pa.array(
-                [first + dt.timedelta(seconds=int(one)) for one in range(rows)],
-                pa.timestamp("us", "UTC"),
+            "s": _text("text ", numbers),
+            "few": _text("kind ", numbers % 7),
+            "t": pa.array(times * 1_000_000).cast(pa.timestamp("us", "UTC")),
+            "l": pa.ListArray.from_arrays(
+                offsets, np.repeat((numbers % 5).astype("int32"), lengths)
             ),
-            "l": [[int(one) % 5] * (int(one) % 3) for one in numbers],
-            "r": [{"a": int(one), "b": str(one % 11)} for one in numbers],
-            "d": [decimal.Decimal(int(one) % 10**6) for one in numbers],
+            "r": pa.StructArray.from_arrays(structs, names=["a", "b"]),
+            "d": pa.array((numbers % 10**6).astype("int32")).cast(pa.decimal128(12, 2)),
             "id.k": numbers,
         },
         schema=SCHEMA,
     )
+
+
+def _text(before: str, numbers: np.ndarray) -> pa.Array:
+    return pc.binary_join_element_wise(before, pa.array(numbers).cast(pa.string()), "")

@@ -27,6 +27,7 @@ from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
 from tests.reader.query.changed import Moving, copied, created, merged
+from tests.support.examples import few
 from tests.support.versions import Oracle
 
 pytestmark = pytest.mark.slow
@@ -210,7 +211,7 @@ KEYED_STEPS = st.one_of(
 
 
 @settings(
-    max_examples=12,
+    max_examples=few(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -280,7 +281,7 @@ BY_ID_STEPS = st.one_of(
 
 
 @settings(
-    max_examples=12,
+    max_examples=few(12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -30,11 +30,13 @@ from blockstore.errors import (
 )
 from blockstore.format.definition import Definition
 from blockstore.reader.cache import ChunkCache
+from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query import Capacity, Engine
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 from tests.blockstore.scan.tables import NOON, Lake
 from tests.reader.query.lakes import everything, lake, snapshot_of
+from tests.support.examples import few
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +198,7 @@ questions = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=few(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sql=questions)
 def test_pruning_never_changes_an_answer(
     engine: Engine, plain: duckdb.DuckDBPyConnection, sql: str
@@ -432,3 +434,16 @@ def _with_malformed(made: Lake):  # type: ignore[no-untyped-def]
     return replace(
         made.snapshot(), malformed={"01J90000000000000000000000": "its meta.json does not parse"}
     )
+
+
+def test_rows_that_come_with_a_query_are_tables_of_that_query_only(
+    engine: Engine, snapshot: TableSnapshot
+) -> None:
+    rows = {"catalog:x": pa.table({"a": [1, 2]})}
+    with engine.run('SELECT sum(a) AS s FROM "catalog:x" AS x', given=rows) as answer:
+        assert answer.reader.read_all().to_pylist() == [{"s": 3}]
+        assert answer.versions == {}
+    with pytest.raises(UnknownTable):
+        engine.run('SELECT * FROM "catalog:x"')
+    with pytest.raises(BadSql, match="is named"):
+        engine.run('WITH "catalog:x" AS (SELECT 1) SELECT * FROM "catalog:x"', given=rows)

@@ -13,7 +13,7 @@ import blockstore as bs
 from blockstore.errors import BlockstoreError
 from blockstore.reader.query import Capacity, Engine
 from blockstore.reader.query import relations as module
-from blockstore.reader.tables import Tables
+from blockstore.reader.tables import At, Tables
 from blockstore.world import World
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.int64())])
@@ -124,3 +124,11 @@ def test_changes_beyond_what_memory_holds_are_refused(
     monkeypatch.setattr(module, "_MOST_BYTES", 10)
     with pytest.raises(bs.Invalid, match="name fewer versions"):
         rows(engine, "SELECT * FROM t.changes(0)")
+
+
+def test_versions_are_given_for_the_tables_that_a_query_names_and_not_for_its_relations(
+    engine: Engine,
+) -> None:
+    sql = "SELECT a, (SELECT count(*) FROM bare.blocks) AS blocks FROM t WHERE k = 1"
+    with engine.run(sql, at={"t": At(version=2)}) as answer:
+        assert answer.reader.read_all().to_pylist() == [{"a": 10, "blocks": 0}]

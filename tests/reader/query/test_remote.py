@@ -27,6 +27,7 @@ from blockstore.scan.fetch.remote import Remote, Way
 from blockstore.scan.plan import plan_scan
 from blockstore.world import World
 from tests.reader.query.remotes import BLOCKS, GROUP_ROWS, ROWS, Twins, make
+from tests.support.examples import few
 
 QUERIES = [
     "SELECT * FROM t WHERE id = 5",
@@ -172,7 +173,7 @@ CONDITIONS = st.recursive(
 
 
 @settings(
-    max_examples=40,
+    max_examples=few(40),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

@@ -15,6 +15,7 @@ from blockstore.errors import BlockstoreError
 from blockstore.reader.statements.door import opened
 from blockstore.world import World
 from tests.reader.statements.logic import KINDS, Both, Record
+from tests.support.examples import few
 
 small = st.integers(0, 12)
 row = st.tuples(small, st.one_of(st.none(), small), st.sampled_from(["'x'", "'y'", "NULL"]))
@@ -74,7 +75,7 @@ scripts = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_scripts_leave_what_they_leave_in_duckdb(kind: str) -> None:
-    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=few(6), deadline=None, suppress_health_check=list(HealthCheck))
     @given(script=scripts[kind], source=st.lists(row, max_size=5, unique_by=lambda one: one[0]))
     def check(script: list[str], source: list[tuple[int, int | None, str]]) -> None:
         with tempfile.TemporaryDirectory() as folder, opened(folder) as session:
@@ -99,7 +100,7 @@ def test_random_scripts_leave_what_they_leave_in_duckdb(kind: str) -> None:
 def test_random_transactions_leave_what_their_statements_leave_in_duckdb(kind: str) -> None:
     """All of one, or nothing where one of its statements fails."""
 
-    @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=few(5), deadline=None, suppress_health_check=list(HealthCheck))
     @given(
         scripts=st.lists(scripts[kind], min_size=1, max_size=2),
         source=st.lists(row, max_size=5, unique_by=lambda one: one[0]),

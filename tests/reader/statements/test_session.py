@@ -56,6 +56,38 @@ def test_a_job_happens_once(lake: str) -> None:
         bs.sql(lake, "DELETE FROM t; DELETE FROM r", job=bs.Job("nightly", 9))
 
 
+@pytest.mark.parametrize(
+    "matched", ["UPDATE", "UPDATE SET k = s.k, a = s.a"], ids=["all columns", "named"]
+)
+def test_a_merge_that_would_give_a_row_another_key_is_refused(lake: str, matched: str) -> None:
+    bs.sql(lake, "CREATE TABLE s AS SELECT 1::BIGINT AS k, 11 AS a UNION ALL SELECT 3, 30")
+    on = "MERGE INTO t USING s ON t.k + {} = s.k WHEN MATCHED THEN {}"
+    with pytest.raises(bs.Invalid, match="another k, which is part of the key"):
+        bs.sql(lake, on.format(1, matched))
+    assert rows(lake) == [(1, 10), (2, 20)]
+    assert bs.sql(lake, on.format(0, matched)).updated == 1
+    assert rows(lake) == [(1, 11), (2, 20)]
+
+
+def test_a_merge_by_chance_is_decided_once_for_a_row_and_refused_without_identity(
+    lake: str,
+) -> None:
+    bs.sql(lake, "CREATE TABLE m (k BIGINT PRIMARY KEY, a INTEGER, b INTEGER)")
+    bs.sql(lake, "INSERT INTO m SELECT i, 0, 0 FROM range(1000) r(i)")
+    bs.sql(lake, "CREATE TABLE p AS SELECT * FROM m")
+    chance = (
+        "MERGE INTO {0} USING (SELECT i AS k FROM range(1000) r(i)) s ON {0}.k = s.k "
+        "WHEN MATCHED AND random() < 0.5 THEN UPDATE SET a = 1, b = 1 "
+        "WHEN MATCHED THEN UPDATE SET a = 2, b = 2"
+    )
+    assert bs.sql(lake, chance.format("m")).updated == 1000
+    both = bs.sql(lake, "SELECT DISTINCT a, b FROM m ORDER BY a").to_arrow().to_pylist()
+    assert both == [{"a": 1, "b": 1}, {"a": 2, "b": 2}]
+    with pytest.raises(bs.Invalid):
+        bs.sql(lake, chance.format("p").partition("WHEN MATCHED THEN")[0])
+    assert bs.sql(lake, "SELECT sum(a) AS s FROM p").to_arrow()["s"].to_pylist() == [0]
+
+
 def test_parameters_are_values_and_others_are_left_out(lake: str) -> None:
     text = "UPDATE t SET a = $n WHERE k = $k; DELETE FROM t WHERE k <> $k"
     bs.sql(lake, text, n=7, k=1, unused="x")
@@ -194,6 +226,28 @@ def test_definitions_say_what_sql_says(lake: str) -> None:
         bs.sql(lake, "CREATE TABLE u (a INTEGER, b INTEGER CHECK (b > a))")
     with pytest.raises(bs.Invalid, match="UNIQUE"):
         bs.sql(lake, "CREATE TABLE u (a INTEGER UNIQUE)")
+    for generated in ("b AS (1)", "b INTEGER GENERATED ALWAYS AS (a + 1)"):
+        with pytest.raises(bs.Invalid, match="generated"):
+            bs.sql(lake, f"CREATE TABLE u (a INTEGER, {generated})")
+    for values in ("ENUM('a', 'b')", "ENUM('a', 'b')[]"):
+        with pytest.raises(bs.Invalid, match="is an ENUM"):
+            bs.sql(lake, f"CREATE TABLE u (a INTEGER, e {values})")
+    for change, said in (
+        ("ALTER n TYPE BIGINT USING n + 1", "add a column and UPDATE it"),
+        ("ADD COLUMN s.k INTEGER", "field of a struct"),
+    ):
+        with pytest.raises(bs.Invalid, match=said):
+            bs.sql(lake, f"ALTER TABLE d {change}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ALTER a DROP NOT NULL", "ALTER a DROP DEFAULT", "ALTER k SET NOT NULL", "RENAME a TO a"],
+)
+def test_what_a_table_is_already_changes_nothing(lake: str, text: str) -> None:
+    version = bs.open(f"{lake}/t").poll()
+    assert bs.sql(lake, f"ALTER TABLE t {text}").version is None
+    assert bs.open(f"{lake}/t").poll() == version
 
 
 def test_a_dropped_table_is_gone_comes_back_and_makes_room_for_another(lake: str) -> None:
@@ -222,12 +276,67 @@ def test_other_forms_of_a_drop_are_refused(lake: str, text: str) -> None:
     assert rows(lake) == [(1, 10), (2, 20)]
 
 
-def test_rows_with_several_sets_of_labels_are_added_and_not_changed(lake: str) -> None:
-    """Which labels a row has that a statement changes, its rows do not say."""
-    table = bs.open(f"{lake}/t")
-    table.upsert(pa.table({"k": [1], "a": [5]}, table.definition.schema), labels={"site": "x"})
-    for text in ("UPDATE t SET a = 0", "DELETE FROM t WHERE a = 5"):
-        with pytest.raises(bs.Invalid, match="one set of labels"):
-            bs.sql(lake, text)
-    assert bs.sql(lake, "INSERT INTO t VALUES (3, 30)").inserted == 1
-    assert len(rows(lake)) == 4
+def test_rows_of_a_table_without_identity_get_one_in_another_table(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    bs.sql(lake, "CREATE TABLE plain (time TIMESTAMP, n INTEGER) WITH (time_column = time)")
+    for n in range(10):
+        bs.sql(lake, f"INSERT INTO plain VALUES ('2020-01-01 00:00:0{n}', {n})")
+    bs.sql(lake, "CALL compact('plain'); DELETE FROM plain WHERE n = 3")
+    for wrong, said in (
+        ("SET (row_ids = true)", "said when a table is created"),
+        ("SET (key = 'n')", "said when a table is created"),
+        ("ADD PRIMARY KEY (n)", "from its creation on"),
+        ("ADD CONSTRAINT p PRIMARY KEY (n)", "from its creation on"),
+    ):
+        with pytest.raises(bs.Invalid, match=said):
+            bs.sql(lake, f"ALTER TABLE plain {wrong}")
+    with pytest.raises(bs.Invalid, match="said when a table is created"):
+        bs.open(f"{lake}/plain").alter(properties={"row_ids": True})
+    bs.sql(lake, "CREATE TABLE ids WITH (row_ids = true) AS SELECT * FROM plain ORDER BY n DESC")
+    bs.sql(lake, "CREATE TABLE keyed (n INTEGER PRIMARY KEY, time TIMESTAMP)")
+    bs.sql(lake, "INSERT INTO keyed BY NAME SELECT * FROM plain; DROP TABLE plain")
+    found = bs.sql(lake, "SELECT _row_id, n FROM ids ORDER BY _row_id").to_arrow().to_pylist()
+    assert [tuple(row.values()) for row in found] == list(enumerate([9, 8, 7, 6, 5, 4, 2, 1, 0]))
+    assert bs.sql(lake, "UPDATE ids SET n = 90 WHERE n = 9").updated == 1
+    assert bs.sql(lake, "SELECT count(*) AS n FROM keyed").to_arrow()["n"].to_pylist() == [9]
+
+
+def test_a_query_that_fails_late_leaves_no_table_and_replaces_none(lake: str) -> None:
+    wrong = "CAST(error(CASE WHEN i > 900000 THEN 'late' END) AS INTEGER)"
+    late = f"SELECT i, {wrong} AS e FROM range(1000000) r(i)"
+    with pytest.raises(bs.BlockstoreError, match="late"):
+        bs.sql(lake, f"CREATE TABLE made AS {late}")
+    with pytest.raises(bs.NotFound):
+        bs.sql(lake, "SELECT * FROM made")
+    with pytest.raises(bs.BlockstoreError, match="late"):
+        bs.sql(lake, f"CREATE OR REPLACE TABLE t AS {late}")
+    assert rows(lake) == [(1, 10), (2, 20)]
+    done = bs.sql(lake, "CREATE OR REPLACE TABLE t AS SELECT i FROM range(300000) r(i)")
+    assert (done.inserted, len(rows(lake))) == (300_000, 300_000)
+    none = bs.sql(lake, "CREATE TABLE made AS SELECT i FROM range(9) r(i) WHERE i > 9")
+    assert (none.inserted, rows(lake, "made")) == (0, [])
+
+
+def test_a_session_goes_on_where_another_process_drops_or_replaces_its_table(lake: str) -> None:
+    with opened(lake) as session:
+
+        def run(sql: str) -> list[tuple[object, ...]]:
+            outcome = session.run(session.parse(sql)[0], Doing())
+            found = outcome.to_arrow().to_pylist() if outcome.rows is not None else []
+            return [tuple(row.values()) for row in found]
+
+        assert run("SELECT * FROM t WHERE k = 1") == [(1, 10)]
+        bs.sql(lake, "DROP TABLE t")
+        with pytest.raises(bs.TableDropped):
+            run("INSERT INTO t VALUES (3, 30)")
+        run("DROP TABLE IF EXISTS t")
+        run("ALTER TABLE IF EXISTS t ADD COLUMN b INTEGER")
+        run("CREATE TABLE IF NOT EXISTS t (b INTEGER)")
+        assert run("SELECT * FROM t") == []
+        bs.sql(lake, "DROP TABLE t; CREATE TABLE t (s VARCHAR PRIMARY KEY, n INTEGER)")
+        run("INSERT INTO t VALUES ('x', 1)")
+        bs.sql(lake, "DROP TABLE t; CREATE TABLE t (d DATE); INSERT INTO t VALUES ('2026-01-01')")
+        assert len(run("SELECT d FROM t")) == 1
+        bs.sql(lake, "DROP TABLE t")
+        run("CREATE TABLE t (last INTEGER)")
+        run("UPDATE t SET last = 1")

@@ -122,3 +122,9 @@ def test_quotes_comments_and_cases_hide_keywords() -> None:
 def test_a_comparison_of_nulls_is_not_the_from_of_an_update() -> None:
     cursor = Cursor("a IS DISTINCT FROM b FROM c")
     assert cursor.until(("FROM",)).text == "a IS DISTINCT FROM b"
+
+
+def test_numbered_parameters_need_no_spaces() -> None:
+    found = [one.text for one in tokens_of("VALUES ($1,$2,$10), ('$1,$2', $$a b$$, $x$c$1$x$)")]
+    signs = [one for one in found if one not in "(),"]
+    assert signs == ["VALUES", "$1", "$2", "$10", "$1,$2", "a b", "c$1"]

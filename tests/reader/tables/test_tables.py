@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from blockstore.errors import (
@@ -158,6 +159,8 @@ def test_a_folder_that_is_no_table_costs_less_and_less(scene: Scene) -> None:
     scene.bucket.put("notes/readme.txt", b"no table")
     costs = []
     for _ in range(8):
+        scene.settle()
+        scene.values("a")
         scene.advance(20)
         before = scene.requests()
         scene.settle()
@@ -202,6 +205,17 @@ def test_the_handle_for_history_is_that_of_the_present_table(scene: Scene) -> No
     scene.drop("t")
     scene.create("t", [100])
     assert [entry.operation for entry in scene.tables.table("t").history()] == ["create", "append"]
+
+
+def test_the_handle_knows_the_columns_and_the_tags_of_its_snapshot(scene: Scene) -> None:
+    table = scene.create("t", [1])
+    handle = scene.tables.table("t")
+    table.alter(add=[pa.field("later", pa.string())])
+    table.tag("good")
+    scene.tables.poll_now("t")
+    assert scene.tables.table("t") is handle
+    assert "later" in handle.definition.schema.names
+    assert handle.log.state.tags == {"good": 3}
 
 
 def test_a_table_that_breaks_is_degraded_and_the_others_go_on(scene: Scene) -> None:
@@ -304,11 +318,12 @@ def test_failures_are_asked_about_less_and_less_often(scene: Scene) -> None:
         raise Unavailable("the store does not answer")
 
     scene.faulty[0].before.append(refuse)
-    for _ in range(80):
+    assert scene.values("t") == [1]
+    for _ in range(40):
         scene.advance(15)
         scene.settle()
-    # Twenty minutes, at 15 s were 80 looks.
-    assert 8 <= scene.tables.counts.failures <= 20
+    # Ten minutes, at 15 s were 40 looks.
+    assert 4 <= scene.tables.counts.failures <= 12
 
 
 def test_a_url_may_be_one_table(tmp_path: Path) -> None:
@@ -457,6 +472,7 @@ def test_threads_keep_tables_fresh_until_they_are_stopped(tmp_path: Path) -> Non
     try:
         import pyarrow as pa
 
+        assert tables.snapshot("t").count() == 0
         table.append(pa.table({"n": [1]}, schema=SCHEMA))
         deadline = world.clock.monotonic_s() + 60
         while world.clock.monotonic_s() < deadline:

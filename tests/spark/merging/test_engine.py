@@ -32,6 +32,7 @@ from blockstore.spark.merging.work import Failure
 from blockstore.table import Table
 from blockstore.world import World
 from tests.spark.merging.dying import DyingPieces, PatientPieces, PoisonedPieces
+from tests.support.spark_workers import workers_python
 
 pytestmark = pytest.mark.timeout(900)
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
@@ -209,7 +210,7 @@ def test_the_command_of_the_guide_merges_in_a_process_of_its_own(tmp_path: Path)
     answer = subprocess.run(
         [str(Path(sys.executable).parent / "blockstore"), "compact", url, "--once", "--engine",
         "spark"],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": workers_python(), "SPARK_LOCAL_IP": "127.0.0.1"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr

@@ -7,7 +7,7 @@ import { openAlter, openDrop } from "../edit/alter_table.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many, quoted } from "../format.js";
 import { Latest } from "../latest.js";
-import { mayWrite } from "../rights.js";
+import { mayDefine, mayWrite } from "../rights.js";
 import { toConsole, toTable } from "../route.js";
 import { BlocksTab } from "./blocks.js";
 import { HistoryTab } from "./history.js";
@@ -88,7 +88,7 @@ export class TableView {
     if (tab === "blocks") return new BlocksTab(await api.timeline(detail.name, run.signal));
     if (tab === "history") return new HistoryTab(detail, await api.history(detail.name, { signal: run.signal }), options);
     if (tab === "rows") return this.#edited.get(detail.name) ?? new RowsTab(detail, { mayWrite: await mayWrite(), onSaved: (version) => this.#saved(detail.name, version) });
-    return tab === "tags" ? tags(detail) : overview(detail, await mayWrite() ? this.#acts(detail, options) : null);
+    return tab === "tags" ? tags(detail) : overview(detail, await mayDefine() ? this.#acts(detail, options) : null);
   }
 
   #acts(detail, options) {

@@ -5,7 +5,7 @@ import { droppedNotice } from "../edit/alter_table.js";
 import { openNewTable } from "../edit/new_table.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many, quoted } from "../format.js";
-import { mayWrite } from "../rights.js";
+import { mayDefine } from "../rights.js";
 import { toConsole, toTable } from "../route.js";
 
 export class TablesView {
@@ -26,7 +26,7 @@ export class TablesView {
 
   async show() {
     document.title = "Tables · Blockstore";
-    this.create.hidden = !(await mayWrite());
+    this.create.hidden = !(await mayDefine());
   }
 
   draw() {

@@ -37,7 +37,7 @@ from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, meta_key, object_key
 from blockstore.world import World
 from tests.blockstore.care.scene import SCHEMA, Care, Rows, rows, rows_of, worn
-from tests.support.faulty import FaultyBucket, Killed
+from tests.support.faulty import FaultyBucket, Killed, crash_points
 from tests.support.index_data import block, ulid
 from tests.support.tally import tally
 
@@ -574,25 +574,24 @@ def test_a_rebuild_that_dies_anywhere_is_carried_on_and_each_row_is_read_once(na
     counting = FaultyBucket(whole.bucket)
     rebuild(counting, whole.world, plan_rebuild(counting, whole.world))
     assert whole.found() == expected
-    for number in range(1, len(counting.calls) + 1):
-        for fault in ("kill_after", "lose_answer") if number > 1 else ("kill_before", "kill_after"):
-            made = ready.copy()
-            tally("crash points")
-            argument = {number} if fault == "lose_answer" else number
-            faulty = FaultyBucket(made.bucket, **{fault: argument})  # type: ignore[arg-type]
-            point = f"{name}: {fault} {number}"
-            try:
-                rebuild(faulty, made.world, plan_rebuild(faulty, made.world))
-            except (Killed, BlockstoreError):
-                pass
-            if not unreadable(made):
-                assert made.found() == expected, point
-            if not is_complete(made):
-                bring_back(made)
+    for fault, call in crash_points(counting.calls):
+        made = ready.copy()
+        tally("crash points")
+        argument = {call.number} if fault == "lose_answer" else call.number
+        faulty = FaultyBucket(made.bucket, **{fault: argument})  # type: ignore[arg-type]
+        point = f"{name}: {fault} {call}"
+        try:
+            rebuild(faulty, made.world, plan_rebuild(faulty, made.world))
+        except (Killed, BlockstoreError):
+            pass
+        if not unreadable(made):
             assert made.found() == expected, point
-            assert made.verify().findings == (), point
-            made.append("after")
-            assert made.found() == expected + rows_of("after"), point
+        if not is_complete(made):
+            bring_back(made)
+        assert made.found() == expected, point
+        assert made.verify().findings == (), point
+        made.append("after")
+        assert made.found() == expected + rows_of("after"), point
 
 
 def test_planted_the_boundary_before_the_state_loses_what_the_state_knew() -> None:

@@ -32,7 +32,7 @@ from blockstore.names import (
 from blockstore.operations.unindexed import Unindexed
 from blockstore.table import Table
 from tests.blockstore.care.scene import SCHEMA, Care, rows, rows_of, worn
-from tests.support.faulty import Call, FaultyBucket, Killed
+from tests.support.faulty import Call, FaultyBucket, Killed, crash_points
 from tests.support.tally import tally
 
 pytestmark = pytest.mark.usefixtures("decoded_once")
@@ -652,23 +652,22 @@ def test_a_repair_that_dies_anywhere_and_is_run_again_leaves_each_row_once(name:
     counting = FaultyBucket(whole.bucket)
     repair(whole, counting, **wishes)
     assert whole.found() == expected
-    for number in range(1, len(counting.calls) + 1):
-        for fault in ("kill_after", "lose_answer") if number > 1 else ("kill_before", "kill_after"):
-            made = ready.copy()
-            tally("crash points")
-            argument = {number} if fault == "lose_answer" else number
-            try:
-                repair(made, FaultyBucket(made.bucket, **{fault: argument}), **wishes)  # type: ignore[arg-type]
-            except (Killed, BlockstoreError):
-                pass
-            point = f"{name}: {fault} {number}"
-            readable_once(made, expected, point)
-            try:
-                repair(made, **wishes)
-            except (NotFound, Conflict):
-                pass  # it was replaced before: there is no such live block any more
-            assert made.found() == expected, point
-            assert not made.verify(deep=fault == "kill_after").errors, point
+    for fault, call in crash_points(counting.calls):
+        made = ready.copy()
+        tally("crash points")
+        argument = {call.number} if fault == "lose_answer" else call.number
+        try:
+            repair(made, FaultyBucket(made.bucket, **{fault: argument}), **wishes)  # type: ignore[arg-type]
+        except (Killed, BlockstoreError):
+            pass
+        point = f"{name}: {fault} {call}"
+        readable_once(made, expected, point)
+        try:
+            repair(made, **wishes)
+        except (NotFound, Conflict):
+            pass  # it was replaced before: there is no such live block any more
+        assert made.found() == expected, point
+        assert not made.verify(deep=fault == "kill_after").errors, point
 
 
 def readable_once(made: Care, expected: object, point: str) -> None:
@@ -691,16 +690,15 @@ def test_without_an_index_a_repair_that_dies_anywhere_and_is_run_again_leaves_ea
     whole = ready.copy()
     counting = FaultyBucket(whole.bucket)
     repair(whole, counting, wait=True, **wishes)
-    for number in range(1, len(counting.calls) + 1):
-        for fault in ("kill_after", "lose_answer") if number > 1 else ("kill_before", "kill_after"):
-            made = ready.copy()
-            made.world.clock.sleep(3600)
-            tally("crash points")
-            argument = {number} if fault == "lose_answer" else number
-            try:
-                repair(made, FaultyBucket(made.bucket, **{fault: argument}), wait=True, **wishes)  # type: ignore[arg-type]
-            except (Killed, BlockstoreError):
-                pass
-            point = f"{fault} {number}"
-            repair(made, wait=True, **wishes)
-            assert made.listed_rows() == BY_AGE, point
+    for fault, call in crash_points(counting.calls):
+        made = ready.copy()
+        made.world.clock.sleep(3600)
+        tally("crash points")
+        argument = {call.number} if fault == "lose_answer" else call.number
+        try:
+            repair(made, FaultyBucket(made.bucket, **{fault: argument}), wait=True, **wishes)  # type: ignore[arg-type]
+        except (Killed, BlockstoreError):
+            pass
+        point = f"{fault} {call}"
+        repair(made, wait=True, **wishes)
+        assert made.listed_rows() == BY_AGE, point

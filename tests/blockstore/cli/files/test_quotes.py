@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blockstore.cli.files.quotes import Misquoted, Quotes, first_fault, place_of
+from tests.support.examples import few
 
 
 def fault_of(pieces: list[bytes], delimiter: str = ",") -> tuple[int, int | None] | None:
@@ -39,7 +40,7 @@ def strictly_readable(text: str) -> bool:
     cuts=st.lists(st.integers(min_value=0, max_value=40), max_size=4),
 )
 @example(text='"",""\n"""a"""', cuts=[1, 2, 8])
-@settings(max_examples=2_000)
+@settings(max_examples=few(2_000))
 def test_what_is_refused_is_what_a_strict_reader_refuses(text: str, cuts: list[int]) -> None:
     data = text.encode()
     edges = [0, *sorted(cuts), len(data)]

@@ -212,6 +212,16 @@ def test_update_sets_values_as_a_file_would(blockstore: Command, people: str) ->
     assert bs.open(people).poll() == 3
 
 
+def test_update_and_delete_take_an_isolation(blockstore: Command, people: str) -> None:
+    for verb in (("update", people, "--set", "n=7"), ("delete", people)):
+        wrong = blockstore(*verb, "--where", "n = 1", "--isolation", "none", code=1)
+        assert "expected one of 'write-serializable', 'serializable'" in wrong.err
+        given = blockstore(*verb, "--where", "n > 1000", "--isolation", "serializable")
+        assert "nothing was changed" in given.out or "no row" in given.out
+    old = blockstore("delete", people, "--where", "true", "--read-version", "2", code=1)
+    assert "takes no read_version" in old.err
+
+
 def test_rows_are_deleted_by_id_by_key_and_by_file(
     blockstore: Command, people: str, items: str, tmp_path: Path
 ) -> None:

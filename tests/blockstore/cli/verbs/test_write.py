@@ -76,6 +76,18 @@ def test_a_job_is_written_once(blockstore: Command, flights: str, tmp_path: Path
     assert first["ulid"] == second["ulid"]
 
 
+def test_the_files_of_a_batch_that_was_written_are_not_read_again(
+    blockstore: Command, flights: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(GOOD)
+    words = ("write", flights, str(file), "--app", "load", "--batch", "7", "--json")
+    first = blockstore(*words).json
+    file.write_text(HEADER + "JFK,2013-01-01,soon,1\n")
+    again = blockstore(*words).json
+    assert (again["already"], again["ulid"]) == (True, first["ulid"])
+
+
 def test_files_without_rows_write_nothing(
     blockstore: Command, flights: str, tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def test_the_same_version_is_the_same_objects_wherever_it_is_exported(tmp_path: 
 
 
 def test_a_new_block_changes_one_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "_ENDS", 4)
+    monkeypatch.setattr(exporting, "_ENDS", 2)
     table = bs.create(f"{tmp_path}/t?durable=false", schema=SCHEMA)
     for first in range(24):
         table.append(rows(range(first, first + 1)))
@@ -205,6 +205,24 @@ def test_a_tag_shows_no_label_that_came_later(tmp_path: Path) -> None:
     then, now = (columns[one["schema-id"]] for one in said["snapshots"])
     assert (then, now) == (["id", "n"], ["id", "n", "site"])
     assert columns[said["current-schema-id"]] == now
+
+
+def test_the_newest_version_has_the_labels_of_every_tag(tmp_path: Path) -> None:
+    """Engines look there for the column of a partition, whichever version they read."""
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
+    table.append(rows(range(3)), labels={"site": "a"})
+    table.tag("then")
+    table.delete("id >= 0")
+    table.append(rows(range(2)))
+    said = document(table)
+    (current,) = [one for one in said["schemas"] if one["schema-id"] == said["current-schema-id"]]
+    sources = {one["source-id"] for spec in said["partition-specs"] for one in spec["fields"]}
+    assert [one["name"] for one in current["fields"]] == ["id", "n", "site"]
+    assert sources <= {one["id"] for one in current["fields"]}
+    table.alter(add=[pa.field("Site", pa.int64())])
+    said = document(table)
+    (current,) = [one for one in said["schemas"] if one["schema-id"] == said["current-schema-id"]]
+    assert [one["name"] for one in current["fields"]] == ["id", "n", "Site"]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -23,6 +23,7 @@ from blockstore.scan.fetch.store import MemoryStore
 from blockstore.world import Serial, World
 from tests.blockstore.scan.fetch.chunks import DAMAGES, Altered, rows, store_chunk
 from tests.support.depth import DepthBucket, Time
+from tests.support.examples import few
 
 ROWS = rows()
 
@@ -45,7 +46,7 @@ def read(fetcher: Fetcher, remote: Remote, ranges: Iterable[tuple[int, int]]) ->
     return [held.read_at(length, start) for start, length in listed]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 700_000), st.integers(1, 300_000)), max_size=5))
 def test_ranges_are_read_as_they_were_written(ranges: list[tuple[int, int]]) -> None:
     remote, data = store_chunk(MemoryBucket(World.manual().clock), ROWS)

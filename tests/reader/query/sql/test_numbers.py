@@ -25,6 +25,7 @@ from blockstore.reader.query import Engine
 from blockstore.world import World
 from tests.blockstore.scan.tables import Lake
 from tests.reader.query.lakes import snapshot_of
+from tests.support.examples import few
 
 SCHEMA = pa.schema(
     [
@@ -182,7 +183,7 @@ def rows(answer: pa.Table) -> Counter[int]:
     return Counter(answer["row"].to_pylist())
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=few(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(condition=conditions())
 def test_a_number_prunes_no_row_that_duckdb_finds(
     engine: Engine, plain: duckdb.DuckDBPyConnection, condition: str

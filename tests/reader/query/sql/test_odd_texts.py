@@ -18,6 +18,7 @@ from blockstore.reader.query import Engine
 from blockstore.world import World
 from tests.blockstore.scan.tables import Lake
 from tests.reader.query.lakes import snapshot_of
+from tests.support.examples import few
 from tests.support.odd_texts import LEAVES, meets, odd_texts, written
 
 BLOCKS: list[list[str | None]] = [
@@ -72,7 +73,7 @@ def in_sql(text: str) -> str:
     return "(" + " || chr(0) || ".join(parts) + ")"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=few(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(LEAVES),
     st.lists(st.one_of(odd_texts(), st.sampled_from(TEXTS)), min_size=2, max_size=2),
@@ -91,7 +92,7 @@ def test_a_condition_finds_what_plain_python_finds(
         assert asked(engine, f"SELECT s FROM t WHERE {constant}") == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.one_of(odd_texts(), st.sampled_from(TEXTS), st.sampled_from(["ab\0", "a", "abcdefgh"])))
 def test_a_prefix_finds_what_plain_python_finds(engine: Engine, prefix: str) -> None:
     expected = Counter(text for text in TEXTS if text.startswith(prefix))

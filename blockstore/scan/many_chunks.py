@@ -1,0 +1,88 @@
+"""The chunks of a plan for one pass over very many blocks, made when they are looked at.
+
+A plan of all rows of a million blocks would hold 2 GB of chunks, and make them all before the first
+one is read. Each pass makes them again, a few at a time: that costs less than to read them.
+
+Rules:
+- The same chunks as in a plan of few blocks, in the same order, at each pass.
+- Only where no chunk has to be judged: the condition is always true, rows have no identity, and no
+  block is known from a listing alone. Then the number of chunks is the sum of each block's.
+- Pickled it is the tuple of its chunks: blocks do not travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from blockstore.index.derived import Arrays
+from blockstore.index.documents import read_documents
+from blockstore.index.rows import LiveBlock
+from blockstore.scan.candidates import Candidate, Candidates
+from blockstore.scan.chunk import ScanChunk
+
+
+class ManyChunks(Sequence[ScanChunk]):
+    """The chunks of these candidates, of which none was listed; ``chunks_of`` makes a block's."""
+
+    def __init__(
+        self, found: Candidates, chunks_of: Callable[[Candidate], Iterable[ScanChunk]]
+    ) -> None:
+        self._found = found
+        self._chunks_of = chunks_of
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __iter__(self) -> Iterator[ScanChunk]:
+        for block in self._found:
+            yield from self._chunks_of(block)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return tuple, (tuple(self),)
+
+    @overload
+    def __getitem__(self, index: int) -> ScanChunk: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ScanChunk, ...]: ...
+    def __getitem__(self, index: int | slice) -> ScanChunk | tuple[ScanChunk, ...]:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"chunk {index} of a plan of {len(self)}")
+        block = int(np.searchsorted(self._ends, place, side="right"))
+        before = int(self._ends[block - 1]) if block else 0
+        return list(self._chunks_of(self._found.at(block)))[place - before]
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int64]:
+        """The number of chunks up to each block, with its own."""
+        found = self._found
+        wanted = np.zeros(len(found.live), dtype=bool)
+        wanted[found.places] = True
+        (counts,) = found.live.derived("chunks", None, _Counts(), wanted)
+        return np.cumsum(counts[found.places])
+
+
+class _Counts:
+    """Makes an array, by block: the number of its chunks."""
+
+    def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
+        return (np.array([len(block.meta.chunks) for block in blocks], dtype=np.int64),)
+
+    def of_rows(self, rows: pa.Table) -> Arrays | None:
+        """By ``numChunks``, which is compared with the files whenever a block is read."""
+        count = pa.struct([("numChunks", pa.int64())])
+        documents = read_documents(rows, pa.field("stats", count))
+        if documents is None:
+            return None
+        import pyarrow.compute as pc
+
+        counts = pc.struct_field(documents, [0])
+        return None if counts.null_count else (np.asarray(counts.to_numpy()),)

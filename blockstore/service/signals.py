@@ -1,0 +1,51 @@
+"""The signals that end a process which runs until then: SIGTERM and SIGINT.
+
+A Python handler runs in the main thread, between two of its instructions. A main thread that is
+just about to wait does not run it until something else wakes it, and one that holds a lock must
+not take it again. So the interpreter itself writes the signal's number to a pipe, in whatever
+thread the signal finds, and a thread of its own reads the pipe and acts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_OVER = b"\0"
+"""No signal has the number 0."""
+
+
+@contextmanager
+def on_signals(act: Callable[[], None]) -> Iterator[None]:
+    """Call ``act`` for each SIGTERM and SIGINT, in another thread. Afterwards signals do what they
+    did before. Only the main thread may enter this."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def listen() -> None:
+        while (number := os.read(reading, 1)) != _OVER:
+            if number[0] in _ENDING:
+                act()
+
+    listener = threading.Thread(target=listen, name="signals", daemon=True)
+    listener.start()
+    wakes = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    handlers = {one: signal.signal(one, _nothing) for one in _ENDING}
+    try:
+        yield
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+        signal.set_wakeup_fd(wakes)
+        os.write(writing, _OVER)
+        listener.join()
+        os.close(reading)
+        os.close(writing)
+
+
+def _nothing(*_: object) -> None:
+    """A handler, so that the signal does not end the process: ``on_signals`` acts on the pipe."""

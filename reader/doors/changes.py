@@ -1,0 +1,145 @@
+"""Statements that change rows, as every door runs them.
+
+Rules:
+- A statement is a job: with a key it happens once, however often it is sent, and a gateway that
+  dies leaves it complete or absent.
+- It needs the scopes ``read`` and ``write``, and reaches only the tables of its token.
+- One statement a call, or those from BEGIN to COMMIT, and no RETURNING: the job has counts, and the
+  version to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import orjson
+
+from blockstore.errors import Invalid
+from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.submitted import allowed_of, ended, job_id, submit
+from blockstore.reader.errors import BadSql
+from blockstore.reader.forms.parameters import to_json
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.record import Kind as JobKind
+from blockstore.reader.jobs.record import Request as JobRequest
+from blockstore.reader.jobs.statements import changes_in, check_takes, sent
+from blockstore.reader.jobs.store import Job
+from blockstore.reader.jobs.writing import identity_of
+from blockstore.reader.query.task import Parameters
+from blockstore.reader.statements.reading import read_dml
+from blockstore.reader.statements.texts import Kind, Text, split
+from blockstore.reader.statements.tokens import tokens_of
+from blockstore.reader.statements.transaction import Block
+
+_OTHERS = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.CALL})
+"""What changes something beside the statements that change rows or define tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A statement as a caller sends it."""
+
+    sql: str
+    parameters: Parameters = None
+    message: str = ""
+    """Kept with the version."""
+    key: str | None = None
+    """The same key of the same token is the same change, which happens once."""
+
+
+def is_query(gateway: Gateway, sql: str) -> bool:
+    """Whether a text is run as a query: no statement of it changes anything. A text that cannot be
+    parsed is one too: running it says why."""
+    try:
+        texts = split(gateway.engine.syntax, sql)
+    except BadSql:
+        return True
+    return not any(one.changes or one.defines or one.kind in _OTHERS for one in texts)
+
+
+def changed(
+    gateway: Gateway,
+    caller: Caller,
+    change: Change,
+    *,
+    wait_s: float,
+    gone: Callable[[], bool] = lambda: False,
+) -> Job:
+    """Carry out a statement that changes rows; return its job, ended unless ``wait_s`` have passed.
+    If the client is ``gone`` meanwhile, the job is cancelled.
+
+    Raises BadSql and Invalid for a statement that no job carries out, and Problem for one that
+    failed; then nothing was changed.
+    """
+    check_scope(caller, Scope.READ)
+    check_scope(caller, Scope.WRITE)
+    gateway.need_jobs()
+    job = job_id(gateway, caller, change.key)
+    sql = numbered(change.sql)
+    wanted = statement_job(gateway, caller, sql, change.message)
+    body = {"sql": sql, "parameters": to_json(change.parameters), "message": change.message}
+    data = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    if len(data) > gateway.settings.http.max_body_bytes:
+        raise Invalid(
+            f"the statement and its parameters have {len(data):,} bytes, and the limit is "
+            f"{gateway.settings.http.max_body_bytes:,}: load rows from a file or by ingest"
+        )
+    made = submit(gateway, job, wanted, data)
+    return ended(gateway, job, wanted, made, wait_s, gone)
+
+
+def numbered(sql: str) -> str:
+    """The text with ``$1``, ``$2``, … for its ``?``, which drivers write. Raises BadSql."""
+    pieces, end = [], 0
+    for place, token in enumerate((one for one in tokens_of(sql) if one.word == "?"), start=1):
+        pieces += [sql[end : token.start], f"${place}"]
+        end = token.end
+    return "".join([*pieces, sql[end:]])
+
+
+def statement_job(gateway: Gateway, caller: Caller, sql: str, message: str) -> JobRequest:
+    """The request of a job for a statement that changes rows. Raises BadSql, Invalid and Problem
+    for a statement that no job carries out."""
+    step = sent(gateway.engine, sql)
+    if isinstance(step, Text) and step.defines:
+        raise BadSql(
+            "a statement that defines a table is not possible at this door: send it to "
+            "POST /v1/statements"
+        )
+    return job_of_change(gateway, caller, step, message)
+
+
+def job_of_change(gateway: Gateway, caller: Caller, step: Text | Block, message: str) -> JobRequest:
+    """The same for a statement, or a transaction, that was parsed: for the table that there is
+    now."""
+    each = [read_dml(one.sql) for one in changes_in(step)]
+    if any(dml.returning is not None for dml in each):
+        raise BadSql(
+            "RETURNING is not possible here: read the rows with a query after the statement, with "
+            "min_version"
+        )
+    name = gateway.tables.find(each[0].target.name, caller.tables)
+    handle = gateway.tables.table(name, caller.tables)
+    if not handle.indexed:
+        raise Problem(409, f"table {name} has no index, which a statement needs to happen once")
+    check_takes(name, handle.definition, step)
+    version, commit = identity_of(handle.bucket, gateway.world)
+    wanted = JobRequest(
+        kind=JobKind.STATEMENT,
+        owner=caller.fingerprint,
+        created_ms=gateway.world.clock.now_ms(),
+        form="json",
+        allowed=allowed_of(caller),
+        message=message,
+    )
+    return replace(wanted, table=name, table_version=version, table_commit=commit)
+
+
+def rows_changed(job: Job) -> int | None:
+    """How many rows a job wrote; None while it has not ended, or where it is not known."""
+    written = {} if job.outcome is None else job.outcome.written or {}
+    rows = written.get("rows")
+    return rows if isinstance(rows, int) else None

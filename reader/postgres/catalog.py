@@ -1,0 +1,355 @@
+"""The rows of PostgreSQL's catalogs, made of the tables that a caller may know.
+
+Rules:
+- A caller's catalog has its own tables and nothing else: no other table, no role, no file.
+- An object has the same number (OID) in each session and on each gateway: it is derived from its
+  name.
+- A catalog of something that Blockstore does not have (triggers, sequences, …) is empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from blockstore.errors import BlockstoreError
+from blockstore.format.column import rules_of
+from blockstore.format.definition import Definition
+from blockstore.format.fields import required
+from blockstore.format.identity import Key
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.tokens import Caller
+from blockstore.reader.postgres import types as t
+from blockstore.reader.postgres.catalog_columns import COLUMNS, arrow_of
+from blockstore.reader.postgres.variables import SERVER_VERSION, Variables
+
+Row: TypeAlias = dict[str, Any]
+
+PUBLIC, PG_CATALOG, INFORMATION_SCHEMA = 2200, 11, 13_000
+OWNER, DATABASE = 10, 5
+_HEAP, _BTREE = 2, 403
+_FIRST_OID = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A table as catalogs show it."""
+
+    name: str
+    oid: int
+    definition: Definition
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of its key; empty without one."""
+        identity = self.definition.identity
+        return tuple(identity.columns) if isinstance(identity, Key) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What catalogs are made of."""
+
+    tables: tuple[Held, ...]
+    database: str
+    user: str
+    variables: Variables
+
+
+def known(
+    gateway: Gateway, caller: Caller, database: str, user: str, variables: Variables
+) -> Known:
+    """What the caller may know. A table that cannot be read now is left out."""
+    held: list[Held] = []
+    for name in gateway.tables.names(caller.tables):
+        try:
+            definition = gateway.tables.table(name, caller.tables).definition
+        except BlockstoreError:
+            continue
+        held.append(Held(name=name, oid=oid_of("table", name), definition=definition))
+    return Known(tables=tuple(held), database=database, user=user, variables=variables)
+
+
+def oid_of(kind: str, name: str) -> int:
+    """The number of an object."""
+    digest = hashlib.sha256(f"{kind}\n{name}".encode("utf-8", "surrogatepass")).digest()
+    return _FIRST_OID + int.from_bytes(digest[:4], "big") % (2**31 - _FIRST_OID)
+
+
+def rows_of(name: str, what: Known) -> pa.Table:
+    """The rows of a catalog, ``pg_class`` or ``information_schema.tables``."""
+    columns = COLUMNS[name]
+    made = list(_ROWS[name](what)) if name in _ROWS else []
+    arrays = [
+        pa.array([row.get(column, default) for row in made], arrow_of(kind))
+        for column, (kind, default) in columns.items()
+    ]
+    return pa.table(arrays, names=list(columns))
+
+
+def _namespaces(_: Known) -> Iterator[Row]:
+    for oid, name in (
+        (PUBLIC, "public"),
+        (PG_CATALOG, "pg_catalog"),
+        (INFORMATION_SCHEMA, "information_schema"),
+    ):
+        yield {"oid": oid, "nspname": name}
+
+
+def _classes(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        columns = len(table.definition.schema)
+        own = {"oid": table.oid, "relname": table.name, "reltype": oid_of("type", table.name)}
+        yield {**own, "relkind": "r", "relnatts": columns, "relhasindex": bool(table.key)}
+        if table.key:
+            yield {
+                "oid": oid_of("index", table.name),
+                "relname": f"{table.name}_pkey",
+                "relkind": "i",
+                "relam": _BTREE,
+                "relnatts": len(table.key),
+            }
+
+
+def _attributes(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        needed = required(table.definition.schema)
+        for place, column in enumerate(table.definition.schema, start=1):
+            oid = t.type_of(column.type)
+            kind = t.TYPES.get(oid)
+            yield {
+                "attrelid": table.oid,
+                "attname": column.name,
+                "atttypid": oid,
+                "attlen": -1 if kind is None else kind.size,
+                "attbyval": kind is not None and kind.by_value,
+                "attnum": place,
+                "attndims": int(kind is None),
+                "atttypmod": t.modifier_of(column.type),
+                "attnotnull": column.name in needed or column.name in table.key,
+            }
+
+
+def _types(what: Known) -> Iterator[Row]:
+    for kind in t.TYPES.values():
+        yield {
+            "oid": kind.oid,
+            "typname": kind.name,
+            "typlen": kind.size,
+            "typbyval": kind.by_value,
+            "typtype": "p" if kind.oid == t.UNKNOWN else "b",
+            "typcategory": kind.category,
+            "typarray": kind.array,
+            "typinput": f"{kind.name}in",
+            "typoutput": f"{kind.name}out",
+            "typreceive": _receives(kind),
+            "typsend": _receives(kind).replace("recv", "send"),
+        }
+        if kind.array:
+            yield {
+                "oid": kind.array,
+                "typname": f"_{kind.name}",
+                "typlen": -1,
+                "typtype": "b",
+                "typcategory": "A",
+                "typelem": kind.oid,
+                "typinput": "array_in",
+                "typoutput": "array_out",
+                "typreceive": "array_recv",
+                "typsend": "array_send",
+                "typsubscript": "array_subscript_handler",
+            }
+    for table in what.tables:
+        yield {
+            "oid": oid_of("type", table.name),
+            "typname": table.name,
+            "typnamespace": PUBLIC,
+            "typlen": -1,
+            "typtype": "c",
+            "typcategory": "C",
+            "typrelid": table.oid,
+            "typinput": "record_in",
+            "typoutput": "record_out",
+            "typreceive": "record_recv",
+            "typsend": "record_send",
+        }
+
+
+_UNDERLINED = frozenset(
+    {"date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid", "json"}
+)
+
+
+def _receives(kind: t.Type) -> str:
+    return f"{kind.name}_recv" if kind.name in _UNDERLINED else f"{kind.name}recv"
+
+
+def _indexes(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        if table.key:
+            yield {
+                "indexrelid": oid_of("index", table.name),
+                "indrelid": table.oid,
+                "indnatts": len(table.key),
+                "indnkeyatts": len(table.key),
+                "indkey": _places(table),
+                "indclass": [0] * len(table.key),
+                "indoption": [0] * len(table.key),
+                "indcollation": [0] * len(table.key),
+            }
+
+
+def _constraints(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        if table.key:
+            yield {
+                "oid": oid_of("constraint", table.name),
+                "conname": f"{table.name}_pkey",
+                "conrelid": table.oid,
+                "conindid": oid_of("index", table.name),
+                "contype": "p",
+                "conkey": _places(table),
+            }
+
+
+def _places(table: Held) -> list[int]:
+    names = table.definition.schema.names
+    return [names.index(column) + 1 for column in table.key]
+
+
+def _descriptions(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        for place, field in enumerate(table.definition.schema, start=1):
+            description = rules_of(field).description
+            if description:
+                yield {"objoid": table.oid, "objsubid": place, "description": description}
+
+
+def _databases(what: Known) -> Iterator[Row]:
+    yield {"oid": DATABASE, "datname": what.database}
+
+
+def _roles(what: Known) -> Iterator[Row]:
+    yield {"oid": OWNER, "rolname": what.user, "usename": what.user, "usesysid": OWNER}
+
+
+def _settings(what: Known) -> Iterator[Row]:
+    for name, value in what.variables.all().items():
+        yield {"name": name, "setting": value, "reset_val": value, "boot_val": value}
+
+
+def _listed(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        yield {"tablename": table.name, "tableowner": what.user, "hasindexes": bool(table.key)}
+
+
+def _tablespaces(_: Known) -> Iterator[Row]:
+    yield {"oid": 1663, "spcname": "pg_default"}
+
+
+def _methods(_: Known) -> Iterator[Row]:
+    yield {"oid": _HEAP, "amname": "heap", "amtype": "t"}
+    yield {"oid": _BTREE, "amname": "btree", "amtype": "i"}
+
+
+def _schemata(what: Known) -> Iterator[Row]:
+    for row in _namespaces(what):
+        yield {
+            "catalog_name": what.database,
+            "schema_name": row["nspname"],
+            "schema_owner": what.user,
+        }
+
+
+def _info_tables(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        yield {"table_catalog": what.database, "table_name": table.name}
+
+
+def _info_columns(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        needed = required(table.definition.schema)
+        for place, column in enumerate(table.definition.schema, start=1):
+            oid = t.type_of(column.type)
+            kind = t.TYPES.get(oid)
+            digits = t.modifier_of(column.type) - 4
+            decimal = digits >= 0
+            yield {
+                "table_catalog": what.database,
+                "table_name": table.name,
+                "column_name": column.name,
+                "ordinal_position": place,
+                "is_nullable": "NO" if column.name in {*needed, *table.key} else "YES",
+                "data_type": "ARRAY" if kind is None else kind.shown,
+                "udt_catalog": what.database,
+                "udt_name": f"_{t.TYPES[t.ELEMENTS[oid]].name}" if kind is None else kind.name,
+                "numeric_precision": digits >> 16 if decimal else _PRECISIONS.get(oid),
+                "numeric_scale": digits & 0xFFFF if decimal else 0 if oid in _PRECISIONS else None,
+                "numeric_precision_radix": 10 if decimal else 2 if oid in _PRECISIONS else None,
+                "datetime_precision": 6 if oid in _FINE else None,
+                "dtd_identifier": str(place),
+            }
+
+
+_PRECISIONS = {t.INT2: 16, t.INT4: 32, t.INT8: 64, t.FLOAT4: 24, t.FLOAT8: 53}
+_FINE = frozenset({t.TIME, t.TIMESTAMP, t.TIMESTAMPTZ, t.INTERVAL})
+
+
+def _key_names(table: Held, what: Known) -> Row:
+    return {
+        "constraint_catalog": what.database,
+        "constraint_name": f"{table.name}_pkey",
+        "table_catalog": what.database,
+        "table_name": table.name,
+    }
+
+
+def _info_constraints(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        if table.key:
+            yield {**_key_names(table, what), "constraint_type": "PRIMARY KEY"}
+
+
+def _info_keys(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        for place, column in enumerate(table.key, start=1):
+            yield {
+                **_key_names(table, what),
+                "column_name": column,
+                "ordinal_position": place,
+            }
+
+
+def _catalog_name(what: Known) -> Iterator[Row]:
+    yield {"catalog_name": what.database}
+
+
+_ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
+    "pg_am": _methods,
+    "pg_attribute": _attributes,
+    "pg_authid": _roles,
+    "pg_class": _classes,
+    "pg_constraint": _constraints,
+    "pg_database": _databases,
+    "pg_description": _descriptions,
+    "pg_index": _indexes,
+    "pg_namespace": _namespaces,
+    "pg_roles": _roles,
+    "pg_settings": _settings,
+    "pg_tables": _listed,
+    "pg_tablespace": _tablespaces,
+    "pg_type": _types,
+    "pg_user": _roles,
+    "information_schema.columns": _info_columns,
+    "information_schema.information_schema_catalog_name": _catalog_name,
+    "information_schema.key_column_usage": _info_keys,
+    "information_schema.schemata": _schemata,
+    "information_schema.table_constraints": _info_constraints,
+    "information_schema.tables": _info_tables,
+}
+
+VERSION = f"PostgreSQL {SERVER_VERSION} (Blockstore)"

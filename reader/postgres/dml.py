@@ -1,0 +1,105 @@
+"""Statements that change rows: the types of their parameters, and what a client is sent at their
+end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.tokens import Caller
+from blockstore.reader.jobs.store import Job
+from blockstore.reader.postgres import types as t
+from blockstore.reader.postgres.sampling import columns_of_tables, merged
+from blockstore.reader.postgres.spelling import for_sqlglot
+from blockstore.reader.postgres.texts import Part
+from blockstore.reader.query.sql.types import quoted
+from blockstore.reader.statements.clauses import Merge
+from blockstore.reader.statements.merging import with_deed
+from blockstore.reader.statements.reading import read_dml
+
+_TAGS = {"INSERT": "INSERT 0", "TRUNCATE": "TRUNCATE TABLE"}
+_COUNTS = ("inserted", "updated", "deleted")
+
+
+def tag_of(part: Part, rows: int) -> str:
+    """What a client is sent at the end of a statement that changed so many rows."""
+    verb = part.words[0]
+    return _TAGS[verb] if verb == "TRUNCATE" else f"{_TAGS.get(verb, verb)} {rows}"
+
+
+def counted(job: Job) -> int:
+    """How many rows a job changed."""
+    written = {} if job.outcome is None else job.outcome.written or {}
+    return sum(
+        count for name in _COUNTS if isinstance(count := written.get(name), int) and count > 0
+    )
+
+
+def returned_by(sql: str) -> str:
+    """A query with the columns that a statement returns. Raises BadSql."""
+    dml = read_dml(sql)
+    assert dml.returning is not None, "the statement returns rows"
+    shown = dml.returning.text
+    if isinstance(dml, Merge):
+        shown = with_deed(dml, "CAST(NULL AS VARCHAR)")
+    return f"SELECT {shown} FROM {quoted(dml.target.name)} AS {quoted(dml.target.alias)}"
+
+
+def dml_types(
+    gateway: Gateway, caller: Caller, part: Part, given: Sequence[int]
+) -> tuple[int, ...]:
+    """The types of the parameters of a statement: those that the client gave, and those of the
+    columns that they go to or are compared with."""
+    try:
+        tree = sqlglot.parse_one(for_sqlglot(part.tokens, part.sql), dialect="duckdb")
+    except SqlglotError:
+        names = {str(number): t.TEXT for number in range(1, len(given) + 1)}
+        return merged(names, given)
+    tables = sorted({table.name for table in tree.find_all(exp.Table)})
+    columns = columns_of_tables(gateway, caller, tables)
+    found = dict(_inserted(tree, gateway, caller))
+    for name, oid in _compared(tree, columns):
+        found.setdefault(name, oid)
+    for parameter in tree.find_all(exp.Parameter, exp.Placeholder):
+        found.setdefault(parameter.name, t.TEXT)
+    return merged(found, given)
+
+
+def _inserted(tree: exp.Expression, gateway: Gateway, caller: Caller) -> Iterator[tuple[str, int]]:
+    """The parameters in VALUES, which have the types of their columns."""
+    if not isinstance(tree, exp.Insert) or not isinstance(tree.expression, exp.Values):
+        return
+    target = tree.this
+    table = target.find(exp.Table)
+    if table is None:
+        return
+    types = columns_of_tables(gateway, caller, [table.name])
+    names = [one.name for one in target.expressions] if isinstance(target, exp.Schema) else []
+    names = names or list(types)
+    for row in tree.expression.expressions:
+        values = row.expressions if isinstance(row, exp.Tuple) else [row]
+        for name, value in zip(names, values, strict=False):
+            if _is_parameter(value) and name.lower() in types:
+                yield value.name, types[name.lower()]
+
+
+def _compared(tree: exp.Expression, columns: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    for node in tree.find_all(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In):
+        sides = [node.this, *([node.expression] if node.args.get("expression") else [])]
+        sides += node.args.get("expressions") or []
+        oid = next((columns.get(one.name.lower(), 0) for one in sides if _is_column(one)), 0)
+        for one in sides:
+            if oid and _is_parameter(one):
+                yield one.name, oid
+
+
+def _is_column(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Column)
+
+
+def _is_parameter(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Parameter | exp.Placeholder)

@@ -1,0 +1,437 @@
+"""A query of PostgreSQL's catalogs, translated to the engine's SQL.
+
+Catalogs become tables whose names have a prefix that no table has. Functions of PostgreSQL become
+constants, or lookups in those tables; types that only PostgreSQL has become numbers and texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import sqlglot
+from sqlglot import exp
+
+from blockstore.reader.errors import UnknownTable
+from blockstore.reader.postgres import types as t
+from blockstore.reader.postgres.catalog import VERSION, Known, oid_of
+from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
+from blockstore.reader.query.sql.types import text
+
+_CATALOGS = {"pg_class": 1259, "pg_type": 1247, "pg_namespace": 2615, "pg_database": 1262}
+_CATALOGS |= {"pg_constraint": 2606, "pg_proc": 1255, "pg_attrdef": 2604, "pg_attribute": 1249}
+_SCHEMAS = {"public": 2200, "pg_catalog": 11, "information_schema": 13_000}
+_NUMBERS = frozenset({"OID", "REGCLASS", "REGTYPE", "REGNAMESPACE", "XID", "REGROLE", "CID"})
+_TEXTS = frozenset(
+    {"NAME", "REGPROC", "REGPROCEDURE", "REGOPER", "CHAR", "BPCHAR", "ACLITEM", "PG_NODE_TREE"}
+    | {"SQL_IDENTIFIER", "CHARACTER_DATA", "YES_OR_NO", "INT2VECTOR", "OIDVECTOR"}
+)
+
+_FUNCTION_COLUMNS = frozenset(
+    {"typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze"}
+)
+
+Arguments = Sequence[str]
+Write = Callable[["Translation", Arguments], str]
+
+
+def _always(sql: str) -> Write:
+    return lambda translation, arguments: sql
+
+
+def _format_type(translation: Translation, arguments: Arguments) -> str:
+    oid, modifier = arguments[0], arguments[1] if len(arguments) > 1 else "NULL"
+    names = {kind.oid: kind.shown for kind in t.TYPES.values()}
+    names |= {array: f"{t.TYPES[inner].shown}[]" for array, inner in t.ELEMENTS.items()}
+    cases = " ".join(f"WHEN {number} THEN {text(name)}" for number, name in names.items())
+    digits = f"({modifier} - 4)"
+    decimal = f"'numeric(' || ({digits} >> 16) || ',' || ({digits} & 65535) || ')'"
+    return (
+        f"CASE WHEN {oid} = {t.NUMERIC} AND {modifier} > 4 THEN {decimal} "
+        f"ELSE CASE {oid} {cases} END END"
+    )
+
+
+def _described(translation: Translation, arguments: Arguments) -> str:
+    place = arguments[1] if len(arguments) > 1 and arguments[1].lstrip("-").isdigit() else None
+    place = place or (arguments[1] if len(arguments) > 1 and "'" not in arguments[1] else "0")
+    return (
+        f'(SELECT MAX(d.description) FROM "{PREFIX}pg_description" AS d WHERE d.objoid = '
+        f"{arguments[0]} AND d.objsubid = {place})"
+    )
+
+
+def _constraint(translation: Translation, arguments: Arguments) -> str:
+    cases = " ".join(
+        f"WHEN {oid_of('constraint', one.name)} THEN " + text(f"PRIMARY KEY ({', '.join(one.key)})")
+        for one in translation.what.tables
+        if one.key
+    )
+    return f"CASE {arguments[0]} {cases} END" if cases else "CAST(NULL AS VARCHAR)"
+
+
+def _index(translation: Translation, arguments: Arguments) -> str:
+    cases = " ".join(
+        f"WHEN {oid_of('index', one.name)} THEN "
+        + text(
+            f"CREATE UNIQUE INDEX {one.name}_pkey ON public.{one.name} USING btree "
+            f"({', '.join(one.key)})"
+        )
+        for one in translation.what.tables
+        if one.key
+    )
+    return f"CASE {arguments[0]} {cases} END" if cases else "CAST(NULL AS VARCHAR)"
+
+
+def _setting(translation: Translation, arguments: Arguments) -> str:
+    name = arguments[0].strip("'")
+    values = {key.lower(): value for key, value in translation.what.variables.all().items()}
+    return text(values[name.lower()]) if name.lower() in values else "CAST(NULL AS VARCHAR)"
+
+
+def _set(translation: Translation, arguments: Arguments) -> str:
+    translation.what.variables.set(arguments[0].strip("'"), arguments[1].strip("'"))
+    return arguments[1]
+
+
+def _schemas(translation: Translation, arguments: Arguments) -> str:
+    implicit = arguments[0].upper() == "TRUE" if arguments else False
+    return "['pg_catalog', 'public']" if implicit else "['public']"
+
+
+def _expanded(translation: Translation, arguments: Arguments) -> str:
+    own = arguments[0]
+    return f"UNNEST(LIST_TRANSFORM(RANGE(1, LEN({own}) + 1), k -> {{'x': {own}[k], 'n': k}}))"
+
+
+def _quoted(translation: Translation, arguments: Arguments) -> str:
+    own = f"CAST({arguments[0]} AS VARCHAR)"
+    quote = "chr(39)"
+    return f"({quote} || replace({own}, {quote}, {quote} || {quote}) || {quote})"
+
+
+def _class_by(translation: Translation, arguments: Arguments) -> str:
+    """The number of a table by a text that is not known yet: a number, or a name."""
+    own = f"CAST({arguments[0]} AS VARCHAR)"
+    name = f"""regexp_extract({own}, '([^".]+)"?$', 1)"""
+    return (
+        f'COALESCE(TRY_CAST({own} AS UINTEGER), (SELECT MAX(n.oid) FROM "{PREFIX}pg_class" AS n '
+        f"WHERE n.relname = {name}))"
+    )
+
+
+def _type_of(translation: Translation, arguments: Arguments) -> str:
+    return f'(SELECT MAX(n.oid) FROM "{PREFIX}pg_type" AS n WHERE n.typname = {arguments[0]})'
+
+
+def _class_of(translation: Translation, arguments: Arguments) -> str:
+    return translation.class_named(arguments[0].strip("'"))
+
+
+def _database(translation: Translation, arguments: Arguments) -> str:
+    return text(translation.what.database)
+
+
+def _user(translation: Translation, arguments: Arguments) -> str:
+    return text(translation.what.user)
+
+
+_NULL_TEXT, _NULL_NUMBER = _always("CAST(NULL AS VARCHAR)"), _always("CAST(NULL AS BIGINT)")
+_TRUE, _FALSE = _always("TRUE"), _always("FALSE")
+
+FUNCTIONS: Mapping[str, Write] = {
+    "array_upper": lambda _, arguments: f"LEN({arguments[0]})",
+    "array_lower": _always("1"),
+    "col_description": _described,
+    "current_catalog": _database,
+    "current_database": _database,
+    "current_role": _user,
+    "current_schema": _always("'public'"),
+    "current_schemas": _schemas,
+    "current_setting": _setting,
+    "current_user": _user,
+    "format_type": _format_type,
+    "inet_client_addr": _NULL_TEXT,
+    "inet_server_addr": _NULL_TEXT,
+    "inet_server_port": _NULL_NUMBER,
+    "obj_description": _described,
+    "pg_advisory_lock": _NULL_TEXT,
+    "pg_advisory_unlock": _FALSE,
+    "pg_advisory_unlock_all": _NULL_TEXT,
+    "pg_backend_pid": _always("1"),
+    "pg_database_size": _NULL_NUMBER,
+    "pg_encoding_to_char": _always("'UTF8'"),
+    "pg_get_constraintdef": _constraint,
+    "pg_get_expr": _NULL_TEXT,
+    "pg_get_function_arguments": _NULL_TEXT,
+    "pg_get_function_identity_arguments": _NULL_TEXT,
+    "pg_get_function_result": _NULL_TEXT,
+    "pg_get_function_sqlbody": _NULL_TEXT,
+    "pg_get_functiondef": _NULL_TEXT,
+    "pg_get_indexdef": _index,
+    "pg_get_partkeydef": _NULL_TEXT,
+    "pg_get_ruledef": _NULL_TEXT,
+    "pg_get_serial_sequence": _NULL_TEXT,
+    "pg_get_statisticsobjdef_columns": _NULL_TEXT,
+    "pg_get_triggerdef": _NULL_TEXT,
+    "pg_get_userbyid": _user,
+    "pg_get_viewdef": _NULL_TEXT,
+    "pg_indexes_size": _NULL_NUMBER,
+    "pg_is_in_recovery": _FALSE,
+    "pg_is_other_temp_schema": _FALSE,
+    "pg_my_temp_schema": _always("0"),
+    "pg_postmaster_start_time": _always("CAST(NULL AS TIMESTAMPTZ)"),
+    "pg_relation_is_publishable": _FALSE,
+    "pg_relation_size": _NULL_NUMBER,
+    "pg_size_pretty": _NULL_TEXT,
+    "pg_stat_get_numscans": _always("0"),
+    "pg_table_size": _NULL_NUMBER,
+    "pg_tablespace_location": _always("''"),
+    "pg_tablespace_size": _NULL_NUMBER,
+    "pg_total_relation_size": _NULL_NUMBER,
+    "quote_literal": _quoted,
+    "quote_nullable": _quoted,
+    "quote_ident": lambda _, arguments: arguments[0],
+    "session_user": _user,
+    "set_config": _set,
+    "shobj_description": _NULL_TEXT,
+    "to_regclass": _class_of,
+    "to_regtype": _type_of,
+    "txid_current": _always("1"),
+    "version": _always(text(VERSION)),
+    "_pg_expandarray": _expanded,
+    **{
+        f"has_{what}_privilege": _TRUE
+        for what in ("any_column", "column", "database", "schema", "table", "type", "function")
+    },
+    **{
+        f"pg_{what}_is_visible": _TRUE
+        for what in ("table", "type", "function", "operator", "opclass", "collation")
+    },
+    "pg_has_role": _TRUE,
+    "pg_relation_is_updatable": _always("28"),
+    "pg_column_is_updatable": _TRUE,
+}
+"""Functions of PostgreSQL, by their names; each is written by its arguments in the engine's SQL."""
+
+
+class Translation:
+    """One translation, for what a caller may know."""
+
+    def __init__(self, what: Known) -> None:
+        self.what: Known = what
+
+    def of(self, tree: exp.Expression) -> exp.Expression:
+        """The tree of the engine's SQL. Raises UnknownTable for a catalog that there is not."""
+        return cast("exp.Expression", tree.transform(self._node))
+
+    def class_named(self, name: str) -> str:
+        """The number of a table, by its name with or without a schema; NULL for another."""
+        own = name.rpartition(".")[2].strip('"')
+        if own in _CATALOGS:
+            return f"CAST({_CATALOGS[own]} AS UINTEGER)"
+        low = own.lower()
+        found = (one.oid for one in self.what.tables if one.name.lower() == low)
+        number = next(found, None)
+        return f"CAST({'NULL' if number is None else number} AS UINTEGER)"
+
+    def _node(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Table):
+            return self._table(node)
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Dot):
+            return self._qualified(node)
+        if isinstance(node, exp.Cast):
+            return self._cast(node)
+        if isinstance(node, exp.Case):
+            return self._without_domains(node)
+        if isinstance(node, exp.EQ | exp.NEQ):
+            return self._compared(node)
+        if isinstance(node, exp.Collate):
+            return cast("exp.Expression", node.this.transform(self._node))
+        if isinstance(node, exp.Operator):
+            return self._operator(node)
+        if isinstance(node, exp.Func):
+            return self._function(node)
+        return node
+
+    def _table(self, node: exp.Table) -> exp.Expression:
+        if not isinstance(node.this, exp.Identifier):
+            return self._table_function(node)
+        name, schema = node.name.lower(), node.db.lower()
+        if schema == "public":
+            node.set("db", None)
+            node.set("catalog", None)
+            return node
+        own = name if schema != "information_schema" else f"{schema}.{name}"
+        if schema not in ("", "pg_catalog", "information_schema"):
+            return node
+        if own not in COLUMNS:
+            if schema:
+                raise UnknownTable(
+                    f"there is no catalog {schema}.{name[:60]} here: list tables with "
+                    "information_schema.tables"
+                )
+            return node
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
+        return exp.Table(
+            this=exp.to_identifier(PREFIX + own, quoted=True),
+            alias=alias,
+            joins=node.args.get("joins"),
+        )
+
+    def _table_function(self, node: exp.Table) -> exp.Expression:
+        if node.db.lower() in ("pg_catalog", "information_schema"):
+            node.set("db", None)
+        return node
+
+    def _column(self, node: exp.Column) -> exp.Expression:
+        if node.args.get("db") is not None:
+            node.set("db", None)
+            node.set("catalog", None)
+        low = node.name.lower()
+        if not node.table and not node.this.quoted and low in ("user", "current_catalog"):
+            return self._written(FUNCTIONS["current_user" if low == "user" else low], [])
+        return node
+
+    def _qualified(self, node: exp.Dot) -> exp.Expression:
+        """``pg_catalog.f(x)`` → ``f(x)``."""
+        schema = node.this
+        if isinstance(schema, exp.Identifier | exp.Column) and schema.name.lower() in _SCHEMAS:
+            return cast("exp.Expression", node.expression.transform(self._node))
+        return node
+
+    def _function(self, node: exp.Func) -> exp.Expression:
+        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+        name = _SPELLED.get(type(node).__name__, name)
+        if name == "json_build_object":
+            made = [cast("exp.Expression", one.transform(self._node)) for one in _arguments(node)]
+            return exp.Anonymous(this="json_object", expressions=made)
+        if name not in FUNCTIONS:
+            return node
+        arguments = [
+            cast("exp.Expression", one.transform(self._node)).sql(dialect="duckdb")
+            for one in _arguments(node)
+        ]
+        return self._written(FUNCTIONS[name], arguments)
+
+    def _written(self, write: Write, arguments: Arguments) -> exp.Expression:
+        return sqlglot.parse_one(write(self, arguments), read="duckdb")
+
+    def _operator(self, node: exp.Operator) -> exp.Expression:
+        """``a OPERATOR(pg_catalog.~) b``."""
+        sign = str(node.args.get("operator")).rpartition(".")[2].strip('"')
+        kinds = {"~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "~~": exp.Like}
+        if sign.lstrip("!") not in kinds:
+            return node
+        left, right = node.this, node.expression
+        if isinstance(right, exp.Collate):
+            right = right.this
+        made: exp.Expression = kinds[sign.lstrip("!")](this=left, expression=right)
+        return exp.Not(this=made) if sign.startswith("!") else made
+
+    def _without_domains(self, node: exp.Case) -> exp.Expression:
+        """A CASE without what holds for domains only, of which there are none: asyncpg looks for
+        their base types by a recursion that takes DuckDB a minute."""
+        kept = [one for one in node.args["ifs"] if not _is_domain(one.this)]
+        if not kept and node.this is None:
+            return node.args.get("default") or exp.Null()
+        node.set("ifs", kept)
+        return node
+
+    def _compared(self, node: exp.Binary) -> exp.Expression:
+        """A column of functions is a text here, and ``-`` for none: ``typreceive <> 0``."""
+        left, right = node.this, node.expression
+        column = isinstance(left, exp.Column) and left.name.lower() in _FUNCTION_COLUMNS
+        if column and isinstance(right, exp.Literal) and not right.is_string:
+            node.set("expression", exp.Literal.string("-"))
+        return node
+
+    def _cast(self, node: exp.Cast) -> exp.Expression:
+        kind = _type_name(node.to)
+        inner = node.this
+        if isinstance(inner, exp.Cast) and kind in ("TEXT", "VARCHAR", "NAME"):
+            named = self._named(inner)
+            if named is not None:
+                return named
+        if kind in _NUMBERS:
+            return self._number(node, kind)
+        if kind in _TEXTS:
+            node.set("to", exp.DataType.build("VARCHAR"))
+        return node
+
+    def _number(self, node: exp.Cast, kind: str) -> exp.Expression:
+        if kind == "REGCLASS" and isinstance(node.this, exp.Parameter | exp.Placeholder):
+            return self._written(_class_by, [node.this.sql(dialect="duckdb")])
+        literal = node.this if isinstance(node.this, exp.Literal) else None
+        if literal is None or not literal.is_string or literal.this.isdigit():
+            node.set("to", exp.DataType.build("UINTEGER", dialect="duckdb"))
+            return node
+        found = "CAST(NULL AS UINTEGER)"
+        if kind == "REGCLASS":
+            found = self.class_named(literal.this)
+        elif kind == "REGNAMESPACE":
+            found = str(_SCHEMAS.get(literal.this, found))
+        elif kind == "REGTYPE":
+            names = {one.name: one.oid for one in t.TYPES.values()}
+            names |= {one.shown: one.oid for one in t.TYPES.values()}
+            found = str(names.get(literal.this.rpartition(".")[2], found))
+        return sqlglot.parse_one(found, read="duckdb")
+
+    def _named(self, inner: exp.Cast) -> exp.Expression | None:
+        """The name of what a number means: ``oid::regclass::text``."""
+        kind = _type_name(inner.to)
+        number = cast("exp.Expression", inner.this.transform(self._node)).sql(dialect="duckdb")
+        lookups = {
+            "REGCLASS": ("pg_class", "relname"),
+            "REGNAMESPACE": ("pg_namespace", "nspname"),
+        }
+        if kind == "REGTYPE":
+            return self._written(_format_type, [number])
+        if kind not in lookups or isinstance(inner.this, exp.Literal):
+            return None
+        table, column = lookups[kind]
+        sql = f'(SELECT MAX(n.{column}) FROM "{PREFIX}{table}" AS n WHERE n.oid = {number})'
+        return sqlglot.parse_one(sql, read="duckdb")
+
+
+_SPELLED = {
+    "CurrentSchema": "current_schema",
+    "CurrentUser": "current_user",
+    "SessionUser": "session_user",
+    "CurrentCatalog": "current_catalog",
+    "CurrentDatabase": "current_database",
+    "CurrentRole": "current_role",
+    "CurrentSchemas": "current_schemas",
+    "CurrentVersion": "version",
+    "Version": "version",
+}
+"""Functions that sqlglot has nodes for."""
+
+
+def _is_domain(condition: exp.Expression) -> bool:
+    """Whether a condition is ``typtype = 'd'``."""
+    left, right = condition.args.get("this"), condition.args.get("expression")
+    return (
+        isinstance(condition, exp.EQ)
+        and isinstance(left, exp.Column)
+        and left.name.lower() == "typtype"
+        and isinstance(right, exp.Literal)
+        and right.this == "d"
+    )
+
+
+def _arguments(node: exp.Func) -> list[exp.Expression]:
+    if isinstance(node, exp.Anonymous):
+        return list(node.expressions)
+    found = [node.args.get(key) for key in node.arg_types]
+    flat: list[exp.Expression] = []
+    for one in found:
+        flat += one if isinstance(one, list) else [one] if isinstance(one, exp.Expression) else []
+    return flat
+
+
+def _type_name(kind: exp.DataType | exp.Expression) -> str:
+    """The name of a type, in capitals, without a schema."""
+    return kind.sql(dialect="postgres").rpartition(".")[2].strip('"').partition("(")[0].upper()

@@ -1,0 +1,406 @@
+"""What the statements of one session do: it decides for each what is run, and in which transaction.
+
+Rules:
+- A query, a change and an upload run by the calls that every door uses (``reader/doors``).
+- Outside of a transaction each statement reads one instant, and each change is one version.
+- A transaction reads a table in the snapshot in which a statement first named it, and with what it
+  has changed itself; it is one version of one table, or nothing. After a statement that failed it
+  can only be rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from blockstore.reader.audit import running
+from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.changes import Change, changed
+from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.store import Job
+from blockstore.reader.jobs.writing import BUFFER_BYTES
+from blockstore.reader.postgres import states, variables
+from blockstore.reader.postgres.copying import copy_of
+from blockstore.reader.postgres.cursors import cursor_of
+from blockstore.reader.postgres.dml import counted, dml_types, returned_by, tag_of
+from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal
+from blockstore.reader.postgres.prepared import Prepared, Spelled
+from blockstore.reader.postgres.sampling import samples, types_of
+from blockstore.reader.postgres.spelling import Scene, catalog_rows, spelled
+from blockstore.reader.postgres.states import Refused
+from blockstore.reader.postgres.tables_of import OfGateway
+from blockstore.reader.postgres.texts import Kind, Part
+from blockstore.reader.postgres.types import columns_of
+from blockstore.reader.postgres.variables import Variables
+from blockstore.reader.query.admission import Budget
+from blockstore.reader.statements.doing import Doing
+from blockstore.reader.statements.outcome import Outcome
+from blockstore.reader.statements.session import Session as Statements
+from blockstore.reader.statements.texts import split as split_statements
+from blockstore.reader.statements.transaction import Transaction
+
+__all__ = ["CopyIn", "CopyOut", "Runs"]
+
+
+class Runs:
+    """Runs the statements of one session. Its calls may block, but for ``cancel``."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, database: str, user: str) -> None:
+        self.gateway = gateway
+        self.caller = caller
+        self.database = database
+        self.variables = Variables(user)
+        self._user = user
+        self._stopper = Stopper()
+        self._transaction: Transaction | None = None
+        self._reads_only = False
+        self._writes = 0
+        self._savepoints: dict[str, int] = {}
+        self._changed: list[tuple[str, str]] = []
+        self._failed = False
+
+    @property
+    def state(self) -> str:
+        """``I`` outside of a transaction, ``T`` in one, ``E`` in one that failed."""
+        if self._transaction is None:
+            return "I"
+        return "E" if self._failed else "T"
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread."""
+        self._stopper.cancel()
+
+    def failed(self) -> None:
+        """A statement has failed."""
+        self._failed = self._transaction is not None
+
+    def changed(self) -> list[tuple[str, str]]:
+        """The settings that have changed since the last call and that a client is sent."""
+        found, self._changed = self._changed, []
+        return found
+
+    def close(self) -> None:
+        """The client has left: nothing of an open transaction is committed."""
+        self._transaction = None
+
+    # Prepared statements
+
+    def check(self, prepared: Prepared) -> None:
+        """Raise what is wrong with a statement, as far as it shows without values."""
+        if prepared.part.kind is Kind.QUERY and self.state != "E":
+            check_scope(self.caller, Scope.READ)
+            query = self._spelled(prepared)
+            if not query.catalogs:
+                self.gateway.engine.tables(query.sql, allowed=self.caller.tables)
+
+    def types(self, prepared: Prepared) -> tuple[int, ...]:
+        """The types of all parameters of a statement."""
+        if prepared.resolved is None:
+            if prepared.part.kind is Kind.QUERY:
+                sql = self._spelled(prepared).sql
+                found = types_of(self.gateway, self.caller, sql, prepared.types)
+            elif prepared.part.kind is Kind.CHANGE:
+                found = dml_types(self.gateway, self.caller, prepared.part, prepared.types)
+            else:
+                found = tuple(prepared.types)
+            prepared.resolved = found
+        return prepared.resolved
+
+    def describe(self, prepared: Prepared) -> None:
+        """Find out which columns a statement returns, before it has values."""
+        if prepared.described or not prepared.returns_rows:
+            return
+        if prepared.part.kind is Kind.SHOW:
+            prepared.columns = columns_of(self._shown(prepared.part).schema)
+        elif prepared.returning:
+            sql = returned_by(prepared.part.sql)
+            found = described(self.gateway, self.caller, Asked(sql=sql), self._new_stopper())
+            prepared.columns = columns_of(found.schema)
+        elif prepared.part.kind is Kind.QUERY:
+            query = self._spelled(prepared)
+            asked = Asked(
+                sql=query.sql,
+                parameters=self._used(query.sql, samples(self.types(prepared))),
+                given=catalog_rows(query, self.scene()),
+            )
+            found = described(self.gateway, self.caller, asked, self._new_stopper())
+            prepared.columns = columns_of(found.schema, oids=bool(query.catalogs))
+        prepared.described = prepared.columns is not None
+
+    # Statements
+
+    def begin(
+        self,
+        portal: Portal,
+        prepared: MutableMapping[str, Prepared],
+        portals: MutableMapping[str, Portal],
+    ) -> None:
+        """Start a statement. Raises what is wrong with it."""
+        part = portal.prepared.part
+        words = part.words
+        back = part.kind is Kind.SAVEPOINT and words[0] == "ROLLBACK"
+        ends = back or part.kind in (Kind.ROLLBACK, Kind.COMMIT, Kind.EMPTY)
+        if self.state == "E" and not ends:
+            raise Refused(
+                states.FAILED,
+                "a statement of this transaction failed, so nothing else runs in it: send ROLLBACK",
+            )
+        match part.kind:
+            case Kind.QUERY:
+                self.query(portal, portal.prepared, portal.values)
+            case Kind.CHANGE:
+                self._change(portal)
+            case Kind.EXPLAIN:
+                self._explain(portal)
+            case Kind.COPY:
+                copy_of(self, portal)
+            case Kind.SHOW:
+                shown = self._shown(part)
+                portal.returns(shown.schema, iter(shown.to_batches()), counts="SHOW")
+            case Kind.SET | Kind.RESET | Kind.DISCARD | Kind.DEALLOCATE | Kind.NOTHING:
+                self._session(part, prepared)
+                portal.ends(part.tag)
+            case Kind.BEGIN | Kind.COMMIT | Kind.ROLLBACK:
+                self._bound(portal)
+            case Kind.DECLARE | Kind.FETCH | Kind.CLOSE:
+                cursor_of(self, portal, portals)
+            case Kind.DEFINE:
+                raise Refused(
+                    states.FEATURE,
+                    f"{part.tag} is not possible here: create, alter and drop tables with "
+                    "/v1/tables of the gateway, or with blockstore sql",
+                )
+            case Kind.SAVEPOINT:
+                self._savepoint(portal)
+            case _:
+                raise Refused(states.FEATURE, f"{part.tag[:40]} is not a statement of this gateway")
+
+    def query(self, portal: Portal, prepared: Prepared, values: tuple[object, ...]) -> None:
+        """Start a query whose rows a portal returns."""
+        if prepared.spelled is not None and prepared.spelled.translated:
+            # What it was translated with, as settings and tables, may be others by now.
+            prepared.spelled = None
+        query = self._spelled(prepared)
+        asked = Asked(
+            sql=query.sql,
+            parameters=self._used(query.sql, values),
+            given=catalog_rows(query, self.scene()),
+        )
+        if self._transaction is not None and not query.catalogs:
+            names = self.gateway.engine.tables(query.sql, allowed=self.caller.tables)
+            self._transaction.pin(names)
+            asked = replace(asked, taken=self._transaction.taken())
+        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        oids = bool(query.catalogs)
+        portal.returns(answer.schema, iter(answer), closes=answer.close, oids=oids)
+
+    def check_writes(self) -> None:
+        """Raise Refused or Problem if this session may not write now."""
+        check_scope(self.caller, Scope.READ)
+        check_scope(self.caller, Scope.WRITE)
+        self.gateway.need_jobs()
+        read_only = self.variables.get("default_transaction_read_only") == "on"
+        if self._reads_only or read_only:
+            raise Refused(
+                states.READ_ONLY, "this transaction is READ ONLY, and the statement changes rows"
+            )
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._transaction is not None
+
+    def scene(self) -> Scene:
+        """What the spelling of names depends on."""
+        return Scene(
+            gateway=self.gateway,
+            caller=self.caller,
+            database=self.database,
+            user=self._user,
+            variables=self.variables,
+        )
+
+    def _used(self, sql: str, values: Sequence[object]) -> dict[str, object] | None:
+        """The values that a text uses: DuckDB refuses others."""
+        if not values:
+            return None
+        names = parameters_of(self.gateway, sql)
+        numbered = {str(place): value for place, value in enumerate(values, start=1)}
+        return {name: value for name, value in numbered.items() if name in names} or None
+
+    def _spelled(self, prepared: Prepared) -> Spelled:
+        if prepared.spelled is None:
+            prepared.spelled = spelled(prepared.part, self.scene())
+        return prepared.spelled
+
+    def _new_stopper(self) -> Stopper:
+        self._stopper = Stopper()
+        return self._stopper
+
+    def _explain(self, portal: Portal) -> None:
+        check_scope(self.caller, Scope.READ)
+        (text,) = split_statements(self.gateway.engine.syntax, portal.prepared.part.sql)
+        doing = self._doing(list(portal.values) or None)
+        statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))
+        rows = statements.run(text, doing).rows
+        assert rows is not None, "EXPLAIN returns rows"
+        portal.returns(rows.schema, iter(rows), counts="EXPLAIN")
+
+    def _change(self, portal: Portal) -> None:
+        part = portal.prepared.part
+        self.check_writes()
+        sql = self._spelled(portal.prepared).sql
+        values = list(portal.values) or None
+        if self._transaction is None and not portal.prepared.returning:
+            portal.ends(tag_of(part, counted(self._job(sql, values))))
+            return
+        (text,) = split_statements(self.gateway.engine.syntax, sql)
+        doing = self._doing(values)
+        if self._transaction is None:
+            alone = self._new_transaction()
+            outcome = alone.run(text, doing)
+            if outcome.rows is not None:
+                portal.check(outcome.rows.schema)
+            self._serve(alone.commit())
+        else:
+            self._writes += 1
+            outcome = self._transaction.run(text, doing)
+        counts = tag_of(part, sum(filter(None, outcome.counts.values())))
+        if outcome.rows is None:
+            portal.ends(counts)
+            return
+        verb = counts.rpartition(" ")[0]
+        portal.returns(outcome.rows.schema, iter(outcome.rows), counts=verb)
+
+    def _job(self, sql: str, values: list[object] | None) -> Job:
+        """Carry out a statement outside of a transaction, as every door does."""
+        stopper, gone = self._new_stopper(), Gone()
+        stopper.began(gone.set)
+        wait_s = self.gateway.settings.jobs.time_limit_s
+        change = Change(sql=sql, parameters=values)
+        return changed(self.gateway, self.caller, change, wait_s=wait_s, gone=gone)
+
+    def _new_transaction(self) -> Transaction:
+        statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))
+        return Transaction(statements, self._doing())
+
+    def _serve(self, outcome: Outcome) -> None:
+        """Serve what was committed from now on."""
+        running().commits(outcome.table, outcome.version)
+        if outcome.table is not None and outcome.version is not None:
+            self.gateway.tables.catch_up(outcome.table, outcome.version)
+
+    def _doing(self, values: list[object] | None = None) -> Doing:
+        return Doing(
+            parameters=values,
+            allowed=self.caller.tables,
+            budget=Budget(seconds=self.gateway.settings.jobs.time_limit_s),
+            began=self._new_stopper().began,
+            buffer_bytes=BUFFER_BYTES,
+        )
+
+    def _bound(self, portal: Portal) -> None:
+        """BEGIN, COMMIT and ROLLBACK."""
+        part = portal.prepared.part
+        portal.ends(part.tag)
+        words = part.words
+        if part.kind is Kind.BEGIN:
+            if self._transaction is not None:
+                portal.notice = _warning(states.IN_TRANSACTION, "a transaction is open already")
+                return
+            variables.check_isolation(words)
+            self._reads_only = bool(variables.reads_only(words))
+            self._failed, self._writes, self._savepoints = False, 0, {}
+            self._transaction = self._new_transaction()
+            return
+        ended, failed = self._transaction, self._failed
+        self._transaction, self._failed, self._reads_only = None, False, False
+        if ended is None:
+            portal.notice = _warning(states.NOT_IN_TRANSACTION, "no transaction is open")
+        elif part.kind is Kind.COMMIT and failed:
+            portal.ends("ROLLBACK")
+        elif part.kind is Kind.COMMIT:
+            self._serve(ended.commit())
+
+    def _savepoint(self, portal: Portal) -> None:
+        """SAVEPOINT, RELEASE, and ROLLBACK TO: what only reads can be undone alone, and a change
+        only with its transaction."""
+        part = portal.prepared.part
+        name, verb = part.tokens[-1].text, part.words[0]
+        if self._transaction is None:
+            raise Refused(
+                states.NOT_IN_TRANSACTION, "a savepoint lives in a transaction: send BEGIN first"
+            )
+        if verb == "SAVEPOINT":
+            self._savepoints[name] = self._writes
+        elif name not in self._savepoints:
+            raise Refused("3B001", f"there is no savepoint {name!r}")
+        elif verb == "RELEASE":
+            del self._savepoints[name]
+        elif self._savepoints[name] != self._writes:
+            raise Refused(
+                states.FEATURE,
+                "rows were changed since this savepoint, and a change is undone only with its "
+                "transaction: send ROLLBACK",
+            )
+        else:
+            self._failed = False
+        portal.ends(verb)
+
+    def _session(self, part: Part, prepared: MutableMapping[str, Prepared]) -> None:
+        """Statements about the session itself."""
+        words = part.words
+        match part.kind:
+            case Kind.SET:
+                self._changed += variables.assign(self.variables, part)
+                if words[1] == "TRANSACTION" and self._transaction is not None:
+                    only = variables.reads_only(words)
+                    self._reads_only = self._reads_only if only is None else only
+            case Kind.RESET:
+                name = " ".join(words[1:])
+                self._changed += self.variables.reset(None if name.upper() == "ALL" else name)
+            case Kind.DISCARD:
+                self._changed += self.variables.reset()
+                prepared.clear()
+            case Kind.DEALLOCATE:
+                name = part.tokens[-1].text
+                if name.upper() == "ALL":
+                    prepared.clear()
+                elif prepared.pop(name, None) is None:
+                    raise Refused(states.NO_STATEMENT, f"there is no prepared statement {name!r}")
+
+    def _shown(self, part: Part) -> pa.Table:
+        name = " ".join(one.text for one in part.tokens[1:])
+        if name.upper() == "ALL":
+            every = self.variables.all()
+            return pa.table(
+                {
+                    "name": list(every),
+                    "setting": list(every.values()),
+                    "description": [""] * len(every),
+                }
+            )
+        value = self.variables.get(name)
+        return pa.table({name.lower().replace(" ", "_"): [value]})
+
+
+class Gone:
+    """Whether a client has cancelled its change."""
+
+    def __init__(self) -> None:
+        self._is = False
+
+    def set(self) -> None:
+        """It has."""
+        self._is = True
+
+    def __call__(self) -> bool:
+        return self._is
+
+
+def _warning(state: str, message: str) -> list[tuple[str, str]]:
+    return [("S", "WARNING"), ("V", "WARNING"), ("C", state), ("M", message)]

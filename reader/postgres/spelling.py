@@ -1,0 +1,161 @@
+"""A client's SQL in the engine's: names without a schema, and catalogs as rows that come with it.
+
+Rules:
+- The engine's SQL is used as it is. Only what it cannot mean is translated: ``public.`` before a
+  table's name, queries of PostgreSQL's catalogs, and what DuckDB's parser refuses.
+- What was translated is admitted like any other query: translation gives no access to anything.
+- Rows of a catalog are those that the caller may know (``catalog.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from blockstore.reader.errors import BadSql
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.tokens import Caller
+from blockstore.reader.postgres.catalog import Known, known, rows_of
+from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
+from blockstore.reader.postgres.functions import FUNCTIONS, Translation
+from blockstore.reader.postgres.prepared import Spelled
+from blockstore.reader.postgres.texts import Kind, Part
+from blockstore.reader.postgres.variables import Variables
+from blockstore.reader.statements.tokens import Token
+from blockstore.reader.tables.names import folded
+
+_SCHEMAS = frozenset({"pg_catalog", "information_schema"})
+_BARE = frozenset(name for name in COLUMNS if "." not in name)
+_WORDS = frozenset(
+    {"current_user", "session_user", "current_role", "current_catalog", "current_schema", "user"}
+)
+"""Functions that are called without parentheses."""
+_OTHERS = frozenset({"to_char", "to_date"})
+"""Functions of PostgreSQL that sqlglot translates."""
+
+
+_LONGEST = 64 * 1024
+"""Characters; sqlglot takes a second for so many."""
+
+
+class Untranslated(BadSql):
+    """A text that sqlglot cannot translate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What the spelling of names depends on."""
+
+    gateway: Gateway
+    caller: Caller
+    database: str
+    user: str
+    variables: Variables
+
+
+def spelled(part: Part, scene: Scene) -> Spelled:
+    """The statement in the engine's SQL. Raises BadSql for one that cannot be translated, and
+    UnknownTable for a catalog that there is not."""
+    sql = _without_schema(part, scene)
+    if part.kind is not Kind.QUERY:
+        return Spelled(sql=sql)
+    called = range(len(part.tokens))
+    if _names_catalog(part) or any(_is_called(part.tokens, at, _OTHERS) for at in called):
+        return _translated(part, scene)
+    if json.loads(scene.gateway.engine.syntax(sql))["error"]:
+        with suppress(Untranslated):
+            return _translated(part, scene)
+    return Spelled(sql=sql)  # the engine says what is wrong with it, if something is
+
+
+def for_sqlglot(tokens: tuple[Token, ...], sql: str) -> str:
+    """The text as sqlglot reads it: ``$1,$2`` would begin a text in ``$`` for it, and ``oid[]`` is
+    no type."""
+    pieces, end = [], 0
+    for token, after in zip(tokens, (*tokens[1:], None), strict=True):
+        if token.word.startswith("$"):
+            pieces += [sql[end : token.end], " "]
+            end = token.end
+        elif token.word == "OID" and after is not None and after.text == "[":
+            pieces += [sql[end : token.start], "uinteger"]
+            end = token.end
+    return "".join([*pieces, sql[end:]])
+
+
+def _names_catalog(part: Part) -> bool:
+    tokens = part.tokens
+    for at, token in enumerate(tokens):
+        if token.is_text:
+            continue
+        name = token.text.lower()
+        if name in _SCHEMAS or name in _BARE or (token.word and name in _WORDS - {"user"}):
+            return True
+        if _is_called(tokens, at, FUNCTIONS):
+            return True
+    return False
+
+
+def _is_called(tokens: tuple[Token, ...], at: int, names: object) -> bool:
+    after = tokens[at + 1].text if at + 1 < len(tokens) else ""
+    assert hasattr(names, "__contains__"), "names are a set or a mapping"
+    return after == "(" and not tokens[at].is_text and tokens[at].text.lower() in names
+
+
+def _without_schema(part: Part, scene: Scene) -> str:
+    """The text with spaces for ``public.`` before the name of a table, so that places stay."""
+    tokens, sql = part.tokens, part.sql
+    if not any(one.text.lower() == "public" and not one.is_text for one in tokens):
+        return sql
+    names = {folded(name) for name in scene.gateway.tables.names(scene.caller.tables)}
+    for at in range(len(tokens) - 2):
+        schema, dot, table = tokens[at : at + 3]
+        if schema.text.lower() != "public" or schema.is_text or dot.text != ".":
+            continue
+        if folded(table.text) not in names:
+            continue
+        start = schema.start
+        before = tokens[at - 2 : at] if at >= 2 else ()
+        if len(before) == 2 and before[1].text == "." and before[0].text == scene.database:
+            start = before[0].start
+        sql = sql[:start] + " " * (table.start - start) + sql[table.start :]
+    return sql
+
+
+def _translated(part: Part, scene: Scene) -> Spelled:
+    """The query by sqlglot, with the catalogs that it names. Raises Untranslated."""
+    if len(part.sql) > _LONGEST:
+        raise Untranslated(
+            f"the SQL has {len(part.sql):,} characters, and a query of PostgreSQL's catalogs or "
+            f"functions at most {_LONGEST:,}"
+        )
+    what = _known(scene)
+    try:
+        tree = sqlglot.parse_one(for_sqlglot(part.tokens, part.sql), read="postgres")
+        made = Translation(what).of(tree)
+        # What has no counterpart would be left out with a warning.
+        text = made.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    except SqlglotError as error:
+        reason = str(error).splitlines()[0][:200]
+        raise Untranslated(f"the SQL cannot be translated for the engine: {reason}") from error
+    except RecursionError:
+        raise Untranslated("the SQL is nested too deeply: split it with WITH") from None
+    named = sorted({one.name for one in made.find_all(exp.Table) if one.name.startswith(PREFIX)})
+    return Spelled(sql=text, catalogs=tuple(named), translated=True)
+
+
+def catalog_rows(spelled: Spelled, scene: Scene) -> dict[str, pa.Table]:
+    """The rows of the catalogs that a query names, as they are now."""
+    if not spelled.catalogs:
+        return {}
+    what = _known(scene)
+    return {name: rows_of(name.removeprefix(PREFIX), what) for name in spelled.catalogs}
+
+
+def _known(scene: Scene) -> Known:
+    return known(scene.gateway, scene.caller, scene.database, scene.user, scene.variables)

@@ -1,0 +1,51 @@
+"""The configuration's file, read again while the gateway runs: its tokens are exchanged.
+
+Rules:
+- A file that cannot be used as a whole changes nothing: the tokens of before remain, and the log
+  and ``/-/ready`` say so until a file can be used.
+- Only tokens are exchanged. The rest is used by the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from blockstore.errors import Invalid
+from blockstore.reader.http.gate import Gate
+from blockstore.reader.settings.file import load_settings
+from blockstore.reader.settings.values import GatewaySettings
+from blockstore.service.watched_files import WatchedFiles
+
+_logger = logging.getLogger(__name__)
+
+
+class Watched:
+    """A configuration file whose tokens a gate goes by."""
+
+    def __init__(
+        self,
+        path: Path,
+        gate: Gate,
+        read: Callable[[Path], GatewaySettings] = load_settings,
+    ) -> None:
+        self._path = path
+        self._gate = gate
+        self._read = read
+        self._file = WatchedFiles(path)
+
+    def look(self) -> None:
+        """Use the file if it has changed. Never raises."""
+        if not self._file.have_changed():
+            return
+        try:
+            tokens = self._read(self._path).tokens
+            if self._gate.exchange(tokens):
+                _logger.info("%s has changed: %d tokens are known now", self._path, len(tokens))
+        except Invalid as error:
+            self._gate.broken = (
+                f"the configuration has changed and cannot be used, so the tokens of before "
+                f"remain: {error}"
+            )
+            _logger.error("%s", self._gate.broken)

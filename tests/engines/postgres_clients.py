@@ -1,0 +1,214 @@
+"""Runs in the environment of the foreign engines: what the users of one PostgreSQL client do first,
+against the gateway's Postgres door. Each step asserts what it finds.
+
+``postgres_clients.py CLIENT PORT TOKEN``
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import decimal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+ROW = (5, "row 5", dt.datetime(2026, 1, 1, 0, 0, 5, tzinfo=dt.UTC))
+QUERY = "SELECT n, s, time FROM flights WHERE n = {} AND s = {}"
+SLOW = "SELECT count(*) FROM range(100_000_000_000) t(i) WHERE i % 7 = 3"
+VALUES = (
+    "SELECT 1.5::decimal(10,2), [1,2,NULL], true, NULL, date '2020-01-31', 'a'::BLOB, 0.1::double,"
+    " interval 1 day, time '10:00', ['x','y z'], timestamp '1999-12-31 23:59:59.5'"
+)
+EXPECTED = [
+    decimal.Decimal("1.50"),
+    [1, 2, None],
+    True,
+    None,
+    dt.date(2020, 1, 31),
+    b"a",
+    0.1,
+    dt.timedelta(days=1),
+    dt.time(10),
+    ["x", "y z"],
+    dt.datetime(1999, 12, 31, 23, 59, 59, 500_000),
+]
+
+
+@contextmanager
+def refused(
+    kind: type[Exception], says: str = 'Referenced column "nope" not found'
+) -> Iterator[None]:
+    """The block must raise this error, and its message say so."""
+    try:
+        yield
+    except kind as error:
+        if says not in str(error):
+            raise
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def by_psycopg(port: int, token: str) -> None:
+    import psycopg
+
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=me password={token}") as own:
+        for binary in (False, True):
+            cursor = own.cursor(binary=binary)
+            found = cursor.execute(QUERY.format("%s", "%s"), (5, "row 5")).fetchall()
+            assert found == [ROW]
+            (values,) = cursor.execute(VALUES).fetchall()
+            assert list(values) == EXPECTED, values
+        with own.cursor("streamed") as cursor:
+            assert sum(1 for _ in cursor.execute("SELECT * FROM flights")) == 1000
+        own.rollback()
+        with refused(psycopg.errors.UndefinedColumn):
+            own.execute("SELECT nope FROM flights")
+        own.rollback()
+        own.execute("INSERT INTO people (id, name) VALUES (%s, %s)", (1, "a"))
+        with own.transaction():
+            assert own.execute("SELECT name FROM people").fetchall() == [("a",)]
+        own.commit()
+    with psycopg.connect(
+        f"host=127.0.0.1 port={port} user=me password={token}", autocommit=True
+    ) as own:
+        cursor = own.cursor()
+        with cursor.copy("COPY people (id, name) FROM STDIN") as copy:
+            for row in [(2, "b\t"), (3, None)]:
+                copy.write_row(row)
+        assert cursor.rowcount == 2
+        with cursor.copy(
+            "COPY (SELECT * FROM people ORDER BY id) TO STDOUT (FORMAT binary)"
+        ) as copy:
+            copy.set_types(["int8", "text", "bool", "bytea"])
+            assert [row[:2] for row in copy.rows()] == [(1, "a"), (2, "b\t"), (3, None)]
+        with own.pipeline():
+            both = own.execute("SELECT 1"), own.execute("SELECT 2")
+            assert [one.fetchone() for one in both] == [(1,), (2,)]
+
+
+def by_asyncpg(port: int, token: str) -> None:
+    asyncio.run(_asyncpg(port, token))
+
+
+async def _asyncpg(port: int, token: str) -> None:
+    import asyncpg
+
+    where = {"host": "127.0.0.1", "port": port, "user": "me", "password": token}
+    own = await asyncpg.connect(**where, database="lake")
+    assert [tuple(one) for one in await own.fetch(QUERY.format("$1", "$2"), 5, "row 5")] == [ROW]
+    (values,) = await own.fetch(VALUES)
+    assert list(values) == EXPECTED, values
+    async with own.transaction():
+        rows = [one async for one in own.cursor("SELECT * FROM flights", prefetch=100)]
+        assert len(rows) == 1000
+    with refused(asyncpg.UndefinedColumnError):
+        await own.fetch("SELECT nope FROM flights")
+    with refused(TimeoutError, says=""):
+        await own.fetch(SLOW, timeout=0.5)
+    assert await own.execute("INSERT INTO people (id,name) VALUES ($1,$2)", 11, "x") == "INSERT 0 1"
+    await own.executemany("INSERT INTO people (id,ok) VALUES ($1,$2)", [(12, True), (13, None)])
+    await own.copy_records_to_table("people", records=[(14, "é", True, b"\0")])
+    found = await own.fetch("SELECT * FROM people WHERE id > 10 ORDER BY id")
+    assert [tuple(one)[:3] for one in found] == [
+        (11, "x", None),
+        (12, None, True),
+        (13, None, None),
+        (14, "é", True),
+    ]
+    await own.close()
+    pool = await asyncpg.create_pool(**where, database="lake", min_size=2, max_size=4)
+    assert await asyncio.gather(*(pool.fetchval("SELECT $1::int", i) for i in range(8))) == [
+        *range(8)
+    ]
+    await pool.close()
+
+
+def by_sqlalchemy(port: int, token: str) -> None:
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(f"postgresql+psycopg://me:{token}@127.0.0.1:{port}/lake")
+    seen = sa.inspect(engine)
+    assert sorted(seen.get_table_names()) == ["flights", "people", "salaries"]
+    assert "public" in seen.get_schema_names()
+    assert seen.get_view_names() == []
+    assert seen.has_table("flights")
+    assert not seen.has_table("nothing")
+    columns = [(one["name"], str(one["type"])) for one in seen.get_columns("people")]
+    assert columns == [("id", "BIGINT"), ("name", "TEXT"), ("ok", "BOOLEAN"), ("raw", "BYTEA")]
+    assert seen.get_pk_constraint("people")["constrained_columns"] == ["id"]
+    assert seen.get_foreign_keys("people") == []
+    assert seen.get_indexes("people") == []
+    assert seen.get_unique_constraints("people") == []
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    people, flights = tables.tables["people"], tables.tables["flights"]
+    with engine.begin() as own:
+        own.execute(people.insert(), [{"id": 21, "name": "p"}, {"id": 22, "name": "q"}])
+        own.execute(people.update().where(people.c.id == 21).values(name="r"))
+        added = people.insert().values(id=23, name="s").returning(people.c.id)
+        assert own.execute(added).scalar_one() == 23
+    with engine.connect() as own:
+        some = sa.select(people.c.name).where(people.c.id.in_([21, 22, 23])).order_by(people.c.id)
+        assert own.execute(some).scalars().all() == ["r", "q", "s"]
+        few = sa.select(flights).where(flights.c.n < 10).order_by(flights.c.n).limit(2).offset(5)
+        assert [one.n for one in own.execute(few)] == [5, 6]
+        count = sa.select(sa.func.count()).select_from(flights)
+        assert own.execute(count).scalar_one() == 1000
+    engine.dispose()
+
+
+def by_adbc(port: int, token: str) -> None:
+    import adbc_driver_postgresql.dbapi as adbc
+    import pyarrow as pa
+
+    url = f"postgresql://me:{token}@127.0.0.1:{port}/lake"
+    with adbc.connect(url) as own, own.cursor() as cursor:
+        cursor.execute(QUERY.format("$1", "$2"), (5, "row 5"))
+        assert cursor.fetchall() == [ROW]
+        cursor.execute("SELECT * FROM flights")
+        assert cursor.fetch_arrow_table().num_rows == 1000
+        schema = own.adbc_get_table_schema("people")
+        assert schema.names == ["id", "name", "ok", "raw"]
+        (found,) = (
+            own.adbc_get_objects(depth="tables", db_schema_filter="public").read_all().to_pylist()
+        )
+        names = [one["table_name"] for one in found["catalog_db_schemas"][0]["db_schema_tables"]]
+        assert sorted(names) == ["flights", "people", "salaries"]
+        with refused(adbc.Error):
+            cursor.execute("SELECT nope FROM flights")
+    with adbc.connect(url, autocommit=True) as own, own.cursor() as cursor:
+        rows = pa.table({"id": pa.array([31, 32], pa.int64()), "name": ["a", None]})
+        cursor.adbc_ingest("people", rows, mode="append")
+        cursor.execute("SELECT id, name FROM people WHERE id > 30 ORDER BY id")
+        assert cursor.fetchall() == [(31, "a"), (32, None)]
+
+
+def million(port: int, token: str) -> None:
+    """A million rows in text and in binary, by psycopg."""
+    import psycopg
+
+    sql = "SELECT i AS n, i * 0.5 AS f, 'row ' || i AS s FROM range(1_000_000) t(i)"
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=me password={token}") as own:
+        for binary in (False, True):
+            cursor = own.cursor(binary=binary)
+            cursor.execute(sql)
+            assert cursor.pgresult is not None
+            assert cursor.pgresult.ntuples == 1_000_000
+            last = cursor.pgresult.get_value(999_999, 2)
+            assert last == b"row 999999"
+
+
+CLIENTS: dict[str, Callable[[int, str], None]] = {
+    "psycopg": by_psycopg,
+    "asyncpg": by_asyncpg,
+    "sqlalchemy": by_sqlalchemy,
+    "adbc": by_adbc,
+    "million": million,
+}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    CLIENTS[sys.argv[1]](int(sys.argv[2]), sys.argv[3])

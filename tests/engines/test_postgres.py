@@ -1,0 +1,170 @@
+"""PostgreSQL's clients at the gateway's Postgres door: what their users do first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from tests.engines.postgres_clients import CLIENTS
+from tests.reader.http.gateways import WRITE
+from tests.reader.postgres.raw import Doors, both, settings_of
+from tests.repo.fenced import blocks
+
+ROOT = Path(__file__).parents[2]
+PYTHON = ROOT / ".engines-venv" / "bin" / "python"
+JAR = ROOT / ".engines-venv" / "postgresql.jar"
+PSQL = shutil.which("psql")
+PEOPLE = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("ok", pa.bool_()),
+        pa.field("raw", pa.binary()),
+    ]
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    folder = tmp_path_factory.mktemp("clients")
+    asked = settings_of(folder)
+    bs.create(f"{folder}/lake/people?durable=false", schema=PEOPLE, key=["id"])
+    with both(asked) as made:
+        yield made
+
+
+@pytest.mark.skipif(
+    not PYTHON.exists(), reason="the engines are not installed: scripts/setup --engines"
+)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_connects_lists_reads_writes_and_fails_readably(doors: Doors, client: str) -> None:
+    script = Path(__file__).parent / "postgres_clients.py"
+    done = subprocess.run(
+        [PYTHON, script, client, str(doors.door.port), WRITE],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def psql(doors: Doors, *commands: str) -> subprocess.CompletedProcess[str]:
+    assert PSQL is not None
+    given = [word for command in commands for word in ("-c", command)]
+    where = f"host=127.0.0.1 port={doors.door.port} user=me dbname=lake password={WRITE}"
+    return subprocess.run(
+        [PSQL, "-X", "-A", where, *given], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.skipif(PSQL is None, reason="psql is not installed: scripts/setup --engines")
+def test_psql_lists_and_describes_tables_queries_and_copies(doors: Doors, tmp_path: Path) -> None:
+    found = psql(doors, r"\dt", r"\d people", r"\t", "SELECT n FROM public.flights WHERE n = 3")
+    assert found.returncode == 0, found.stderr
+    assert "public|flights|table|me" in found.stdout
+    assert "id|bigint||not null|" in found.stdout
+    assert '"people_pkey" PRIMARY KEY, btree (id)' in found.stdout
+    assert found.stdout.splitlines()[-1] == "3"
+    out = psql(doors, rf"\copy (SELECT * FROM flights) to '{tmp_path}/f.csv' csv header")
+    assert out.stdout == "COPY 1000\n", out.stderr
+    (tmp_path / "p.csv").write_text("101,a\n102,\n")
+    into = psql(doors, rf"\copy people (id, name) from '{tmp_path}/p.csv' csv")
+    assert into.stdout == "COPY 2\n", into.stderr
+    wrong = psql(doors, "SELECT nope FROM flights")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("ERROR:  the SQL cannot be run: ")
+    assert "LINE 1: SELECT nope FROM flights\n               ^" in wrong.stderr
+
+
+SPARK = """
+import sys
+from pyspark.sql import SparkSession
+
+jar, port, token = sys.argv[1:]
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.driver.extraClassPath", jar)
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.extraJavaOptions", "-Duser.timezone=America/New_York")
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+)
+where = {
+    "url": f"jdbc:postgresql://127.0.0.1:{port}/lake", "driver": "org.postgresql.Driver",
+    "user": "me", "password": token, "fetchsize": "100",
+}
+read = spark.read.format("jdbc").options(**where)
+flights = read.option("dbtable", "flights").load()
+print(flights.dtypes)
+print(flights.orderBy("n").first()["time"])
+print(flights.where("n < 10 AND s LIKE 'row%'").count(), flights.agg({"n": "sum"}).first()[0])
+parts = {"partitionColumn": "n", "lowerBound": "0", "upperBound": "1000", "numPartitions": "3"}
+print(read.option("dbtable", "flights").options(**parts).load().distinct().count())
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(
+    not JAR.exists(), reason="PostgreSQL's JDBC driver is not there: scripts/setup --engines"
+)
+def test_spark_reads_a_table_by_jdbc(doors: Doors) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SPARK, str(JAR), str(doors.door.port), WRITE],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "TZ": "UTC"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [
+        "[('time', 'timestamp'), ('n', 'bigint'), ('s', 'string')]",
+        "2026-01-01 00:00:00",
+        "10 499500",
+        "1000",
+    ]
+
+
+@pytest.mark.skipif(
+    not PYTHON.exists() or PSQL is None,
+    reason="the engines or psql are not installed: scripts/setup --engines",
+)
+def test_the_commands_of_the_guide_run_as_printed(tmp_path: Path) -> None:
+    make_flights(tmp_path)
+    found = blocks("docs/guides/postgres.md")
+    (serve,) = found[0].text.splitlines()
+    command = serve.replace("8080", "0").replace("5432", "0").split()
+    blockstore = ROOT / ".venv" / "bin" / command[0]
+    with subprocess.Popen(
+        [blockstore, *command[1:]], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as gateway:
+        try:
+            assert gateway.stdout is not None
+            port = gateway.stdout.readline().strip().rpartition(":")[2]
+            outputs: list[str] = []
+            for block in found[1:]:
+                text = block.text.replace("5432", port)
+                run = ["sh", "-ec", text] if block.language == "sh" else [PYTHON, "-c", text]
+                done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+                assert done.returncode == 0, f"{text}\n{done.stderr}"
+                outputs.append(done.stdout)
+        finally:
+            gateway.terminate()
+            gateway.wait(30)
+    assert "flights" in outputs[0]
+    assert outputs[1:] == ["[('B6', 1), ('UA', 1)]\n", "3\n", "3\n"]
+    assert (tmp_path / "flights.csv").read_text().splitlines()[0] == "carrier,origin"
+
+
+def make_flights(folder: Path) -> None:
+    rows = pa.table({"carrier": ["UA", "B6", "B6"], "origin": ["JFK", "JFK", "EWR"]})
+    bs.create(f"{folder}/lake/flights", schema=rows.schema).append(rows)

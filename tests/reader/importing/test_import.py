@@ -1,0 +1,334 @@
+"""Tables of other formats become tables of our own, row by row the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+
+import blockstore as bs
+from blockstore.errors import BlockstoreError, Conflict, Corrupt, Invalid, NotFound, RowConflict
+from blockstore.format.identity import Key
+from blockstore.reader.importing import imported
+from blockstore.reader.importing.digest import RowDigest
+from blockstore.reader.importing.imported import Wanted, import_rows
+from blockstore.reader.importing.sources import open_source
+from tests.blockstore.cli.conftest import Command, blockstore  # noqa: F401
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(6), pa.int64()),
+        "at": pa.array([dt.datetime(2024, 1, 1 + n, tzinfo=dt.UTC) for n in range(6)]),
+        "text": ["a", None, "", "ä", "e", "f"],
+        "money": pa.array([Decimal(n) / 4 for n in range(6)], pa.decimal128(12, 2)),
+        "many": pa.array([[n] * n for n in range(6)], pa.list_(pa.int32())),
+        "inner": pa.array([{"x": n / 2, "y": str(n)} for n in range(6)]),
+    }
+)
+
+
+def _parquet(folder: Path) -> None:
+    for n, name in enumerate(("a", "b")):
+        (folder / name).mkdir(parents=True)
+        pq.write_table(ROWS.slice(3 * n, 3), folder / name / "rows.parquet", row_group_size=2)
+
+
+def _delta(folder: Path) -> None:
+    deltalake.write_deltalake(str(folder), ROWS.slice(0, 3))
+    deltalake.write_deltalake(str(folder), ROWS.slice(2, 4), mode="append")
+    table = deltalake.DeltaTable(str(folder))
+    table.delete("id = 2")
+    deltalake.write_deltalake(str(folder), ROWS.slice(2, 1), mode="append")
+
+
+def _iceberg(folder: Path) -> None:
+    catalog = load_catalog("made", type="in-memory", warehouse=f"file://{folder.parent}")
+    catalog.create_namespace("x")
+    table = catalog.create_table("x.t", ROWS.schema, location=f"file://{folder}")
+    table.append(ROWS.slice(0, 3))
+    table.append(ROWS.slice(2, 4))
+    table.delete("id == 2")
+    table.append(ROWS.slice(2, 1))
+
+
+SOURCES: dict[str, Callable[[Path], None]] = {
+    "parquet": _parquet,
+    "delta": _delta,
+    "iceberg": _iceberg,
+}
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def source(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    folder = tmp_path_factory.mktemp("source") / "t"
+    folder.mkdir()
+    SOURCES[request.param](folder)
+    return request.param, folder
+
+
+def rows_of(table: bs.Table) -> list[dict[str, Any]]:
+    found = table.snapshot().scan(columns=ROWS.schema.names).to_table()
+    rows: list[dict[str, Any]] = found.sort_by("id").to_pylist()
+    return rows
+
+
+def test_a_table_has_the_rows_of_the_source(
+    source: tuple[str, Path],
+    tmp_path: Path,
+    blockstore: Command,  # noqa: F811
+) -> None:
+    form, folder = source
+    url = f"{tmp_path}/lake/t"
+    said = blockstore(
+        "import", str(folder), url, "--time-column", "at", "--sort-by", "id", "--json"
+    )
+    assert said.json == {
+        "url": bs.open(url).url, "version": 2, "rows": 6, "from": form,
+    }  # fmt: skip
+    table = bs.open(url)
+    assert rows_of(table) == ROWS.to_pylist()
+    assert (table.definition.time_column, table.definition.sort_by) == ("at", ("id",))
+    again = blockstore("import", str(folder), url)
+    assert rows_of(table) == ROWS.to_pylist()
+    assert "nothing was changed" in again.out
+    assert bs.open(url).log.state.version == 2
+
+
+def test_rows_may_have_a_key_or_ids(source: tuple[str, Path], tmp_path: Path) -> None:
+    _, folder = source
+    keyed = import_rows(open_source(str(folder)), f"{tmp_path}/keyed", Wanted(key=["id"]))
+    table = bs.open(keyed.url)
+    assert table.definition.identity == Key(("id",))
+    assert rows_of(table) == ROWS.to_pylist()
+    import_rows(open_source(str(folder)), f"{tmp_path}/ids", Wanted(row_ids=True))
+    assert rows_of(bs.open(f"{tmp_path}/ids")) == ROWS.to_pylist()
+
+
+def test_an_import_that_was_stopped_is_repeated(
+    source: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once before the rows, and once after them."""
+    _, folder = source
+    url = f"{tmp_path}/t"
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("append", None):
+        with monkeypatch.context() as patched:
+            if name:
+                patched.setattr(bs.Table, name, stop)
+            else:
+                patched.setattr(imported, "_compare", stop)
+            with pytest.raises(KeyboardInterrupt):
+                import_rows(open_source(str(folder)), url, Wanted())
+        assert len(rows_of(bs.open(url))) == (0 if name else 6)
+    assert import_rows(open_source(str(folder)), url, Wanted()).rows is None
+    assert rows_of(bs.open(url)) == ROWS.to_pylist()
+
+
+def test_rows_that_are_not_those_of_the_source_are_reported(
+    source: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = source
+    append = bs.Table.append
+
+    def wrong(self: bs.Table, data: Iterator[pa.RecordBatch], **more: Any) -> Any:
+        rows = pa.Table.from_batches(list(data))
+        changed = pc.if_else(pc.equal(rows["id"], 4), 5, rows["id"])
+        return append(self, rows.set_column(0, "id", changed), **more)
+
+    monkeypatch.setattr(bs.Table, "append", wrong)
+    with pytest.raises(Corrupt, match="not the same rows"):
+        import_rows(open_source(str(folder)), f"{tmp_path}/t", Wanted())
+
+
+def test_a_key_that_occurs_twice_makes_no_rows_visible(
+    source: tuple[str, Path], tmp_path: Path
+) -> None:
+    _, folder = source
+    with pytest.raises((Invalid, RowConflict)):
+        import_rows(open_source(str(folder)), f"{tmp_path}/t", Wanted(key=["at", "text"]))
+    assert bs.open(f"{tmp_path}/t").snapshot().count() == 0
+
+
+class TestParquet:
+    def test_columns_that_came_and_grew_and_folders_that_are_columns(self, tmp_path: Path) -> None:
+        for site, rows in {
+            "x": pa.table({"n": pa.array([1], pa.int32())}),
+            "y": pa.table({"n": pa.array([2**40], pa.int64()), "new": ["b"]}),
+        }.items():
+            (tmp_path / "from" / f"site={site}").mkdir(parents=True)
+            pq.write_table(rows, tmp_path / "from" / f"site={site}" / "rows.parquet")
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted(sort_by=["n"]))
+        found = bs.open(f"{tmp_path}/t").snapshot().scan(columns=["n", "new", "site"]).to_table()
+        assert found.sort_by("n").to_pylist() == [
+            {"n": 1, "new": None, "site": "x"},
+            {"n": 2**40, "new": "b", "site": "y"},
+        ]
+
+    def test_one_file(self, tmp_path: Path) -> None:
+        pq.write_table(ROWS, tmp_path / "rows.parquet")
+        done = import_rows(open_source(f"{tmp_path}/rows.parquet"), f"{tmp_path}/t", Wanted())
+        assert done.rows == 6
+
+
+class TestBadInput:
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        with pytest.raises(NotFound, match="there is nothing at"):
+            open_source(f"{tmp_path}/nowhere")
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(Invalid, match="no Parquet file"):
+            open_source(f"{tmp_path}/empty")
+
+    @pytest.mark.parametrize(
+        ("form", "path"),
+        [
+            ("delta", "_delta_log/00000000000000000000.json"),
+            ("iceberg", "metadata/v1.metadata.json"),
+            ("parquet", "rows.parquet"),
+        ],
+    )
+    def test_a_damaged_table(
+        self,
+        tmp_path: Path,
+        form: str,
+        path: str,
+        blockstore: Command,  # noqa: F811
+    ) -> None:
+        (tmp_path / "t" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / path).write_bytes(b"{nonsense")
+        with pytest.raises(Invalid, match=f"cannot be read as {form}"):
+            list(open_source(f"{tmp_path}/t").batches())
+        said = blockstore("import", f"{tmp_path}/t", f"{tmp_path}/made", code=1)
+        assert len(said.err.strip().splitlines()) == 1, said.err
+        assert not (tmp_path / "made").exists()
+
+    def test_two_formats_in_one_folder(self, tmp_path: Path) -> None:
+        _delta(tmp_path / "t")
+        (tmp_path / "t" / "metadata").mkdir()
+        (tmp_path / "t" / "metadata" / "v1.metadata.json").write_text("{}")
+        with pytest.raises(Invalid, match="say which with --from"):
+            open_source(f"{tmp_path}/t")
+        assert len(list(open_source(f"{tmp_path}/t", "delta").batches())) > 0
+
+    def test_a_file_that_is_gone_while_it_is_read(self, tmp_path: Path) -> None:
+        (tmp_path / "from").mkdir()
+        _parquet(tmp_path / "from")
+        found = open_source(f"{tmp_path}/from")
+        (tmp_path / "from" / "b" / "rows.parquet").unlink()
+        with pytest.raises(Invalid, match="cannot be read as parquet"):
+            import_rows(found, f"{tmp_path}/t", Wanted())
+        assert bs.open(f"{tmp_path}/t").snapshot().count() == 0
+
+    def test_another_table_at_the_place(self, tmp_path: Path) -> None:
+        pq.write_table(ROWS, tmp_path / "rows.parquet")
+        table = bs.create(f"{tmp_path}/t", schema=ROWS.schema)
+        table.append(ROWS)
+        with pytest.raises(Conflict, match="choose another URL"):
+            import_rows(open_source(f"{tmp_path}/rows.parquet"), f"{tmp_path}/t", Wanted())
+        assert table.poll() == 2
+
+    def test_a_type_that_no_table_has(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"x": pa.nulls(2)}), tmp_path / "rows.parquet")
+        with pytest.raises(BlockstoreError, match="'x'"):
+            import_rows(open_source(f"{tmp_path}/rows.parquet"), f"{tmp_path}/t", Wanted())
+        assert not (tmp_path / "t").exists()
+
+
+class TestDigest:
+    def test_neither_order_nor_batches_count_but_each_value_does(self) -> None:
+        def digest(*batches: pa.RecordBatch) -> tuple[int, int]:
+            made = RowDigest()
+            for batch in batches:
+                made.add(batch)
+            made.close()
+            return made.value
+
+        whole = ROWS.combine_chunks().to_batches()[0]
+        turned = ROWS.take([3, 2, 1, 0, 5, 4]).combine_chunks().to_batches()[0]
+        assert digest(whole) == digest(turned.slice(0, 1), turned.slice(1))
+        for other in (
+            whole.slice(1),
+            ROWS.take([0, 0, 1, 2, 3, 4]).combine_chunks().to_batches()[0],
+            whole.set_column(2, "text", pa.array(["a", None, None, "ä", "e", "f"])),
+            whole.set_column(0, "id", pa.array([1, 0, 2, 3, 4, 5])),
+        ):
+            assert digest(whole) != digest(other)
+            for name in ("batch", 'a "b"', "hash"):
+                assert digest(whole.rename_columns([name, *whole.schema.names[1:]])) != digest(
+                    other.rename_columns([name, *whole.schema.names[1:]])
+                )
+
+
+def test_a_table_that_was_imported_from_elsewhere_is_not_the_same(tmp_path: Path) -> None:
+    """Neither where the source has other rows by now, nor where it is another one."""
+    pq.write_table(ROWS, tmp_path / "one.parquet")
+    wanted = Wanted(time_column="at")
+    url = f"{tmp_path}/t?durable=false"
+    import_rows(open_source(str(tmp_path / "one.parquet")), url, wanted)
+    again = import_rows(open_source(str(tmp_path / "one.parquet")), url, wanted)
+    assert (again.rows, again.version) == (None, 2)
+    others = {
+        "rows": ROWS.slice(1),
+        "columns": ROWS.drop_columns(["money"]),
+        "types": ROWS.select(["id"]),
+        "values": ROWS.set_column(2, "text", pa.array(["a", None, "", "ä", "e", "g"])),
+    }
+    for name, other in others.items():
+        pq.write_table(other, tmp_path / f"{name}.parquet")
+        with pytest.raises(Conflict, match="choose another URL"):
+            import_rows(open_source(str(tmp_path / f"{name}.parquet")), url, Wanted())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None, [], [None]],
+        [[1, 2], [2, 1]],
+        [[[1], [2]], [[1, 2]], [[], [1, 2]]],
+        [{"x": None}, None],
+        [["NULL"], [None]],
+        [0.0, -0.0],
+        pa.array([1, 2], pa.duration("ns")),
+        pa.array([2**62, 2**62 + 1], pa.timestamp("ms", "UTC")),
+        pa.array([2**62, 2**62 + 1], pa.duration("s")),
+    ],
+    ids=str,
+)
+def test_values_that_differ_have_other_digests(values: Any) -> None:
+    column = values if isinstance(values, pa.Array) else pa.array(values)
+    found = set()
+    for place in range(len(column)):
+        with closing(RowDigest()) as digest:
+            digest.add(pa.record_batch([column.slice(place, 1)], names=["c"]))
+            found.add(digest.value)
+    assert len(found) == len(column)
+
+
+def test_a_column_of_the_files_and_of_the_folders_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "s" / "id=9"
+    folder.mkdir(parents=True)
+    pq.write_table(ROWS, folder / "rows.parquet")
+    with pytest.raises(Invalid, match="column 'id' in its files and in the names of its folders"):
+        open_source(str(tmp_path / "s"))
+
+
+def test_an_iceberg_table_that_lost_a_manifest_is_refused_in_words(tmp_path: Path) -> None:
+    _iceberg(tmp_path / "x" / "t")
+    for lost in (tmp_path / "x" / "t" / "metadata").glob("*-m0.avro"):
+        lost.unlink()
+    with pytest.raises(Invalid, match="cannot be read as iceberg"):
+        list(open_source(str(tmp_path / "x" / "t")).batches())

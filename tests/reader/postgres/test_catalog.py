@@ -1,0 +1,174 @@
+"""The catalogs: the queries that clients sent when they connected, listed tables and read schemas,
+recorded, and what they find.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.reader.postgres.catalog import oid_of
+from tests.reader.postgres.raw import (
+    SYNC,
+    Doors,
+    Raw,
+    both,
+    describe,
+    error_of,
+    execute,
+    frame,
+    parse,
+    settings_of,
+    text,
+)
+
+RECORDED = Path(__file__).parent / "catalog_queries"
+QUERIES = [
+    (path.stem, place, sql)
+    for path in sorted(RECORDED.glob("*.sql"))
+    for place, sql in enumerate(path.read_text().split("-- next\n"))
+]
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        bs.column("name", pa.string(), description="as it is spoken"),
+        pa.field("score", pa.decimal128(10, 2)),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("extra", pa.struct([("a", pa.int32())])),
+        pa.field("seen", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    folder = tmp_path_factory.mktemp("catalog")
+    asked = settings_of(folder)
+    bs.create(f"{folder}/lake/people?durable=false", schema=SCHEMA, key=["id"])
+    with both(asked) as made:
+        yield made
+
+
+@pytest.fixture
+def one(people: Doors) -> Iterator[Raw]:
+    with people.client() as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("client", "place", "sql"), QUERIES, ids=[f"{client}-{place}" for client, place, _ in QUERIES]
+)
+def test_a_query_that_a_client_was_seen_to_send_is_answered(
+    one: Raw, client: str, place: int, sql: str
+) -> None:
+    one.send(parse(sql), describe(b"S"), SYNC)
+    found = one.until_ready()
+    errors = [error_of(body) for kind, body in found if kind == "E"]
+    assert not errors, errors
+    (types,) = [body for kind, body in found if kind == "t"]
+    (count,) = struct.unpack_from("!h", types)
+    nothing = struct.pack("!h", 0) + struct.pack("!h", count) + struct.pack("!i", -1) * count
+    one.send(frame(b"B", text("") + text("") + nothing + struct.pack("!h", 0)), execute(), SYNC)
+    kinds = [(kind, body) for kind, body in one.until_ready() if kind in ("E", "C")]
+    assert [kind for kind, _ in kinds] == ["C"], kinds
+
+
+def test_tables_and_their_columns(one: Raw) -> None:
+    sql = (
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1"
+    )
+    assert one.rows(sql) == [["flights"], ["people"], ["salaries"]]
+    found = one.rows(
+        "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull "
+        "FROM pg_catalog.pg_attribute a JOIN pg_class c ON a.attrelid = c.oid "
+        "WHERE c.oid = 'public.people'::regclass ORDER BY a.attnum"
+    )
+    assert found == [
+        ["id", "bigint", "t"],
+        ["name", "text", "f"],
+        ["score", "numeric(10,2)", "f"],
+        ["tags", "text[]", "f"],
+        ["extra", "json", "f"],
+        ["seen", "timestamp with time zone", "f"],
+    ]
+    columns = one.rows(
+        "SELECT column_name, data_type, udt_name, numeric_precision, is_nullable "
+        "FROM information_schema.columns WHERE table_name = 'people' ORDER BY ordinal_position"
+    )
+    assert columns[0] == ["id", "bigint", "int8", "64", "NO"]
+    assert columns[2:4] == [
+        ["score", "numeric", "numeric", "10", "YES"],
+        ["tags", "ARRAY", "_text", None, "YES"],
+    ]
+
+
+def test_the_key_is_the_primary_key(one: Raw) -> None:
+    assert one.rows("SELECT conname, contype, conkey FROM pg_constraint") == [
+        ["people_pkey", "p", "{1}"]
+    ]
+    assert one.rows(
+        "SELECT pg_get_constraintdef(oid), conrelid::regclass::text FROM pg_constraint"
+    ) == [["PRIMARY KEY (id)", "people"]]
+
+
+def test_the_description_of_a_column_is_its_comment(one: Raw) -> None:
+    sql = "SELECT col_description('people'::regclass, 2), col_description('people'::regclass, 1)"
+    assert one.rows(sql) == [["as it is spoken", None]]
+
+
+def test_an_object_has_the_same_number_in_each_session(people: Doors) -> None:
+    numbers = set()
+    for _ in range(2):
+        with people.client() as one:
+            numbers.update(one.rows("SELECT oid FROM pg_class WHERE relname = 'people'")[0])
+    assert numbers == {str(oid_of("table", "people"))}
+
+
+def test_tables_and_catalogs_can_be_read_in_one_query(one: Raw) -> None:
+    sql = "SELECT count(*), max(c.relname) FROM flights, pg_class c WHERE c.relname = 'flights'"
+    assert one.rows(sql) == [["1000", "flights"]]
+
+
+def test_a_table_may_have_the_schema_public_before_its_name(one: Raw) -> None:
+    for name in ("public.flights", '"public"."flights"', "lake.public.flights", "PUBLIC . flights"):
+        assert one.rows(f"SELECT count(*) FROM {name}") == [["1000"]], name
+    assert one.rows('SELECT "public"."flights"."n" FROM "public"."flights" WHERE n = 3') == [["3"]]
+    assert one.fails("SELECT * FROM other.flights")["C"] == "42P01"
+    assert one.rows("SELECT 'public.flights', n FROM public.flights WHERE n = 1") == [
+        ["public.flights", "1"]
+    ]
+
+
+def test_a_catalog_that_there_is_not_is_one_sentence(one: Raw) -> None:
+    found = one.fails("SELECT * FROM pg_catalog.pg_cast")
+    assert found["C"] == "42P01"
+    assert "pg_cast" in found["M"]
+    assert "P" not in found
+
+
+def test_what_clients_ask_of_the_server(one: Raw) -> None:
+    (found,) = one.rows(
+        "SELECT version(), current_schema(), current_schemas(true), pg_is_in_recovery(), "
+        "current_setting('server_version'), pg_backend_pid() > 0, has_table_privilege('flights', "
+        "'SELECT')"
+    )
+    assert found[0] is not None
+    assert found[0].startswith("PostgreSQL 15.0")
+    assert found[1:] == ["public", "{pg_catalog,public}", "f", "15.0", "t", "t"]
+
+
+def test_what_has_no_counterpart_is_refused_and_never_left_out(one: Raw) -> None:
+    for sql in (
+        "SELECT relname FROM pg_class FOR UPDATE",
+        "SELECT n FROM flights FOR UPDATE",
+        "SELECT relname FROM pg_class WHERE (",
+        f"SELECT {'(' * 3_000}1{')' * 3_000} FROM pg_class",
+        f"SELECT relname FROM pg_class -- {'x' * 70_000}\n WHERE true",
+    ):
+        assert one.fails(sql)["C"] == "42601", sql[:60]
+    assert one.rows("SELECT n FROM flights ORDER BY n FETCH FIRST 1 ROW ONLY") == [["0"]]
