@@ -25,7 +25,7 @@ from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind as JobKind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.statements import changes_in, check_takes, sent
+from blockstore.reader.jobs.statements import changes_in, sent
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.query.task import Parameters
@@ -125,7 +125,6 @@ def job_of_change(gateway: Gateway, caller: Caller, step: Text | Block, message:
     handle = gateway.tables.table(name, caller.tables)
     if not handle.indexed:
         raise Problem(409, f"table {name} has no index, which a statement needs to happen once")
-    check_takes(name, handle.definition, step)
     version, commit = identity_of(handle.bucket, gateway.world)
     wanted = JobRequest(
         kind=JobKind.STATEMENT,

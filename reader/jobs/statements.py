@@ -4,8 +4,7 @@ Rules:
 - The statement runs with the permissions of its owner: it reads and changes only tables that the
   owner may use.
 - The batch of the job is in the entry of the statement, so that it happens once, whichever gateway
-  runs it. On a table without an identity only INSERT leaves a trace from which a later attempt
-  could see that; so no other statement is taken there.
+  runs it. Where rows have no identity a statement has an entry also if it changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.session import Session
-from blockstore.reader.statements.texts import Kind, Text, split
+from blockstore.reader.statements.texts import Text, split
 from blockstore.reader.statements.transaction import Block, carry_out, grouped
 from blockstore.rows.results import RowsChanged
 from blockstore.table import Table
@@ -70,16 +69,6 @@ def _only_changes(step: Text | Block) -> bool:
     texts = changes_in(step)
     commits = not isinstance(step, Block) or step.commits
     return commits and bool(texts) and all(one.changes for one in texts)
-
-
-def check_takes(name: str, definition: Definition, step: Text | Block) -> None:
-    """Raise Invalid for a statement that a job cannot carry out exactly once."""
-    inserts = all(one.kind is Kind.INSERT for one in changes_in(step))
-    if definition.identity is None and not inserts:
-        raise Invalid(
-            f"the rows of table {name} have neither ids nor a key, so a gateway only inserts: run "
-            "this statement with blockstore sql, or create the table with row ids or a key"
-        )
 
 
 class Statements(Writing):
@@ -127,7 +116,6 @@ class Statements(Writing):
     ) -> RowsChanged:
         assert request.table is not None, "a job that writes names its table"
         step = step_of(self._engine, str(body["sql"]))
-        check_takes(request.table, table.definition, step)
         doing = Doing(
             parameters=from_json(body.get("parameters")),
             job=job_of(request),

@@ -22,13 +22,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from blockstore.bucket import Bucket
-from blockstore.errors import Corrupt, NotFound
+from blockstore.errors import Corrupt, NotFound, VersionExpired
 from blockstore.format.block import Job
 from blockstore.index.boundary import BoundaryCounts
 from blockstore.index.change import Append
+from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.names import JOBS
 from blockstore.operations.access import Access
@@ -95,15 +97,15 @@ class Writing(Work):
                 message="a job of a gateway that was given up",
             )
         )
-        done = earlier_block(table.log.state, job_of(request))
-        return self._ended(request, done) if done is not None and done.ulid is not None else None
+        done = earlier_result(table, request)
+        return None if done is None or gave_nothing(done) else self._ended(request, done)
 
     def _done_before(self, table: Table, request: Request) -> Ended | None:
         """The effect of an earlier attempt. Raises Failed where it was given up, or may be
         forgotten."""
         if table.log.state.forgot(job_of(request)):
             raise Failed(forgotten(request))
-        done = earlier_block(table.log.state, job_of(request))
+        done = earlier_result(table, request)
         return None if done is None else self._ended(request, done)
 
     def _changed(self, request: Request, did: RowsChanged, table: Table) -> Ended:
@@ -253,13 +255,34 @@ def forgotten(request: Request) -> Failure:
     )
 
 
+def earlier_result(table: Table, request: Request) -> AppendedBlock | None:
+    """What took the batch of a request: a block, the version of a change that wrote none (all rows
+    of the blocks that it replaces go), or the empty entry of a job that was given up, which is an
+    append. None if nothing did. Raises Failed where that is no longer known."""
+    state, job = table.log.state, job_of(request)
+    done = earlier_block(state, job)
+    if done is None or done.ulid is not None:
+        return done
+    taken = state.batches[job.app].written(job.batch)
+    if taken is None:
+        raise Failed(forgotten(request))
+    try:
+        (entry,) = table.log.entries(taken.version, taken.version)
+    except VersionExpired as error:
+        raise Failed(forgotten(request)) from error
+    return done if entry.operation == Operation.APPEND else replace(done, version=taken.version)
+
+
+def gave_nothing(block: AppendedBlock) -> bool:
+    """Whether it is the empty entry of a job that was given up."""
+    return block.already and block.ulid is None and block.version is None
+
+
 def written_by(block: AppendedBlock) -> Ended:
     """What was written. Raises Failed if an empty entry took the batch, before this attempt or
     during it."""
-    empty_file = block.ulid is None and not block.already
     # A block with a job is visible only by its entry: an unpublished one will never be visible.
-    visible = block.ulid is not None and block.published
-    if not (visible or empty_file):
+    if gave_nothing(block) or not (block.ulid is None or block.published):
         raise Failed(gave_up())
     return Ended(
         written={

@@ -4,7 +4,6 @@ nothing else."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pyarrow as pa
@@ -186,7 +185,7 @@ def test_an_error_names_the_line_and_a_conflict_its_rows(served: Served, items: 
     assert send(served, "DELETE FROM nowhere_at_all").status_code == 404
 
 
-def test_a_table_without_identity_takes_inserts_alone(served: Served, tmp_path: Path) -> None:
+def test_inserts_into_a_table_without_identity_happen_once(served: Served) -> None:
     bs.create(url(served, "plain"), schema=ITEMS)
     served.gateway.tables.poll_now()
     assert send(served, "INSERT INTO plain VALUES ('a', 1)", key="one").status_code == 200
@@ -196,9 +195,44 @@ def test_a_table_without_identity_takes_inserts_alone(served: Served, tmp_path: 
     for _ in range(2):
         assert send(served, both, key="both").json()["written"]["inserted"] in (3, None)
     assert rows(served, "plain") == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
-    refused = send(served, "DELETE FROM plain")
-    assert refused.status_code == 400
-    assert "only inserts" in refused.json()["message"]
+
+
+PLAIN = {
+    "update": ("UPDATE {t} SET n = n + 1 WHERE sku = 'a'", [("a", 2), ("b", 1), ("c", 1)]),
+    "delete": ("DELETE FROM {t} WHERE sku < 'c'", [("c", 1)]),
+    "delete_all": ("DELETE FROM {t}", []),
+    "truncate": ("TRUNCATE {t}", []),
+    "nothing": ("UPDATE {t} SET n = 9 WHERE sku = 'z'", [("a", 1), ("b", 1), ("c", 1)]),
+    "merge": (
+        """MERGE INTO {t} USING (VALUES ('a', 5), ('d', 6)) s(sku, n) ON {t}.sku = s.sku
+        WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT VALUES (s.sku, s.n)""",
+        [("a", 5), ("b", 1), ("c", 1), ("d", 6)],
+    ),
+    "transaction": (
+        "BEGIN; UPDATE {t} SET n = n * 3 WHERE sku = 'b'; DELETE FROM {t} WHERE n = 1; COMMIT",
+        [("b", 3)],
+    ),
+    "all_in_two": ("BEGIN; DELETE FROM {t} WHERE sku = 'a'; DELETE FROM {t}; COMMIT", []),
+}
+"""Statements on rows without identity, and what they leave."""
+
+
+@pytest.mark.parametrize("what", PLAIN)
+def test_rows_without_identity_change_once(served: Served, what: str) -> None:
+    sql, left = PLAIN[what]
+    name = f"plain_{what}"
+    sql = sql.format(t=name)
+    bs.create(url(served, name), schema=ITEMS)
+    served.gateway.tables.poll_now()
+    send(served, f"INSERT INTO {name} VALUES ('a', 1), ('b', 1)")
+    send(served, f"INSERT INTO {name} VALUES ('c', 1)")
+    first = send(served, sql, key=what)
+    assert first.status_code == 200, first.text
+    assert rows(served, name) == left
+    assert send(served, sql, key=what).json() == first.json()
+    assert bs.open(url(served, name)).log.state.version == 4
+    assert first.json()["written"]["version"] == 4
+    assert rows(served, name) == left
 
 
 def test_tables_are_created_altered_and_dropped_once(served: Served) -> None:

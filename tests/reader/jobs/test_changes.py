@@ -14,9 +14,12 @@ import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import TableDropped
 from blockstore.format.definition import Definition
+from blockstore.index.entry import Operation
 from blockstore.operations.distributed_overwrite import commit_of
 from blockstore.operations.drop import drop_table
+from blockstore.operations.replacement import Replace
 from blockstore.reader.jobs.record import Kind, Request, State
+from blockstore.reader.jobs.writing import Writing, job_of
 from blockstore.table import Table
 from tests.reader.jobs.gateways import TERMS, Gateway, Lake
 from tests.support.faulty import FaultyBucket, Killed
@@ -268,3 +271,36 @@ def test_a_request_without_the_newest_fields_is_as_before() -> None:
     )
     assert Request.load(named.dump(), "key") == named
     assert Request.load(plain.dump(), "key") == plain
+
+
+def test_a_change_that_wrote_no_block_is_known_to_a_later_attempt_and_kept_from_giving_up() -> None:
+    """The rows of all blocks that it replaces went: its entry names no block, as that of a job
+    that was given up does not."""
+    lake = _a_lake()
+    definition = Definition.create(PEOPLE)
+    bucket, world = Prefixed(lake.bucket, "q"), lake.world(5)
+    table = Table(bucket, world, index_log.create(bucket, world, definition))
+    table.append(pa.table({"name": ["ann"], "n": [1]}))
+    one, two = lake.gateway(1), lake.gateway(2)
+    one.upload(JOB, '{"rows": []}', kind=Kind.ROWS, what="put", table="q", form="json")
+    (claimed,) = one.runner.look()
+    state = table.log.poll()
+    table.log.commit(
+        Replace(
+            operation=Operation.DELETE,
+            commit=world.ids.ulid(),
+            read=state,
+            gone={block.ulid: frozenset() for block in state.blocks},
+            job=job_of(claimed.request),
+        )
+    )
+    work = two.runner._works[claimed.request.kind]
+    assert isinstance(work, Writing)
+    for ended in (
+        work.settle(JOB, claimed.request),
+        work.run(JOB, 2, claimed.request, one.runner._meter(claimed)),
+    ):
+        assert ended is not None
+        assert ended.written is not None
+        assert ended.written["version"] == 3
+    assert table.log.poll().version == 3, "the batch was taken"
