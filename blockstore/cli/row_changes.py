@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from blockstore.cli.changed import NOTHING_CHANGED
 from blockstore.cli.failure import Usage
 from blockstore.cli.files.bad_lines import BadLine, BadRow
 from blockstore.cli.files.forms import Form
-from blockstore.cli.files.source import FileRows, sources
+from blockstore.cli.files.source import sources
+from blockstore.cli.files.writing import Change, change_by_files
 from blockstore.cli.output import Cell, Column, counted, say, show_json, show_table
-from blockstore.cli.progress import progress
-from blockstore.errors import Invalid
-from blockstore.rows.labelled import labels_of
 from blockstore.rows.results import RowsChanged
-from blockstore.table import Table, open_any
-
-Change = Callable[[Table, object], RowsChanged]
-"""Changes a table by rows."""
+from blockstore.table import open_any
 
 _LINES = (
     Column("line", "LINE", right=True),
@@ -96,14 +91,7 @@ def from_files(
         )
     table = open_any(url)
     with sources(files, form) as named, listing_bad_lines(json=json):
-        total = sum(source.bytes for source in named)
-        with progress(f"writing {table.name}", total, quiet=json) as advance:
-            schema, labels = table.definition.schema, labels_of(table.log.state)
-            rows = FileRows(named, schema, nulls, advance, labels)
-            try:
-                did = change(table, lambda: iter(rows))
-            except Invalid as error:
-                raise rows.placed(error) from error
+        did = change_by_files(table, named, nulls, change, quiet=json)
     show_change(did, table.url, json=json)
 
 

@@ -26,6 +26,8 @@ class Outcome:
     deleted: int | None = None
     unchanged: int | None = None
     """Rows that it met and left as they were."""
+    written: int | None = None
+    """Rows that were written to a file."""
     already: bool = False
     """Whether its job had been done before."""
     rows: pa.RecordBatchReader | None = None
@@ -39,6 +41,7 @@ class Outcome:
             "updated": self.updated,
             "deleted": self.deleted,
             "unchanged": self.unchanged,
+            "written": self.written,
         }
         return {name: count for name, count in given.items() if count}
 

@@ -56,11 +56,20 @@ class Session:
         self.engine = engine
         self.tables = tables
 
-    def parse(self, text: str) -> list[Text]:
-        """The statements of a text. Raises BadSql if one of them cannot be run."""
+    def parse(self, text: str, *, files: bool = False) -> list[Text]:
+        """The statements of a text; COPY is one only where ``files`` of the user's machine may be
+        read and written, which is the caller's work. Raises BadSql if one of them cannot be run."""
         texts = split(self.engine.syntax, text)
         for one in texts:
             try:
+                if one.kind is Kind.COPY and not files:
+                    raise Misread(
+                        one.sql,
+                        0,
+                        "COPY reads and writes files of your machine, which only the command "
+                        "blockstore sql does, and nothing was run: append rows that your program "
+                        "has read",
+                    )
                 _read(one)
             except Misread as error:
                 raise one.placed(error) from None

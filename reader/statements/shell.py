@@ -26,6 +26,7 @@ from blockstore.errors import BlockstoreError
 from blockstore.format.block import Job
 from blockstore.reader.errors import BadSql
 from blockstore.reader.forms.deliver import deliver
+from blockstore.reader.statements.copying import copy, wanted_copy
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
 from blockstore.reader.statements.outcome import Outcome
@@ -41,7 +42,7 @@ _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "WITH"),
     *("INSERT INTO", "VALUES", "ON CONFLICT DO", "NOTHING", "RETURNING", "UPDATE", "SET"),
     *("DELETE FROM", "TRUNCATE", "MERGE INTO", "WHEN", "NOT", "MATCHED", "THEN"),
-    *("BEGIN", "COMMIT", "ROLLBACK"),
+    *("BEGIN", "COMMIT", "ROLLBACK", "COPY", "TO"),
     *("CREATE TABLE", "ALTER TABLE", "ADD COLUMN", "RENAME COLUMN", "EXPLAIN", "ANALYZE"),
 )
 
@@ -62,13 +63,13 @@ def run(
         if text is None and sys.stdin.isatty():
             _Shell(session, doing, output).loop()
             return
-        steps = grouped(session.parse(sys.stdin.read() if text is None else text))
+        steps = grouped(_parsed(session, sys.stdin.read() if text is None else text))
         if job is not None and len(steps) != 1:
             raise Usage(
                 f"--app and --batch are for one statement or transaction, found {len(steps)}"
             )
         for one in steps:
-            for outcome in _guarded(session, one, doing):
+            for outcome in _guarded(session, one, doing, quiet=output != "table"):
                 show(outcome, output)
 
 
@@ -104,10 +105,20 @@ def _told_apart(words: Sequence[str]) -> tuple[list[str], str | None]:
     return list(words), None
 
 
-def _guarded(session: Session, step: Text | Block, doing: Doing) -> list[Outcome]:
+def _parsed(session: Session, text: str) -> list[Text]:
+    texts = session.parse(text, files=True)
+    for one in texts:
+        if one.kind is Kind.COPY:
+            wanted_copy(one)
+    return texts
+
+
+def _guarded(session: Session, step: Text | Block, doing: Doing, *, quiet: bool) -> list[Outcome]:
     if isinstance(step, Block):
         with commits_whole() as committing:
             return carry_out(session, step, doing.committing(committing))
+    if step.kind is Kind.COPY:
+        return [copy(session, step, doing, quiet=quiet)]
     if not (step.changes or step.defines):
         return [session.run(step, doing)]
     with commits_whole() as committing:
@@ -184,7 +195,7 @@ class _Shell:
     def _run(self, text: str) -> None:
         before = self._transaction
         try:
-            for one in self._session.parse(text):
+            for one in _parsed(self._session, text):
                 self._one(one)
         except BlockstoreError as error:
             complain(str(error))
@@ -212,7 +223,8 @@ class _Shell:
         elif transaction is not None:
             show(transaction.run(text), self._output)
         else:
-            for outcome in _guarded(self._session, text, self._doing):
+            quiet = self._output != "table"
+            for outcome in _guarded(self._session, text, self._doing, quiet=quiet):
                 show(outcome, self._output)
 
     def _ended(self, text: Text) -> Transaction:

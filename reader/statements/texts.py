@@ -42,6 +42,7 @@ class Kind(StrEnum):
     DROP = "DROP"
     EXPLAIN = "EXPLAIN"
     CALL = "CALL"
+    COPY = "COPY"
     BEGIN = "BEGIN"
     COMMIT = "COMMIT"
     ROLLBACK = "ROLLBACK"
@@ -162,7 +163,7 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
             start,
             f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
             "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, DROP "
-            "TABLE, CALL, EXPLAIN, BEGIN, COMMIT and ROLLBACK",
+            "TABLE, CALL, COPY, EXPLAIN, BEGIN, COMMIT and ROLLBACK",
         )
     return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
 
