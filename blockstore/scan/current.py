@@ -26,6 +26,7 @@ from blockstore.errors import Corrupt
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import ROW_ID, VERSION, Identity
 from blockstore.scan.chunk import Positions, ScanChunk
+from blockstore.scan.hiders import identity_bounds
 from blockstore.scan.identities import identities
 
 Columns = Mapping[str, pa.Array]
@@ -66,7 +67,7 @@ class Newest:
         oldest = chunk.versions[0]
         if oldest is not None and self.newest <= oldest:
             return False
-        low, high = _identity_bounds(chunk, identity)
+        low, high = identity_bounds(chunk, identity)
         return not (_is_below(self.high, low) or _is_below(high, self.low))  # both unknown: it may
 
     def hidden(self, values: pa.Array, versions: npt.NDArray[np.int64]) -> Hidden:
@@ -198,22 +199,6 @@ def _bounds(values: pa.Array) -> tuple[int | str | None, int | str | None]:
         return None, None
     found = pc.min_max(values).as_py()
     return found["min"], found["max"]
-
-
-def _identity_bounds(
-    chunk: ScanChunk, identity: Identity
-) -> tuple[int | str | None, int | str | None]:
-    if len(identity.columns) > 1:
-        return None, None
-    if ROW_ID in identity.columns and chunk.first_row_id is not None:
-        return chunk.first_row_id, chunk.first_row_id + chunk.file.rows - 1
-    if chunk.identity_stats is None:
-        return None, None
-    low, high, *_ = chunk.identity_stats
-    return (
-        low if isinstance(low, (int, str)) else None,
-        high if isinstance(high, (int, str)) else None,
-    )
 
 
 def _is_below(value: int | str | None, other: int | str | None) -> bool:
