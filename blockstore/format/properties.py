@@ -97,6 +97,11 @@ class Properties:
         """After this long an upload gives up (24 h, the same for every table)."""
         return UPLOAD_TIMEOUT_S
 
+    def is_due(self, marked_ms: float, now_ms: float) -> bool:
+        """Whether a deletion mark that the store modified at ``marked_ms`` is old enough, by the
+        store's clock, for the removal of what it marks (R8)."""
+        return now_ms - marked_ms >= self.delete_delay_s * 1000
+
     def kept_history_s(self, identity: Identity | None) -> float:
         """For how long former versions of rows are kept: ``row_history``, or if that is not set,
         forever where rows have ids, and not at all where they have a key."""

@@ -102,10 +102,7 @@ class Sight:
     def is_due(self, one: Found) -> bool:
         """R8's wait: whether the deletion mark is old enough for a removal."""
         mark = one.directory.objects.get(DELETION_MARK)
-        return (
-            mark is not None
-            and self.now_ms - mark.modified_ms >= self.properties.delete_delay_s * 1000
-        )
+        return mark is not None and self.properties.is_due(mark.modified_ms, self.now_ms)
 
     def outlived_old_looks(self, one: Found) -> bool:
         """Whether meta.json is so old that no removal decided without it can still be in progress

@@ -119,7 +119,7 @@ def classify(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict
 def _marked(evidence: Evidence, now_ms: int, properties: Properties) -> Verdict | None:
     if evidence.mark is None:
         return None
-    if now_ms - evidence.mark_modified_ms >= properties.delete_delay_s * 1000:
+    if properties.is_due(evidence.mark_modified_ms, now_ms):
         return Verdict(
             state=BlockState.DELETING, reason=f"marked {evidence.mark} for longer than delete_delay"
         )

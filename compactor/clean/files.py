@@ -129,7 +129,7 @@ def fate_of(
         newest = max((info.modified_ms for info in folder.values()), default=0)
         age_ms = now_ms - max(newest, ulid_time_ms(file))
         return Fate.MARK if age_ms >= properties.partial_delay_s * 1000 else Fate.STAY
-    if now_ms - mark.modified_ms < properties.delete_delay_s * 1000:
+    if not properties.is_due(mark.modified_ms, now_ms):
         return Fate.STAY
     above = ulid_at(mark.modified_ms + CLOCKS_MS)
     return Fate.REMOVE if horizon is not None and horizon >= above else Fate.WAIT

@@ -192,8 +192,7 @@ class Runs:
         )
         if self._transaction is not None and not query.catalogs:
             names = self.gateway.engine.tables(query.sql, allowed=self.caller.tables)
-            self._transaction.pin(names)
-            asked = replace(asked, taken=self._transaction.taken())
+            asked = replace(asked, taken=self._transaction.read(names))
         answer = begun(self.gateway, self.caller, asked, self._new_stopper())
         oids = bool(query.catalogs)
         portal.returns(answer.schema, iter(answer), closes=answer.close, oids=oids)

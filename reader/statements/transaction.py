@@ -229,15 +229,16 @@ class Transaction:
         return self._together
 
     def _select(self, text: Text) -> Outcome:
-        names = self.names_in(text)
-        self._queried |= names
-        self.pin(names)
-        reader = ask(self._session.engine, text.sql, self._doing, self.taken()).reader
+        taken = self.read(self.names_in(text))
+        reader = ask(self._session.engine, text.sql, self._doing, taken).reader
         return Outcome(statement=text.kind, rows=reader)
 
-    def taken(self) -> dict[str, TableSnapshot]:
-        """What it reads: the snapshots that it has taken, and its own table as it has changed
-        it."""
+    def read(self, names: Collection[str]) -> dict[str, TableSnapshot]:
+        """Return what a query of these tables reads: the snapshots that were taken, and the table
+        that it changes as it has changed it. Where that one is ``serializable``, its commit depends
+        on it."""
+        self._queried |= frozenset(names)
+        self.pin(names)
         if self._table is None:
             return self._pinned
         own = TableSnapshot(

@@ -110,6 +110,39 @@ def test_a_conflict_with_another_writer_fails_the_commit_and_leaves_nothing(
     assert one.rows("SELECT name FROM people") == [["theirs"]]
 
 
+READ_BY = {
+    "a query": "SELECT count(*) FROM {t} WHERE active",
+    "a cursor": "DECLARE c CURSOR FOR SELECT id FROM {t} WHERE active; FETCH ALL c",
+    "COPY": "COPY (SELECT id FROM {t} WHERE active) TO STDOUT",
+}
+
+
+@pytest.mark.parametrize("how", READ_BY)
+@pytest.mark.parametrize("isolation", ["serializable", "write-serializable"])
+def test_what_a_transaction_has_read_of_a_serializable_table_must_still_be_so(
+    own: Doors, one: Raw, how: str, isolation: str
+) -> None:
+    """Each of two callers leaves if the other one stays."""
+    name = f"shift_{how.split()[-1].lower()}_{isolation.partition('-')[0]}"
+    bs.sql(
+        own.served.gateway.tables.table("people").bucket.url.rpartition("/")[0],
+        f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, active BOOLEAN) "
+        f"WITH (isolation = '{isolation}'); INSERT INTO {name} VALUES (1, true), (2, true)",
+    )
+    own.served.gateway.tables.poll_now()
+    one.ask("BEGIN")
+    one.ask(READ_BY[how].format(t=name))
+    one.ask(f"UPDATE {name} SET active = false WHERE id = 1")
+    with own.client() as other:
+        other.ask(f"UPDATE {name} SET active = false WHERE id = 2")
+    if isolation == "serializable":
+        assert one.fails("COMMIT")["C"] == "40001"
+    else:
+        assert tags(one.ask("COMMIT")) == ["COMMIT"]
+    left = one.rows(f"SELECT id FROM {name} WHERE active")
+    assert left == ([["1"]] if isolation == "serializable" else [])
+
+
 def test_savepoints_undo_reads_and_never_a_change(one: Raw) -> None:
     one.ask("BEGIN; SAVEPOINT a")
     assert state(one.ask("SELECT nope FROM people")) == "E"
