@@ -2,8 +2,9 @@
 
 Rules:
 - A change happens once: it has an idempotency key, and is sent again after a lost response.
-- A method returns when the change is done, with what the gateway says of it: ``version``, and how
-  many rows were ``inserted``, ``updated``, ``deleted`` and left ``unchanged``, where it is known.
+- A method returns when the change is done, with what the gateway says of it: ``table``,
+  ``version``, and how many rows were ``inserted``, ``updated``, ``deleted`` and left ``unchanged``,
+  where it is known.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from blockstore.client.job import RemoteJob
+from blockstore.client.parameters import sendable
 from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
 
@@ -165,6 +167,20 @@ class Changes(ABC):
         body = {"rows": _sendable(named), "message": message, **_labels(labels)}
         return self._change("DELETE", _rows_of(table), body, idempotency_key)
 
+    def execute(
+        self,
+        sql: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        message: str = "",
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Carry out one INSERT, UPDATE, DELETE, MERGE or TRUNCATE, or several from BEGIN to COMMIT,
+        or one CREATE TABLE, ALTER TABLE or DROP TABLE. The values of ``parameters`` are for ``?``
+        and ``$1``, or for ``$name``. Raises RowConflict where a key exists."""
+        body = {"sql": sql, "parameters": sendable(parameters) or None, "message": message}
+        return self._change("POST", "/v1/statements", body, idempotency_key)
+
     def row(
         self,
         table: str,
@@ -212,8 +228,8 @@ class Changes(ABC):
         shown = self._wire.json(
             method, path, json=body, headers=headers, params={"wait": _WAIT_S, **params}
         )
-        job = RemoteJob(self._wire, shown).wait()
-        return dict(job.told["written"] or {})
+        told = RemoteJob(self._wire, shown).wait().told
+        return {"table": told["table"], **(told["written"] or {})}
 
 
 def _rows_of(table: str) -> str:
