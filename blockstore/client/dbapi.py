@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -144,6 +145,7 @@ class Connection:
         """Whether ``rollback`` does nothing, also after changes."""
         self._changes = 0
         self._versions: dict[str, int] = {}
+        self._cursors: WeakSet[Cursor] = WeakSet()
 
     @property
     def client(self) -> Client:
@@ -155,7 +157,9 @@ class Connection:
     def cursor(self) -> Cursor:
         """A new cursor."""
         self.client  # noqa: B018 - raises if the connection is closed
-        return Cursor(self)
+        made = Cursor(self)
+        self._cursors.add(made)
+        return made
 
     def commit(self) -> None:
         """Accept the changes since the last call: each was complete at once."""
@@ -163,9 +167,10 @@ class Connection:
         self._changes = 0
 
     def rollback(self) -> None:
-        """Raise NotSupportedError if something was changed since the last commit; else nothing is
-        to be done, as connection pools expect."""
+        """End the queries whose rows were not all read. Raise NotSupportedError if something was
+        changed since the last commit; connection pools expect that it can be called else."""
         self.client  # noqa: B018 - raises if the connection is closed
+        self._end_queries()
         changes, self._changes = self._changes, 0
         if changes and not self.autocommit:
             raise NotSupportedError(
@@ -175,10 +180,15 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Close the connections."""
+        """End the queries whose rows were not all read, and close the connections."""
+        self._end_queries()
         if self._client is not None:
             self._client.close()
         self._client = None
+
+    def _end_queries(self) -> None:
+        for cursor in list(self._cursors):
+            cursor.interrupt()
 
     def changed(self, written: Mapping[str, Any]) -> None:
         """Remember a change: later queries read it."""
@@ -218,6 +228,8 @@ class Cursor:
         self.connection = connection
         self._stack = ExitStack()
         self._rows: Iterator[tuple[Any, ...]] | None = None
+        self.reader: pa.RecordBatchReader | None = None
+        """The rows as Arrow, in the place of the fetches; None after a change."""
         self._broken: Error | None = None
         self._closed = False
         self.arraysize = 1
@@ -229,6 +241,7 @@ class Cursor:
         them those that it left as they were."""
         self._check()
         self._end()
+        self.rowcount = -1
         try:
             if not _CHANGE.match(operation):
                 try:
@@ -300,7 +313,10 @@ class Cursor:
         if self._rows is None:
             raise InterfaceError("there are no rows: execute a query first")
         try:
-            return list(islice(self._rows, most))
+            found = list(islice(self._rows, most))
+            if most is None or len(found) < most:
+                self._rows = iter(())  # all rows were read
+            return found
         except Exception as error:
             broken = _of(error)
             self._break(broken)
@@ -311,7 +327,7 @@ class Cursor:
             raise
 
     def _reads(self, operation: str, parameters: Sequence[Any] | Mapping[str, Any]) -> None:
-        reader = self.connection.read(operation, parameters, self._stack)
+        self.reader = reader = self.connection.read(operation, parameters, self._stack)
         self.description = [
             (one.name, one.type, None, None, None, None, one.nullable) for one in reader.schema
         ]
@@ -321,6 +337,11 @@ class Cursor:
         self.connection.changed(written)
         counts = [written[name] for name in _COUNTS if written.get(name) is not None]
         self.rowcount = sum(counts) if counts else -1
+
+    def interrupt(self) -> None:
+        """End a query whose rows were not all read; every fetch raises from now on."""
+        if self._rows is not None:
+            self._break(InterfaceError("the query was ended: execute it again"))
 
     def _break(self, broken: Error) -> None:
         self._end()
@@ -332,8 +353,7 @@ class Cursor:
 
     def _end(self) -> None:
         self._stack.close()
-        self._rows, self._broken, self.description = None, None, None
-        self.rowcount = -1
+        self._rows, self._broken, self.description, self.reader = None, None, None, None
 
 
 def _tuples(reader: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:

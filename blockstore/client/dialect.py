@@ -18,6 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from sqlalchemy import URL, exc, types
+from sqlalchemy import cast as sa_cast
+from sqlalchemy.dialects.sqlite.json import JSONIndexType, JSONPathType
 from sqlalchemy.engine import default, reflection
 from sqlalchemy.sql import compiler
 from sqlalchemy.util import asbool
@@ -31,7 +33,7 @@ _TYPES: dict[str, Callable[[], types.TypeEngine[Any]]] = {
     "int8": types.SMALLINT,
     "int16": types.SMALLINT,
     "int32": types.INTEGER,
-    "int64": types.BIGINT,
+    "int": types.BIGINT,
     "uint8": types.SMALLINT,
     "uint16": types.INTEGER,
     "uint32": types.BIGINT,
@@ -88,6 +90,18 @@ class _Compiler(compiler.SQLCompiler):
         given = self.render_literal_value("g" if flags is None else flags, types.STRINGTYPE)
         left, right = self.process(binary.left, **kw), self.process(binary.right, **kw)
         return f"regexp_replace({left}, {right}, {given})"
+
+    def visit_json_getitem_op_binary(
+        self, binary: Any, operator: Any, _cast_applied: bool = False, **kw: Any
+    ) -> str:
+        kind = binary.type._type_affinity
+        if not _cast_applied and kind not in (types.JSON, types.String):
+            return self.process(sa_cast(binary, binary.type), _cast_applied=True, **kw)
+        function = "json_extract" if kind is types.JSON else "json_extract_string"
+        left, right = self.process(binary.left, **kw), self.process(binary.right, **kw)
+        return f"{function}({left}, {right})"
+
+    visit_json_path_getitem_op_binary = visit_json_getitem_op_binary
 
     def visit_char_length_func(self, fn: Any, **kw: Any) -> str:
         return f"length{self.function_argspec(fn, **kw)}"
@@ -163,6 +177,13 @@ class _Preparer(compiler.IdentifierPreparer):
         return True
 
 
+class _Context(default.DefaultExecutionContext):
+    """The execution of a statement."""
+
+    def create_server_side_cursor(self) -> Any:
+        return self._dbapi_connection.cursor()  # every cursor streams
+
+
 class BlockstoreDialect(default.DefaultDialect):
     """The dialect; its driver is ``blockstore.client.dbapi``."""
 
@@ -172,7 +193,13 @@ class BlockstoreDialect(default.DefaultDialect):
     ddl_compiler = _Ddl
     type_compiler_cls = _Types
     preparer = _Preparer
+    execution_ctx_cls = _Context
     default_paramstyle = "qmark"
+    colspecs = {  # SQLite's spelling of paths is DuckDB's too
+        types.JSON.JSONIndexType: JSONIndexType,
+        types.JSON.JSONPathType: JSONPathType,
+    }
+    supports_server_side_cursors = True
     supports_statement_cache = True
     supports_schemas = False
     supports_comments = True

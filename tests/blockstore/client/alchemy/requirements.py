@@ -5,19 +5,49 @@ from __future__ import annotations
 from sqlalchemy.testing import exclusions
 from sqlalchemy.testing.requirements import SuiteRequirements
 
-HAS = """
-    table_ddl_if_exists table_value_constructor nullsordering intersect except_ window_functions
-    window_range window_range_numeric window_range_non_numeric ctes ctes_with_values tuple_in
-    unicode_ddl
-    datetime_literals datetime_timezone timestamp_microseconds datetime_historic
-    datetime_timezone_historic date_historic isolation_level json_type
-    legacy_unconditional_json_extract precision_numerics_enotation_small
-    precision_numerics_retains_significant_digits infinity_floats
-    aggregate_order_by update_from delete_from regexp_match regexp_replace supports_distinct_on
-    order_by_label_with_expression supports_bitwise_or supports_bitwise_and supports_bitwise_not
-    supports_bitwise_shift mod_operator_as_percent_sign boolean_col_expressions
-    float_or_double_precision_behaves_generically uuid_data_type json_deserializer_binary
-    """.split()
+HAS = [
+    "table_ddl_if_exists",
+    "table_value_constructor",
+    "nullsordering",
+    "intersect",
+    "except_",
+    "window_functions",
+    "window_range",
+    "window_range_numeric",
+    "window_range_non_numeric",
+    "ctes",
+    "ctes_with_values",
+    "tuple_in",
+    "unicode_ddl",
+    "datetime_literals",
+    "datetime_timezone",
+    "timestamp_microseconds",
+    "datetime_historic",
+    "datetime_timezone_historic",
+    "date_historic",
+    "isolation_level",
+    "json_type",
+    "legacy_unconditional_json_extract",
+    "precision_numerics_enotation_small",
+    "precision_numerics_retains_significant_digits",
+    "infinity_floats",
+    "aggregate_order_by",
+    "update_from",
+    "delete_from",
+    "regexp_match",
+    "regexp_replace",
+    "supports_distinct_on",
+    "order_by_label_with_expression",
+    "supports_bitwise_or",
+    "supports_bitwise_and",
+    "supports_bitwise_not",
+    "supports_bitwise_shift",
+    "mod_operator_as_percent_sign",
+    "boolean_col_expressions",
+    "float_or_double_precision_behaves_generically",
+    "uuid_data_type",
+    "json_deserializer_binary",
+]
 """What a dialect is not expected to have, and this one has."""
 
 LACKS = {
