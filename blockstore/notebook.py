@@ -84,13 +84,19 @@ class BlockstoreMagics(Magics):
                 shown, more = _first(reader, asked.rows)
             else:
                 rows = reader.read_all()
-                self.shell.user_ns[asked.out] = shape(rows)
+                self._variables[asked.out] = shape(rows)
                 shown, more = rows.slice(0, asked.rows), rows.num_rows > asked.rows
         if more:
             where = "all rows" if asked.out is None else f"all of them in {asked.out}"
             hint = "add -o NAME for " if asked.out is None else ""
             _say(f"the first {asked.rows:,} rows; {hint}{where}")
         return shape(shown)
+
+    @property
+    def _variables(self) -> dict[str, Any]:
+        assert self.shell is not None, "a magic runs in a shell"
+        found: dict[str, Any] = self.shell.user_ns
+        return found
 
     def _chosen(self) -> str:
         if not self._url:
@@ -103,9 +109,9 @@ class BlockstoreMagics(Magics):
         """The variables that a statement names."""
         names = dict.fromkeys(_NAME.findall(_TEXTS.sub(" ", cell)))
         for name in names:
-            if name not in self.shell.user_ns:
+            if name not in self._variables:
                 raise UsageError(f"the statement has ${name}, and there is no variable {name}")
-        return {name: _plain(self.shell.user_ns[name]) for name in names}
+        return {name: _plain(self._variables[name]) for name in names}
 
 
 @contextmanager

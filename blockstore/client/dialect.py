@@ -21,6 +21,7 @@ from sqlalchemy import URL, exc, types
 from sqlalchemy import cast as sa_cast
 from sqlalchemy.dialects.sqlite.json import JSONIndexType, JSONPathType
 from sqlalchemy.engine import default, reflection
+from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.sql import compiler
 from sqlalchemy.util import asbool
 
@@ -124,7 +125,13 @@ class _Compiler(compiler.SQLCompiler):
 class _Ddl(compiler.DDLCompiler):
     """Definitions of tables."""
 
-    def visit_create_index(self, create: Any, **kw: Any) -> str:
+    def visit_create_index(
+        self,
+        create: Any,
+        include_schema: bool = False,
+        include_table_schema: bool = True,
+        **kw: Any,
+    ) -> str:
         if create.element.unique:
             raise exc.CompileError(
                 f"the index {create.element.name} is unique, and the only thing that a table "
@@ -135,7 +142,11 @@ class _Ddl(compiler.DDLCompiler):
     def visit_drop_index(self, drop: Any, **kw: Any) -> str:
         return ""
 
-    visit_set_table_comment = visit_drop_table_comment = visit_drop_index
+    def visit_set_table_comment(self, create: Any, **kw: Any) -> str:
+        return ""
+
+    def visit_drop_table_comment(self, drop: Any, **kw: Any) -> str:
+        return ""
 
 
 class _Types(compiler.GenericTypeCompiler):
@@ -245,10 +256,10 @@ class BlockstoreDialect(default.DefaultDialect):
 
     # Isolation: each statement reads the newest snapshot, and is complete when it returns.
 
-    def get_isolation_level_values(self, dbapi_conn: Any) -> list[str]:
+    def get_isolation_level_values(self, dbapi_conn: Any) -> list[IsolationLevel]:
         return ["READ COMMITTED", "AUTOCOMMIT"]
 
-    def get_isolation_level(self, dbapi_connection: Any) -> str:
+    def get_isolation_level(self, dbapi_connection: Any) -> IsolationLevel:
         return "AUTOCOMMIT" if dbapi_connection.autocommit else "READ COMMITTED"
 
     def set_isolation_level(self, dbapi_connection: Any, level: str) -> None:
@@ -259,6 +270,7 @@ class BlockstoreDialect(default.DefaultDialect):
 
     # Reflection
 
+    @reflection.cache
     def has_table(
         self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
     ) -> bool:
@@ -283,10 +295,14 @@ class BlockstoreDialect(default.DefaultDialect):
     def get_view_names(self, connection: Any, schema: str | None = None, **kw: Any) -> list[str]:
         return []
 
-    def get_temp_table_names(self, connection: Any, **kw: Any) -> list[str]:
+    def get_temp_table_names(
+        self, connection: Any, schema: str | None = None, **kw: Any
+    ) -> list[str]:
         return []
 
-    def get_temp_view_names(self, connection: Any, **kw: Any) -> list[str]:
+    def get_temp_view_names(
+        self, connection: Any, schema: str | None = None, **kw: Any
+    ) -> list[str]:
         return []
 
     def get_view_definition(

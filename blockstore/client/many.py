@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import chain
 from typing import Any
 
@@ -80,11 +81,22 @@ def _column(values: list[Any], field: pa.Field) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     try:
+        if pa.types.is_floating(field.type):
+            return pa.array([None if one is None else float(one) for one in values], field.type)
+        if pa.types.is_decimal(field.type):
+            return pa.array([_rounded(one, field.type.scale) for one in values], field.type)
         return pa.array(values).cast(field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
         raise Invalid(
             f"a value does not fit column {field.name!r} of type {field.type}: {error}"
         ) from error
+
+
+def _rounded(value: Any, scale: int) -> Decimal | None:
+    """A decimal with so many digits after the point, as an INSERT rounds it."""
+    if value is None:
+        return None
+    return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
 
 
 def _plain(name: str) -> str:

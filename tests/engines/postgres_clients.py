@@ -198,12 +198,17 @@ def by_ibis(port: int, token: str) -> None:
     assert by_end.limit(2).to_pandas()["top"].tolist() == [990, 991]
     ranked = flights.mutate(rank=ibis.row_number().over(order_by=flights.n.desc()))
     assert ranked.filter(ranked.rank == 2).n.to_pyarrow().to_pylist() == [997]
-    hours = flights.mutate(hour=flights.time.truncate("h")).group_by("hour").agg(n=flights.count())
+    hours = (
+        flights.mutate(hour=flights.time.truncate("h")).group_by("hour").agg(n=lambda t: t.count())
+    )
     assert hours.n.sum().to_pandas() == 1000
     assert sum(one.num_rows for one in flights.to_pyarrow_batches()) == 1000
-    own.insert("people", [(41, "i", True, None)])
+    added = flights.filter(flights.n == 5).select(
+        id=flights.n + 36, name=flights.s, ok=ibis.literal(True), raw=ibis.literal(b"x")
+    )
+    own.insert("people", added)
     people = own.table("people")
-    assert people.filter(people.id == 41).name.to_pandas().tolist() == ["i"]
+    assert people.filter(people.id == 41).name.to_pandas().tolist() == ["row 5"]
     with refused(Exception, "CREATE TEMPORARY is not possible here"):
         own.sql("SELECT 1 AS one").to_pandas()  # a view of its own
 

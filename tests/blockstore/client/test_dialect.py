@@ -74,7 +74,8 @@ def test_a_table_is_reflected_with_types_rules_and_comments(
             "create table kinds (k1 varchar, k2 bigint, a tinyint, b usmallint, c ubigint, d real,"
             " e double, f decimal(9, 2) default 1.5 check (f < 10), g date default '2026-01-31', "
             "h timestamptz, i timestamp, j time, k blob, l boolean default true, m varchar[], "
-            "n integer[][], o2 integer, o struct(x integer), p varchar default 'it''s', primary key (k1, k2))"
+            "n integer[][], o2 integer, o struct(x integer), "
+            "p varchar default 'it''s', primary key (k1, k2))"
         )
         client.execute("comment on column kinds.a is 'small ones'")
     looking = sa.inspect(engine)

@@ -15,7 +15,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
+import blockstore as bs
 from tests.reader.http.gateways import READ, WRITE, Served, make_lake, serving, settings
+from tests.repo.fenced import blocks
 
 
 class Cells:
@@ -138,6 +140,21 @@ def test_what_is_wrong_is_one_sentence(
         assert "-o is '1x'" in said_of("%%blockstore -o 1x\nselect 1")
     cells.shell.user_ns["message"] = 1
     assert "rename" in said_of("%%blockstore\nselect $message")
+
+
+def test_the_cells_of_the_guide_run_as_printed(
+    cells: Cells, gateway: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLOCKSTORE_TOKEN", WRITE)
+    with bs.Client(gateway.url, WRITE) as client:
+        client.execute("create table stock (item varchar primary key, n integer)")
+        client.execute("insert into stock values ('nut', 5), ('bolt', 2)")
+    printed = [one for one in blocks("docs/guides/python.md") if one.language == "ipython"]
+    assert len(printed) == 4
+    for block in printed:
+        found, said = cells.run(block.text.replace("http://127.0.0.1:8080", gateway.url))
+        assert "Error" not in said
+    assert list(found["item"]) == list(cells.shell.user_ns["many"]["item"]) == ["nut"]
 
 
 def test_the_environment_chooses_first(
