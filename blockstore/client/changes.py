@@ -2,9 +2,8 @@
 
 Rules:
 - A change happens once: it has an idempotency key, and is sent again after a lost response.
-- A method returns when the change is done, with what the gateway says of it: ``table``,
-  ``version``, and how many rows were ``inserted``, ``updated``, ``deleted`` and left ``unchanged``,
-  where it is known.
+- A method returns when the change is done, with what the gateway says of it: ``version``, and how
+  many rows were ``inserted``, ``updated``, ``deleted`` and left ``unchanged``, where it is known.
 """
 
 from __future__ import annotations
@@ -177,9 +176,11 @@ class Changes(ABC):
     ) -> dict[str, Any]:
         """Carry out one INSERT, UPDATE, DELETE, MERGE or TRUNCATE, or several from BEGIN to COMMIT,
         or one CREATE TABLE, ALTER TABLE or DROP TABLE. The values of ``parameters`` are for ``?``
-        and ``$1``, or for ``$name``. Raises RowConflict where a key exists."""
+        and ``$1``, or for ``$name``. The result has the ``table`` too. Raises RowConflict where a
+        key exists."""
         body = {"sql": sql, "parameters": sendable(parameters) or None, "message": message}
-        return self._change("POST", "/v1/statements", body, idempotency_key)
+        told = self._job("POST", "/v1/statements", body, idempotency_key)
+        return {"table": told["table"], **(told["written"] or {})}
 
     def row(
         self,
@@ -221,15 +222,17 @@ class Changes(ABC):
         )["rows"]
         return found
 
-    def _change(
+    def _change(self, *request: Any, **params: Any) -> dict[str, Any]:
+        return dict(self._job(*request, **params)["written"] or {})
+
+    def _job(
         self, method: str, path: str, body: Mapping[str, object], key: str | None, **params: str
     ) -> dict[str, Any]:
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
         shown = self._wire.json(
             method, path, json=body, headers=headers, params={"wait": _WAIT_S, **params}
         )
-        told = RemoteJob(self._wire, shown).wait().told
-        return {"table": told["table"], **(told["written"] or {})}
+        return RemoteJob(self._wire, shown).wait().told
 
 
 def _rows_of(table: str) -> str:

@@ -224,6 +224,16 @@ class BlockstoreDialect(default.DefaultDialect):
     postfetch_lastrowid = False
     div_is_floordiv = False
 
+    def __init__(
+        self,
+        json_serializer: Callable[[Any], str] | None = None,
+        json_deserializer: Callable[[str], Any] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        self._json_serializer = json_serializer
+        self._json_deserializer = json_deserializer
+
     @classmethod
     def import_dbapi(cls) -> ModuleType:
         from blockstore.client import dbapi
@@ -321,7 +331,6 @@ class BlockstoreDialect(default.DefaultDialect):
                 "type": _type(one["type"], one["max_length"]),
                 "nullable": one["nullable"],
                 "default": _constant(one["default"]),
-                "autoincrement": False,
                 "comment": one["description"],
             }
             for one in shown["columns"]
