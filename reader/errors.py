@@ -47,6 +47,10 @@ class BadSql(Invalid):
         self.column = column
 
 
+class NotAQuery(BadSql):
+    """The SQL is one statement that is not a SELECT; nothing was run."""
+
+
 class UnknownTable(NotFound):
     """There is no table of this name; ``nearest`` are similar names."""
 

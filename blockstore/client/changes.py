@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 from blockstore.client.job import RemoteJob
+from blockstore.client.parameters import sendable
 from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
 
@@ -165,6 +166,22 @@ class Changes(ABC):
         body = {"rows": _sendable(named), "message": message, **_labels(labels)}
         return self._change("DELETE", _rows_of(table), body, idempotency_key)
 
+    def execute(
+        self,
+        sql: str,
+        parameters: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        message: str = "",
+        idempotency_key: str | None = None,
+    ) -> dict[str, Any]:
+        """Carry out one INSERT, UPDATE, DELETE, MERGE or TRUNCATE, or several from BEGIN to COMMIT,
+        or one CREATE TABLE, ALTER TABLE or DROP TABLE. The values of ``parameters`` are for ``?``
+        and ``$1``, or for ``$name``. The result has the ``table`` too. Raises RowConflict where a
+        key exists."""
+        body = {"sql": sql, "parameters": sendable(parameters) or None, "message": message}
+        told = self._job("POST", "/v1/statements", body, idempotency_key)
+        return {"table": told["table"], **(told["written"] or {})}
+
     def row(
         self,
         table: str,
@@ -205,15 +222,17 @@ class Changes(ABC):
         )["rows"]
         return found
 
-    def _change(
+    def _change(self, *request: Any, **params: Any) -> dict[str, Any]:
+        return dict(self._job(*request, **params)["written"] or {})
+
+    def _job(
         self, method: str, path: str, body: Mapping[str, object], key: str | None, **params: str
     ) -> dict[str, Any]:
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
         shown = self._wire.json(
             method, path, json=body, headers=headers, params={"wait": _WAIT_S, **params}
         )
-        job = RemoteJob(self._wire, shown).wait()
-        return dict(job.told["written"] or {})
+        return RemoteJob(self._wire, shown).wait().told
 
 
 def _rows_of(table: str) -> str:

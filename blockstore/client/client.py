@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
+
+import pyarrow as pa
 
 from blockstore.client.changes import Changes
 from blockstore.client.feed import RemoteChanges
 from blockstore.client.files import Files
 from blockstore.client.job import OnProgress, RemoteJob
 from blockstore.client.parameters import sendable
-from blockstore.client.rows import Rows
-from blockstore.client.sending import opener, sent
+from blockstore.client.rows import ARROW, Rows
+from blockstore.client.sending import ArrowStream, opener, sent, stream_of
 from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
 from blockstore.world import World
 
-_MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values"}
+_MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values", "arrow": ARROW}
 _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -75,10 +77,9 @@ class Client(Changes, Files):
         """A query: ``.to_arrow()``, ``.to_pandas()``, ``.to_polars()``, ``.to_pylist()``, or ``with
         ….stream()``.
 
-        Dates and times in the parameters are sent as ISO texts. With ``row_ids`` each row begins
-        with its ``_row_id`` and ``_version``. ``min_version`` is, for each table, the version that
-        must be read at least, such as that of a change. Raises Invalid for a parameter that cannot
-        be sent.
+        With ``row_ids`` each row begins with its ``_row_id`` and ``_version``. ``min_version`` is,
+        for each table, the version that must be read at least, such as that of a change. Raises
+        Invalid for a parameter that cannot be sent.
         """
         question = {
             "sql": sql,
@@ -137,7 +138,7 @@ class Client(Changes, Files):
     def upload(
         self,
         table: str,
-        file: str | os.PathLike[str] | bytes | BinaryIO,
+        file: str | os.PathLike[str] | bytes | BinaryIO | ArrowStream,
         *,
         form: str | None = None,
         mode: str = "append",
@@ -146,17 +147,18 @@ class Client(Changes, Files):
         key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> RemoteJob:
-        """Write the rows of a CSV or TSV file to a table, all of them exactly once, or none.
-        ``.wait()`` returns when they are written, and raises what is wrong with a row; ``told`` has
-        all wrong lines then.
+        """Write rows to a table, all of them exactly once, or none. ``.wait()`` returns when they
+        are written, and raises what is wrong with a row; ``told`` has all wrong lines of a file
+        then.
 
         A file that begins with ``_row_id,_version`` (with a key: ``_version``), as a download with
         ``row_ids`` does, also changes rows: those that still have that version.
 
         Args:
             table: The table's name.
-            file: A path, the bytes, or an open binary file.
-            form: ``csv`` or ``tsv``; by default from the file's name.
+            file: A DataFrame of pandas or polars, an Arrow table or reader; or a CSV or TSV file or
+                an Arrow stream: a path, the bytes, or an open binary file.
+            form: ``csv``, ``tsv`` or ``arrow``; by default from the file's name.
             mode: ``append``; on a table with a key also ``upsert`` (each row becomes the current
                 one of its key) and ``insert`` (keys that exist are refused).
             nulls: Other spellings of null.
@@ -165,12 +167,11 @@ class Client(Changes, Files):
                 job. By default a new key, with which this call retries.
             progress: Called with the number of bytes sent so far.
 
-        Raises Invalid for a file that is not CSV or TSV.
+        Raises Invalid for a file of another form.
         """
-        kind = form or _form_of(file, "csv")
+        content, again, kind = _body(file, form, progress)
         if kind not in _MEDIA:
-            raise Invalid(f"the file's form is {kind!r}, expected csv or tsv: pass form=")
-        opened = opener(file)
+            raise Invalid(f"the file's form is {kind!r}, expected csv, tsv or arrow: pass form=")
         params = [("table", table), ("mode", mode), *(("null", text) for text in nulls)] + (
             [("message", message)] if message else []
         )
@@ -183,8 +184,8 @@ class Client(Changes, Files):
             "/v1/jobs",
             params=params,
             headers=headers,
-            content=lambda: sent(opened, progress),
-            again=not isinstance(file, io.IOBase) or file.seekable(),
+            content=content,
+            again=again,
         )
         return RemoteJob(self._wire, shown)
 
@@ -243,6 +244,18 @@ class Client(Changes, Files):
         return RemoteJob(
             self._wire, self._wire.json("POST", "/v1/jobs", json=body, headers=headers)
         )
+
+
+def _body(
+    rows: Any, form: str | None, progress: Callable[[int], None] | None
+) -> tuple[Callable[[], Iterator[bytes]], bool, str]:
+    """What makes the body of an upload, whether it does so more than once, and its form."""
+    if hasattr(rows, "__arrow_c_stream__"):
+        again = not isinstance(rows, pa.RecordBatchReader)
+        return lambda: stream_of(rows, progress), again, form or "arrow"
+    opened = opener(rows)
+    again = not isinstance(rows, io.IOBase) or rows.seekable()
+    return lambda: sent(opened, progress), again, form or _form_of(rows, "csv")
 
 
 def _ids(row_ids: bool) -> dict[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from blockstore.client.atomic_file import atomic_file
-from blockstore.client.wire import Wire, conflict, pieces
+from blockstore.client.wire import BadRow, Wire, conflict, pieces
 from blockstore.errors import Invalid, NotFound, Unavailable
 
 OnProgress = Callable[[Mapping[str, Any]], None]
@@ -72,6 +72,8 @@ class RemoteJob:
                     raise conflict(message, error)
                 case "not_found":
                     raise NotFound(message)
+                case "bad_row":
+                    raise BadRow(message)
                 case _:
                     raise Invalid(message)
         return self

@@ -1,4 +1,4 @@
-"""A local file as the body of a request, which can be sent again."""
+"""A local file, or rows of Arrow, as the body of a request, which can be sent again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
+
+import pyarrow as pa
 
 _PIECE = 1 << 20
+_ROWS = 65_536
+
+
+class ArrowStream(Protocol):
+    """Rows of Arrow: a table or a reader of pyarrow, a DataFrame of pandas or polars, a result of
+    DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None, /) -> object: ...
 
 
 def opener(
@@ -40,3 +50,47 @@ def sent(
             done += len(piece)
             if progress is not None:
                 progress(done)
+
+
+def stream_of(rows: ArrowStream, progress: Callable[[int], None] | None) -> Iterator[bytes]:
+    """Yield rows as the bytes of an Arrow stream, in bounded memory."""
+    reader, sink, done = pa.RecordBatchReader.from_stream(rows), _Sink(), 0
+    with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), reader.schema) as stream:
+        for batch in reader:
+            for start in range(0, batch.num_rows, _ROWS):
+                stream.write_batch(batch.slice(start, _ROWS))
+                piece = sink.taken()
+                yield piece
+                done += len(piece)
+                if progress is not None:
+                    progress(done)
+    yield sink.taken()
+
+
+class _Sink:
+    """A file that holds what was written since it was last taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._size = 0
+
+    def write(self, data: Any) -> int:
+        piece = memoryview(data).cast("B")
+        self._held += piece
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        return None
+
+    def writable(self) -> bool:
+        return True
+
+    def taken(self) -> bytes:
+        held, self._held = bytes(self._held), bytearray()
+        return held

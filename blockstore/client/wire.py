@@ -46,6 +46,14 @@ _BY_STATUS: Mapping[int, type[BlockstoreError]] = {
 }
 
 
+class NotAQuery(Invalid):
+    """The SQL is a statement that is not a SELECT; nothing was run."""
+
+
+class BadRow(Invalid):
+    """A row breaks a rule of its table; nothing was written."""
+
+
 class Wire:
     """The connections to one gateway, with a token; safe to share between threads."""
 
@@ -132,6 +140,9 @@ class Wire:
         raise AssertionError("the last try returns or raises")
 
 
+_BY_ERROR: Mapping[str, type[BlockstoreError]] = {"not_a_query": NotAQuery, "bad_row": BadRow}
+
+
 def pieces(found: httpx.Response) -> Iterator[bytes]:
     """The body of a response. Raises Unavailable if it breaks off."""
     httpx = _httpx()
@@ -156,11 +167,11 @@ def conflict(message: str, detail: object) -> Conflict:
 
 def _problem(found: httpx.Response) -> BlockstoreError:
     """The error in a response."""
-    status, detail = found.status_code, None
+    status, detail, kind = found.status_code, None, ""
     try:
         found.read()
         body = found.json()
-        message, detail = str(body["message"]), body.get("detail")
+        message, detail, kind = str(body["message"]), body.get("detail"), str(body.get("error"))
         if body.get("request_id"):
             message = f"{message} (request {body['request_id']})"
     except (ValueError, KeyError, TypeError, _httpx().HTTPError):
@@ -169,10 +180,10 @@ def _problem(found: httpx.Response) -> BlockstoreError:
         found.close()
     if status == 409:
         return conflict(message, detail)
-    kind = _BY_STATUS.get(status)
-    if kind is None and status == 500:
-        return Corrupt(message) if '"corrupt"' in found.text else Unavailable(message)
-    return (kind or (Invalid if status < 500 else Unavailable))(message)
+    if status == 500:
+        return Corrupt(message) if kind == "corrupt" else Unavailable(message)
+    usual = Invalid if status < 500 else Unavailable
+    return (_BY_ERROR.get(kind) or _BY_STATUS.get(status) or usual)(message)
 
 
 def _wait_s(found: httpx.Response) -> float:

@@ -19,7 +19,7 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.coded import with_codes
-from blockstore.format.constraints import Rule, check_rows, rules_on_rows
+from blockstore.format.constraints import BrokenRule, Rule, check_rows, rules_on_rows
 from blockstore.format.defaults import defaults_of
 from blockstore.format.definition import Definition
 from blockstore.format.features import COLUMNS
@@ -206,10 +206,13 @@ def _refuse_nulls(column: pa.Array, name: str, why: str, first_row: int) -> None
 
     if column.null_count:
         row = first_row + pc.index(pc.is_null(column), True).as_py()
-        raise Invalid(
+        raise BrokenRule(
             f"column {name!r} is null in row {row:,} (counted from 0), expected a value because "
             f"it {why}: give every row one",
             row=row,
+            column=name,
+            value="null",
+            rule="not null",
         )
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
+from blockstore.format.constraints import BrokenRule
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds
 from blockstore.format.schema import with_reserved
@@ -83,10 +84,13 @@ class Images:
             column = batch.column(name)
             if column.null_count:
                 row = self.rows + pc.index(pc.is_null(column), True).as_py()
-                raise Invalid(
+                raise BrokenRule(
                     f"column {name!r} is null in row {row:,} (counted from 0), and it is part of "
                     "the key, which identifies a row: give every row one",
                     row=row,
+                    column=name,
+                    value="null",
+                    rule="not null",
                 )
 
 

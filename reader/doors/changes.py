@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from blockstore.client.parameters import sendable
 from blockstore.errors import Invalid
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.submitted import allowed_of, ended, job_id, submit
 from blockstore.reader.errors import BadSql
-from blockstore.reader.forms.parameters import to_json
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
@@ -31,7 +31,6 @@ from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.reading import read_dml
 from blockstore.reader.statements.texts import Kind, Text, split
-from blockstore.reader.statements.tokens import tokens_of
 from blockstore.reader.statements.transaction import Block
 
 _OTHERS = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.CALL})
@@ -78,9 +77,8 @@ def changed(
     check_scope(caller, Scope.WRITE)
     gateway.need_jobs()
     job = job_id(gateway, caller, change.key)
-    sql = numbered(change.sql)
-    wanted = statement_job(gateway, caller, sql, change.message)
-    body = {"sql": sql, "parameters": to_json(change.parameters), "message": change.message}
+    wanted = statement_job(gateway, caller, change.sql, change.message)
+    body = {"sql": change.sql, "parameters": sendable(change.parameters), "message": change.message}
     data = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     if len(data) > gateway.settings.http.max_body_bytes:
         raise Invalid(
@@ -89,15 +87,6 @@ def changed(
         )
     made = submit(gateway, job, wanted, data)
     return ended(gateway, job, wanted, made, wait_s, gone)
-
-
-def numbered(sql: str) -> str:
-    """The text with ``$1``, ``$2``, … for its ``?``, which drivers write. Raises BadSql."""
-    pieces, end = [], 0
-    for place, token in enumerate((one for one in tokens_of(sql) if one.word == "?"), start=1):
-        pieces += [sql[end : token.start], f"${place}"]
-        end = token.end
-    return "".join([*pieces, sql[end:]])
 
 
 def statement_job(gateway: Gateway, caller: Caller, sql: str, message: str) -> JobRequest:

@@ -19,9 +19,10 @@ from typing import Any
 
 import orjson
 
+from blockstore.client.parameters import sendable
 from blockstore.errors import Invalid
 from blockstore.reader.doors.queries import Asked
-from blockstore.reader.forms.parameters import from_json, to_json
+from blockstore.reader.forms.parameters import from_json
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.tables import At
 
@@ -38,7 +39,7 @@ class Statement:
 
     def dump(self) -> bytes:
         """The handle. Raises Invalid for a value that no statement takes."""
-        return _KNOWN + orjson.dumps({"sql": self.sql, "parameters": to_json(self.parameters)})
+        return _KNOWN + orjson.dumps({"sql": self.sql, "parameters": sendable(self.parameters)})
 
     @classmethod
     def load(cls, handle: bytes) -> Statement:
@@ -68,7 +69,7 @@ class Ticket:
         return _KNOWN + orjson.dumps(
             {
                 "sql": self.sql,
-                "parameters": to_json(self.parameters),
+                "parameters": sendable(self.parameters),
                 "versions": dict(self.versions),
                 "until": self.until_ms,
             }

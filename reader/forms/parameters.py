@@ -10,6 +10,8 @@ with one key: ``{"$decimal": "12.50"}``. An object with any other keys is a stru
     $time        12:30:00.5
     $timestamp   2026-01-31T12:30:00, with an offset or Z if it is an instant
     $duration    microseconds, as a whole number
+
+``blockstore.client.parameters`` writes them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -28,7 +29,6 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _DIGITS = 38
 """The digits of the widest decimal of the engine."""
 _LONGEST = 60
-_MICROSECOND = dt.timedelta(microseconds=1)
 
 Parameters = list[object] | dict[str, object] | None
 
@@ -41,13 +41,6 @@ def from_json(given: Sequence[object] | Mapping[str, object] | None) -> Paramete
     if isinstance(given, Mapping):
         return {str(name): _value(value, str(name)) for name, value in given.items()}
     return [_value(value, str(place)) for place, value in enumerate(given, start=1)]
-
-
-def to_json(given: Sequence[object] | Mapping[str, object] | None) -> object:
-    """The same values for JSON. Raises Invalid for one of another type."""
-    if isinstance(given, Mapping):
-        return {name: _shown(value, name) for name, value in given.items()}
-    return given and [_shown(value, str(place)) for place, value in enumerate(given, start=1)]
 
 
 def _value(value: object, name: str) -> object:
@@ -124,33 +117,3 @@ _READ: dict[str, Callable[[object, str], object]] = {
 
 def _wrong(name: str, what: str, advice: str, found: object) -> Invalid:
     return Invalid(f"parameter {name} is not {what}: {advice}; found {str(found)[:_LONGEST]!r}")
-
-
-def _shown(value: object, name: str) -> object:
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            return value if -(2**63) <= value < 2**63 else {"$decimal": str(value)}
-        case float():
-            return value if math.isfinite(value) else {"$float": str(value)}
-        case Decimal():
-            return {"$decimal": format(value, "f")}
-        case bytes():
-            return {"$bytes": base64.b64encode(value).decode()}
-        case dt.datetime():
-            return {"$timestamp": value.isoformat()}
-        case dt.date():
-            return {"$date": value.isoformat()}
-        case dt.time():
-            return {"$time": value.isoformat()}
-        case dt.timedelta():
-            return {"$duration": value // _MICROSECOND}
-        case list() | tuple():
-            return [_shown(one, name) for one in value]
-        case dict():
-            return {str(key): _shown(one, name) for key, one in value.items()}
-    raise Invalid(
-        f"parameter {name} is {type(value).__name__}, expected a number, a text, true or false, "
-        "bytes, a date or a time, or a list of these"
-    )

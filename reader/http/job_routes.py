@@ -38,10 +38,11 @@ from blockstore.reader.http.shapes import JobBody, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.submitting import job_answer, job_of, shown_of, uploaded
 from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.arrow_file import ARROW, Mode
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.store import Job
-from blockstore.reader.jobs.upload import APPEND
+from blockstore.reader.jobs.upload import APPEND, INSERT, UPSERT
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.tables import At
 
@@ -49,7 +50,13 @@ router = APIRouter(responses=ERRORS, tags=["jobs"])
 
 _logger = logging.getLogger(__name__)
 
-_FORMS = {"text/csv": "csv", "text/tab-separated-values": "tsv"}
+_FORMS = {
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    MEDIA_TYPES[Form.ARROW]: ARROW,
+}
+_MODES = {APPEND: Mode.APPEND, INSERT: Mode.APPEND, UPSERT: Mode.UPSERT}
+"""What is done with the rows of an Arrow stream: an append refuses keys that exist."""
 _LISTED = 1_000
 _WINDOW = 4 << 20
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -60,6 +67,7 @@ _BODY = {
             "application/json": {"schema": {"$ref": "#/components/schemas/JobBody"}},
             "text/csv": {"schema": {"type": "string", "format": "binary"}},
             "text/tab-separated-values": {"schema": {"type": "string", "format": "binary"}},
+            MEDIA_TYPES[Form.ARROW]: {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
@@ -95,7 +103,8 @@ async def submit(
     ] = "append",
 ) -> Response:
     """Submit a query or a download (JSON), or upload a CSV or TSV file into ``table``: new rows,
-    and changed ones where the file begins with ``_row_id,_version`` (with a key: ``_version``).
+    and changed ones where the file begins with ``_row_id,_version`` (with a key: ``_version``). Or
+    upload an Arrow stream: new rows, or with ``upsert`` the current ones of their keys.
 
     With an Idempotency-Key the request is safe to repeat.
     """
@@ -114,7 +123,7 @@ async def submit(
             table=name,
             nulls=tuple(null or ())[:20],
             message=message,
-            what="" if mode == APPEND else mode,
+            what=_what(kind, mode),
             table_version=version,
             table_commit=commit,
         )
@@ -233,6 +242,13 @@ def _parts(bucket: Bucket, key: str, size: int) -> Iterator[bytes]:
         if len(data) != length:
             raise NotFound("the file of the job changed during the download: submit the job again")
         yield data
+
+
+def _what(kind: str, mode: str) -> str:
+    """What an upload does with its rows, as the job's record has it."""
+    if _FORMS[kind] == ARROW:
+        return _MODES[mode]
+    return "" if mode == APPEND else mode
 
 
 async def _body(request: Request) -> JobBody:

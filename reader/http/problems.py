@@ -32,7 +32,15 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
-from blockstore.reader.errors import BadSql, Busy, Stale, TimedOut, TooMuch, UnknownTable
+from blockstore.reader.errors import (
+    BadSql,
+    Busy,
+    NotAQuery,
+    Stale,
+    TimedOut,
+    TooMuch,
+    UnknownTable,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -135,6 +143,8 @@ def _of_ours(error: BlockstoreError) -> Problem:
     match error:
         case AccessDenied():
             return Problem(503, "the store refuses this gateway's credentials", error="unavailable")
+        case NotAQuery():
+            return Problem(400, message, error="not_a_query")
         case BadSql():
             place = None if error.line is None else {"line": error.line, "column": error.column}
             return Problem(400, message, error="invalid_sql", position=place)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
+from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.format.identity import Key
 from blockstore.operations.overwrite import overwrite
@@ -26,6 +28,9 @@ ARROW = "arrow"
 """The form of an upload that is an Arrow stream."""
 
 
+_Found = TypeVar("_Found")
+
+
 class Mode(StrEnum):
     """What is done with the rows."""
 
@@ -39,7 +44,8 @@ class Mode(StrEnum):
 
 class ArrowRows:
     """The batches of a file, as often as they are read. ``before_end`` is called after the last
-    one, before anything is committed."""
+    one, before anything is committed. A client has made the file: every batch is validated, and
+    reading raises Invalid for one that is damaged."""
 
     def __init__(self, path: Path, meter: Meter, before_end: Callable[[], None]) -> None:
         self._path = path
@@ -47,12 +53,40 @@ class ArrowRows:
         self._before_end = before_end
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(self._path), "rb") as file, pa.ipc.open_stream(file) as stream:
-            for batch in stream:
-                self._meter.check()
-                yield batch
-                self._meter.advance(rows=batch.num_rows, size=batch.nbytes)
+        for batch in self._batches():
+            self._meter.check()
+            yield batch
+            self._meter.advance(rows=batch.num_rows, size=batch.nbytes)
         self._before_end()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        # Mapped: a batch may be as large as the file.
+        with pa.memory_map(str(self._path)) as file:
+            stream = _read(lambda: _opened(file))
+            while (batch := _read(lambda: _next(stream))) is not None:
+                yield batch
+
+
+def _opened(file: pa.NativeFile) -> pa.RecordBatchReader:
+    stream = pa.ipc.open_stream(file)
+    stream.schema.names  # noqa: B018 - raises for one that is not UTF-8
+    return stream
+
+
+def _next(stream: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    try:
+        batch = stream.read_next_batch()
+    except StopIteration:
+        return None
+    batch.validate(full=True)
+    return batch
+
+
+def _read(read: Callable[[], _Found]) -> _Found:
+    try:
+        return read()
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise Invalid(f"the rows are not an Arrow stream, or it is damaged ({error})") from error
 
 
 def applied(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 from blockstore.errors import BlockstoreError, RowConflict
+from blockstore.format.constraints import BrokenRule
 from blockstore.reader.jobs.record import Failure
 
 
@@ -20,6 +21,12 @@ def conflict(error: RowConflict) -> Failure:
         for row, expected, found in error.rows
     ]
     return Failure(error="conflict", message=_line(error), detail={"rows": rows})
+
+
+def broken(error: BrokenRule) -> Failure:
+    """A row breaks a rule of a column."""
+    detail = {"column": error.column, "value": error.value, "rule": error.rule}
+    return Failure(error="bad_row", message=f"{_line(error)}; nothing was written", detail=detail)
 
 
 def internal(error: Exception) -> Failure:

@@ -17,10 +17,11 @@ import orjson
 
 from blockstore.bucket import Bucket
 from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.format.constraints import BrokenRule
 from blockstore.format.definition import Definition
 from blockstore.reader.errors import BadSql
 from blockstore.reader.forms.parameters import from_json
-from blockstore.reader.jobs.failures import conflict
+from blockstore.reader.jobs.failures import broken, conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
 from blockstore.reader.jobs.work import Ended, Failed
@@ -29,7 +30,7 @@ from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.session import Session
-from blockstore.reader.statements.texts import Text, split
+from blockstore.reader.statements.texts import Text, numbered, split
 from blockstore.reader.statements.transaction import Block, carry_out, grouped
 from blockstore.rows.results import RowsChanged
 from blockstore.table import Table
@@ -39,7 +40,7 @@ from blockstore.world import World
 def sent(engine: Engine, sql: str) -> Text | Block:
     """The one statement of a text, which changes rows or defines a table, or its one transaction.
     Raises BadSql for a text that has more, or anything else."""
-    steps = grouped(split(engine.syntax, sql))
+    steps = grouped(split(engine.syntax, numbered(sql)))
     (first, *more) = steps
     defines = isinstance(first, Text) and first.defines
     if more or not (defines or _only_changes(first)):
@@ -126,7 +127,7 @@ class Statements(Writing):
             buffer_bytes=BUFFER_BYTES,
         )
         session = Session(self._engine, _One(request.table, table))
-        session.parse(str(body["sql"]))
+        session.parse(numbered(str(body["sql"])))
         if isinstance(step, Block):
             outcome = carry_out(session, step, doing)[-1]
         else:
@@ -168,6 +169,8 @@ class _One:
 
 
 def _failure(error: Invalid) -> Failure:
+    if isinstance(error, BrokenRule):
+        return broken(error)
     at = (
         {"line": error.line, "column": error.column}
         if isinstance(error, BadSql) and error.line is not None

@@ -27,7 +27,7 @@ from blockstore.format.constraints import BrokenRule
 from blockstore.format.fields import required
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.reader.jobs.arrow_file import ARROW, ArrowRows, Mode, applied, replaced
-from blockstore.reader.jobs.failures import conflict
+from blockstore.reader.jobs.failures import broken, conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
 from blockstore.reader.jobs.work import Ended, Failed
@@ -72,6 +72,8 @@ class Uploads(Writing):
         rows = ArrowRows(path, meter, lambda: self._check_before_end(request, table, meter))
         try:
             did = applied(table, rows, Mode(request.what), job_of(request), request.message)
+        except BrokenRule as error:
+            raise Failed(broken(error)) from error
         except (Invalid, RowConflict) as error:
             raise _failed(error) from error
         match did:

@@ -187,7 +187,9 @@ def schema_of(
             case "NOT NULL":
                 rules[rule["constraint_column_names"][0]]["not_null"] = True
             case "CHECK":
-                _add_check(rules, rule["constraint_column_names"], next(checks))
+                # A column is listed as often as the condition names it.
+                named = list(dict.fromkeys(rule["constraint_column_names"]))
+                _add_check(rules, named, next(checks))
             case kind:
                 raise BadSql(
                     f"{kind} is not a rule that a table can promise: use PRIMARY KEY for a key, or "

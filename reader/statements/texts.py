@@ -129,6 +129,19 @@ def split(syntax: Syntax, text: str) -> list[Text]:
     return [recognized(syntax, text, tokens) for tokens in pieces]
 
 
+def numbered(text: str) -> str:
+    """The text with ``$1``, ``$2``, … for the ``?`` of all of its statements, which drivers write.
+    One with parameters of both kinds stays as it is, and is refused. Raises BadSql."""
+    tokens = tokens_of(text)
+    if any(text[one.start : one.end] == "$" or one.word.startswith("$") for one in tokens):
+        return text
+    pieces, end = [], 0
+    for place, token in enumerate((one for one in tokens if one.word == "?"), start=1):
+        pieces += [text[end : token.start], f"${place}"]
+        end = token.end
+    return "".join([*pieces, text[end:]])
+
+
 def _pieces(text: str, tokens: Sequence[Token]) -> list[list[Token]]:
     found: list[list[Token]] = [[]]
     for token in tokens:

@@ -185,6 +185,34 @@ def by_adbc(port: int, token: str) -> None:
         assert cursor.fetchall() == [(31, "a"), (32, None)]
 
 
+def by_ibis(port: int, token: str) -> None:
+    import ibis
+
+    own = ibis.postgres.connect(
+        host="127.0.0.1", port=port, user="me", password=token, database="lake"
+    )
+    assert own.list_tables() == ["flights", "people", "salaries"]
+    flights = own.table("flights")
+    assert str(flights.schema()["n"]) == "int64"
+    by_end = flights.group_by(end=flights.s.right(1)).agg(top=flights.n.max()).order_by("end")
+    assert by_end.limit(2).to_pandas()["top"].tolist() == [990, 991]
+    ranked = flights.mutate(rank=ibis.row_number().over(order_by=flights.n.desc()))
+    assert ranked.filter(ranked.rank == 2).n.to_pyarrow().to_pylist() == [997]
+    hours = (
+        flights.mutate(hour=flights.time.truncate("h")).group_by("hour").agg(n=lambda t: t.count())
+    )
+    assert hours.n.sum().to_pandas() == 1000
+    assert sum(one.num_rows for one in flights.to_pyarrow_batches()) == 1000
+    added = flights.filter(flights.n == 5).select(
+        id=flights.n + 36, name=flights.s, ok=ibis.literal(True), raw=ibis.literal(b"x")
+    )
+    own.insert("people", added)
+    people = own.table("people")
+    assert people.filter(people.id == 41).name.to_pandas().tolist() == ["row 5"]
+    with refused(Exception, "CREATE TEMPORARY is not possible here"):
+        own.sql("SELECT 1 AS one").to_pandas()  # a view of its own
+
+
 def million(port: int, token: str) -> None:
     """A million rows in text and in binary, by psycopg."""
     import psycopg
@@ -205,6 +233,7 @@ CLIENTS: dict[str, Callable[[int, str], None]] = {
     "asyncpg": by_asyncpg,
     "sqlalchemy": by_sqlalchemy,
     "adbc": by_adbc,
+    "ibis": by_ibis,
     "million": million,
 }
 

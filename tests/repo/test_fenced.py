@@ -30,6 +30,8 @@ IMPORT = "run by tests/reader/importing/test_import.py"
 EXPORT = "run by tests/blockstore/cli/verbs/test_export.py"
 KEYS = "run by tests/engines/test_storage.py, on an S3 server"
 FLIGHT = "run by tests/engines/test_flight.py, in an environment of the engines"
+NOTEBOOK = "run by tests/blockstore/notebook/test_notebook.py"
+IBIS = "done by the client ibis of tests/engines/test_postgres.py"
 POSTGRES = "run by tests/engines/test_postgres.py, against a gateway on a free port"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
 TUTORIALS = ("docs/tutorials/devices.md", "docs/tutorials/spark.md")
@@ -74,6 +76,13 @@ ELSEWHERE = {
     ("docs/guides/postgres.md", "import psycopg"): POSTGRES,
     ("docs/guides/postgres.md", "import sqlalchemy"): POSTGRES,
     ("docs/guides/postgres.md", "import adbc"): POSTGRES,
+    ("docs/guides/python.md", "pip install"): INSTALLED,
+    ("docs/guides/python.md", "%load_ext"): NOTEBOOK,
+    ("docs/guides/python.md", "%%blockstore\nselect item"): NOTEBOOK,
+    ("docs/guides/python.md", "least = 5"): NOTEBOOK,
+    ("docs/guides/python.md", "%%blockstore -o many"): NOTEBOOK,
+    ("docs/guides/python.md", "import ibis"): IBIS,
+    ("docs/guides/python.md", "from pathlib"): "tried by hand with dlt 1.31",
     ("docs/guides/gateway.md", '[tokens."grafana"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '{"event"'): "compared by tests/reader/doors/test_audit.py",
     ("docs/guides/spark.md", "pip install"): INSTALLED,
@@ -258,6 +267,11 @@ def stage_flight(folder: Path) -> Page:
     return made
 
 
+def stage_python(folder: Path) -> Page:
+    a_lake(folder)
+    return Page(folder)
+
+
 STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/operations.md": stage_operations,
     "docs/guides/cli.md": stage_cli,
@@ -270,6 +284,7 @@ STAGES: dict[str, Callable[[Path], Page]] = {
     "docs/scale.md": Page,
     "docs/guides/gateway.md": stage_gateway,
     "docs/guides/flight.md": stage_flight,
+    "docs/guides/python.md": stage_python,
 }
 
 

@@ -15,7 +15,7 @@ NAMED_IN = (
     "reader/statements/calling.py",
 )
 """Modules whose text names modules that they load late."""
-PUBLIC = {"blockstore.client.dbapi"}
+PUBLIC = {"blockstore.client.dialect", "blockstore.notebook"}
 """Modules that only users import."""
 
 

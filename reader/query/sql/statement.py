@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blockstore.errors import Invalid
-from blockstore.reader.errors import BadSql, UnknownTable
+from blockstore.reader.errors import BadSql, NotAQuery, UnknownTable
 from blockstore.reader.query.sql.allowed import (
     EXPRESSIONS,
     OTHER_NODES,
@@ -146,7 +146,7 @@ def _parse_error(answer: Node, sql: bytes) -> BadSql:
     if answer.get("error_type") == "not implemented" and "parameters" not in str(
         answer.get("error_message")
     ):
-        return BadSql(
+        return NotAQuery(
             "a query must be one SELECT statement: this is another statement, and nothing was run"
         )
     message = (str(answer.get("error_message", "")).splitlines() or ["syntax error"])[0]

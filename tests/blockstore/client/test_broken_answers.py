@@ -243,7 +243,7 @@ def test_what_is_no_decimal_is_refused(gateway: Served, value: object, says: str
 
 @pytest.mark.parametrize(
     "value",
-    [Decimal("NaN"), Decimal("Infinity"), b"x", object(), {1, 2}, [1, b"x"], dt.timedelta(1)],
+    [Decimal("NaN"), Decimal("Infinity"), object(), {1, 2}, [1, {1}], 1j],
 )
 def test_a_parameter_that_cannot_be_sent_is_named(gateway: Served, value: object) -> None:
     with dbapi.connect(gateway.url, READ) as connection, connection.cursor() as cursor:

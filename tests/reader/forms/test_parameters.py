@@ -9,8 +9,9 @@ from decimal import Decimal
 import orjson
 import pytest
 
+from blockstore.client.parameters import sendable
 from blockstore.errors import Invalid
-from blockstore.reader.forms.parameters import from_json, to_json
+from blockstore.reader.forms.parameters import from_json
 
 VALUES = [
     None,
@@ -38,18 +39,18 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_value_survives_json(value: object) -> None:
     for given in ([value], {"name": value}):
-        again = from_json(orjson.loads(orjson.dumps(to_json(given))))
+        again = from_json(orjson.loads(orjson.dumps(sendable(given))))
         assert again == given
         assert repr(again) == repr(given)
 
 
 def test_a_whole_number_of_more_than_64_bits_keeps_its_digits() -> None:
-    (found,) = from_json(orjson.loads(orjson.dumps(to_json([2**80])))) or []
+    (found,) = from_json(orjson.loads(orjson.dumps(sendable([2**80])))) or []
     assert found == Decimal(2**80)
 
 
 def test_nan_is_a_float() -> None:
-    (found,) = from_json(orjson.loads(orjson.dumps(to_json([float("nan")])))) or []
+    (found,) = from_json(orjson.loads(orjson.dumps(sendable([float("nan")])))) or []
     assert isinstance(found, float)
     assert found != found
 
@@ -75,4 +76,4 @@ def test_a_value_that_is_none_of_its_type_is_one_sentence_with_its_parameter(tex
 
 def test_a_value_without_a_form_is_refused() -> None:
     with pytest.raises(Invalid, match="parameter x is complex"):
-        to_json({"x": 1j})
+        sendable({"x": 1j})
