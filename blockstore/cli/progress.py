@@ -39,8 +39,8 @@ def progress(
 
 @contextmanager
 def rows_so_far(what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds to the number of rows that is shown, with the time that has passed;
-    it does nothing without a terminal."""
+    """Yield a function that adds to the number of rows that is shown, beside the time that has
+    passed; it does nothing without a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -169,11 +169,7 @@ class Runs:
             case Kind.DECLARE | Kind.FETCH | Kind.CLOSE:
                 cursor_of(self, portal, portals)
             case Kind.DEFINE:
-                raise Refused(
-                    states.FEATURE,
-                    f"{part.tag} is not possible here: create, alter and drop tables with "
-                    "/v1/tables of the gateway, or with blockstore sql",
-                )
+                self._define(portal)
             case Kind.SAVEPOINT:
                 self._savepoint(portal)
             case _:
@@ -203,10 +199,13 @@ class Runs:
         check_scope(self.caller, Scope.READ)
         check_scope(self.caller, Scope.WRITE)
         self.gateway.need_jobs()
+        self._check_not_read_only()
+
+    def _check_not_read_only(self) -> None:
         read_only = self.variables.get("default_transaction_read_only") == "on"
         if self._reads_only or read_only:
             raise Refused(
-                states.READ_ONLY, "this transaction is READ ONLY, and the statement changes rows"
+                states.READ_ONLY, "this transaction is READ ONLY, and the statement writes"
             )
 
     @property
@@ -275,6 +274,19 @@ class Runs:
             return
         verb = counts.rpartition(" ")[0]
         portal.returns(outcome.rows.schema, iter(outcome.rows), counts=verb)
+
+    def _define(self, portal: Portal) -> None:
+        """CREATE, ALTER and DROP of a table: a version of its own."""
+        part = portal.prepared.part
+        self._check_not_read_only()
+        if self._transaction is not None:
+            raise Refused(
+                states.FEATURE,
+                f"{part.tag} is a version of its own, so it is not possible in a transaction: send "
+                "it before BEGIN or after COMMIT; a driver does so with autocommit",
+            )
+        self._job(self._spelled(portal.prepared).sql, list(portal.values) or None)
+        portal.ends(part.tag)
 
     def _job(self, sql: str, values: list[object] | None) -> Job:
         """Carry out a statement outside of a transaction, as every door does."""

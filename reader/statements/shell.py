@@ -203,7 +203,8 @@ class _Shell:
 
     def _read(self) -> str | None:
         """A text that ends with ``;``, or a word for the shell; None at the end."""
-        self._typed = typed = []
+        typed: list[str] = []
+        self._typed = typed
         while True:
             try:
                 line = input(_MORE if typed else self._prompt())
@@ -238,7 +239,8 @@ class _Shell:
         elif asked.startswith("\\d "):
             self._run(f"DESCRIBE {text.strip()[3:]}")
         elif _is_word(text):
-            complain(f"{asked.split()[0]} is nothing that this shell knows: \\? shows what it knows")
+            word = asked.split()[0]
+            complain(f"{word} is nothing that this shell knows: \\? shows what it knows")
         else:
             return False
         return True

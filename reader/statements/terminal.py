@@ -1,5 +1,5 @@
-"""A terminal at which statements are typed: its history, its Tab key, and tables that are longer than
-it.
+"""A terminal at which statements are typed: its history, its Tab key, and tables that it has no
+room for.
 
 Rules:
 - A statement is one entry of the history, whichever lines it was typed on; where that would change

@@ -38,8 +38,8 @@ CASES = {
     "merge": (MERGE, [("bolt", 2), ("nut", 6), ("pin", 3), ("rod", 6)]),
     "insert": ("INSERT INTO p SELECT item, n + 10 FROM p WHERE n > 2", [*BEFORE, ("pin", 13)]),
     "transaction": (
-        "BEGIN; UPDATE p SET n = n * 3; INSERT INTO p VALUES ('rod', 0); DELETE FROM p WHERE n < 4;"
-        "COMMIT",
+        """BEGIN; UPDATE p SET n = n * 3; INSERT INTO p VALUES ('rod', 0);
+        DELETE FROM p WHERE n < 4; COMMIT""",
         [("bolt", 6), ("pin", 9)],
     ),
     "transaction_all": ("BEGIN; DELETE FROM p WHERE n = 1; DELETE FROM p; COMMIT", []),

@@ -71,7 +71,8 @@ def test_a_path_begins_at_home_as_in_a_shell(
     lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert run(["sql", lake, "COPY t TO '~/home.csv'; DELETE FROM t; COPY t FROM '~/home.csv'"]) == 0
+    there_and_back = "COPY t TO '~/home.csv'; DELETE FROM t; COPY t FROM '~/home.csv'"
+    assert run(["sql", lake, there_and_back]) == 0
     assert (tmp_path / "home.csv").exists()
     assert rows(lake) == [(1, "x"), (2, None)]
 
