@@ -19,6 +19,7 @@ from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.changes import Change, changed
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
+from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.store import Job
@@ -32,7 +33,6 @@ from blockstore.reader.postgres.prepared import Prepared, Spelled
 from blockstore.reader.postgres.sampling import samples, types_of
 from blockstore.reader.postgres.spelling import Scene, catalog_rows, spelled
 from blockstore.reader.postgres.states import Refused
-from blockstore.reader.postgres.tables_of import OfGateway
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.postgres.types import columns_of
 from blockstore.reader.postgres.variables import Variables
@@ -241,13 +241,10 @@ class Runs:
         return self._stopper
 
     def _explain(self, portal: Portal) -> None:
-        check_scope(self.caller, Scope.READ)
-        (text,) = split_statements(self.gateway.engine.syntax, portal.prepared.part.sql)
-        doing = self._doing(list(portal.values) or None)
-        statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))
-        rows = statements.run(text, doing).rows
-        assert rows is not None, "EXPLAIN returns rows"
-        portal.returns(rows.schema, iter(rows), counts="EXPLAIN")
+        sql = self._spelled(portal.prepared).sql
+        asked = Asked(sql=sql, parameters=self._used(sql, portal.values))
+        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        portal.returns(answer.schema, iter(answer), closes=answer.close, counts="EXPLAIN")
 
     def _change(self, portal: Portal) -> None:
         part = portal.prepared.part

@@ -280,5 +280,10 @@ def test_no_statement_of_a_request_gets_past_its_token(folder: Path, scopes: set
             answer = client.post("/v1/statements", json={"sql": filled_in(folder, attempt)})
             assert 400 <= answer.status_code < 500, (attempt, answer.text)
             assert SECRET not in answer.text
+            sql = f"EXPLAIN ANALYZE {filled_in(folder, attempt)}"
+            answer = client.post("/v1/query", json={"sql": sql})
+            known = attempt in allowed[:1] and "read" in scopes
+            assert (answer.status_code == 200) == known, (attempt, answer.text)
+            assert SECRET not in answer.text
     assert versions(folder) == before
     assert not (folder / "out.csv").exists()
