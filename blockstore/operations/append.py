@@ -246,7 +246,10 @@ class ByEntry(Publisher):
                 raise type(error)(f"{error}; {how}") from error
             else:
                 if committed.left.get(meta.ulid) in (Left.DEFERRED, Left.QUARANTINED):
-                    return self._left_to_its_age(bucket, world, meta)
+                    # An entry without blocks has taken the batch of a job: the block stays unseen.
+                    job = meta.job
+                    taken = None if job is None else earlier_block(self._log.state, job)
+                    return taken or self._left_to_its_age(bucket, world, meta)
                 return _committed(self._log.state, meta, committed)
         raise BlockCondemned(
             f"{condemned}; the {_UPLOADS - 1} uploads before it were condemned too: compare this "

@@ -9,7 +9,8 @@ on.
 
     access.py    the token of a call → the caller; its scopes
     queries.py   run a query, describe its columns, stop it
-    changes.py   run a statement that changes rows
+    explaining.py  what EXPLAIN says of a query or a change
+    changes.py   run a statement that changes rows; definitions.py: one that defines a table
     loading.py   write many rows to a table; receiving.py: how many at once
     submitted.py what is a job: submit it once, await its end, cancel it
 

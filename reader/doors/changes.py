@@ -1,9 +1,10 @@
-"""Statements that change rows, as every door runs them.
+"""Statements that change rows or define tables, as every door runs them.
 
 Rules:
 - A statement is a job: with a key it happens once, however often it is sent, and a gateway that
   dies leaves it complete or absent.
-- It needs the scopes ``read`` and ``write``, and reaches only the tables of its token.
+- It needs the scopes ``read`` and ``write``, or to define a table ``ddl``, and reaches only the
+  tables of its token.
 - One statement a call, or those from BEGIN to COMMIT, and no RETURNING: the job has counts, and the
   version to read.
 """
@@ -18,6 +19,7 @@ import orjson
 from blockstore.client.parameters import sendable
 from blockstore.errors import Invalid
 from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.definitions import check_room, job_of_definition, makes_new
 from blockstore.reader.doors.submitted import allowed_of, ended, job_id, submit
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
@@ -30,7 +32,7 @@ from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.reading import read_dml
-from blockstore.reader.statements.texts import Kind, Text, split
+from blockstore.reader.statements.texts import Kind, Text, numbered, split
 from blockstore.reader.statements.transaction import Block
 
 _OTHERS = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.CALL})
@@ -67,18 +69,29 @@ def changed(
     wait_s: float,
     gone: Callable[[], bool] = lambda: False,
 ) -> Job:
-    """Carry out a statement that changes rows; return its job, ended unless ``wait_s`` have passed.
+    """Carry out a statement that changes rows or defines a table; return its job, ended unless
+    ``wait_s`` have passed.
     If the client is ``gone`` meanwhile, the job is cancelled.
 
     Raises BadSql and Invalid for a statement that no job carries out, and Problem for one that
     failed; then nothing was changed.
     """
-    check_scope(caller, Scope.READ)
-    check_scope(caller, Scope.WRITE)
+    if not any(map(caller.may, (Scope.WRITE, Scope.DDL))):
+        check_scope(caller, Scope.WRITE)
     gateway.need_jobs()
     job = job_id(gateway, caller, change.key)
-    wanted = statement_job(gateway, caller, change.sql, change.message)
-    body = {"sql": change.sql, "parameters": sendable(change.parameters), "message": change.message}
+    step = sent(gateway.engine, change.sql)
+    if isinstance(step, Text) and step.defines:
+        known = None if change.key is None else job
+        wanted = job_of_definition(gateway, caller, step, change.message, change.parameters, known)
+        check_room(gateway, wanted, job, new=makes_new(step))
+    else:
+        wanted = job_of_change(gateway, caller, step, change.message)
+    body = {
+        "sql": numbered(change.sql),
+        "parameters": sendable(change.parameters),
+        "message": change.message,
+    }
     data = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     if len(data) > gateway.settings.http.max_body_bytes:
         raise Invalid(
@@ -89,21 +102,11 @@ def changed(
     return ended(gateway, job, wanted, made, wait_s, gone)
 
 
-def statement_job(gateway: Gateway, caller: Caller, sql: str, message: str) -> JobRequest:
-    """The request of a job for a statement that changes rows. Raises BadSql, Invalid and Problem
-    for a statement that no job carries out."""
-    step = sent(gateway.engine, sql)
-    if isinstance(step, Text) and step.defines:
-        raise BadSql(
-            "a statement that defines a table is not possible at this door: send it to "
-            "POST /v1/statements"
-        )
-    return job_of_change(gateway, caller, step, message)
-
-
 def job_of_change(gateway: Gateway, caller: Caller, step: Text | Block, message: str) -> JobRequest:
-    """The same for a statement, or a transaction, that was parsed: for the table that there is
-    now."""
+    """The request of a job for a statement, or a transaction, that changes rows of the table that
+    there is now. Raises BadSql, Invalid and Problem for one that no job carries out."""
+    check_scope(caller, Scope.READ)
+    check_scope(caller, Scope.WRITE)
     each = [read_dml(one.sql) for one in changes_in(step)]
     if any(dml.returning is not None for dml in each):
         raise BadSql(

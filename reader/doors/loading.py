@@ -26,6 +26,7 @@ from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.index.presence import exists
 from blockstore.names import job_input_key
 from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.definitions import check_new, creating, dropping
 from blockstore.reader.doors.receiving import receiving
 from blockstore.reader.doors.submitted import allowed_of, check_same, ended, job_id, submit
 from blockstore.reader.errors import UnknownTable
@@ -37,7 +38,7 @@ from blockstore.reader.jobs.arrow_file import ARROW, Mode
 from blockstore.reader.jobs.record import Kind, State
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.store import Job
-from blockstore.reader.jobs.tables import What, check_name, definition_of
+from blockstore.reader.jobs.tables import definition_of
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.tables.names import folded
 
@@ -151,11 +152,7 @@ def _check_new(
         if wanted.creates and wanted.fails_if_exists and not _ours(gateway, caller, wanted):
             raise Problem(409, f"there is already a table {name} here: append to it or replace it")
         return
-    check_name(name)
-    if not caller.knows(name):
-        raise Problem(
-            403, f"the token {caller.name!r} is for some tables, and {name} is none of them"
-        )
+    check_new(caller, name)
     if exists(gateway.lake):
         raise Problem(409, "this gateway serves a table and no lake, which could hold others")
     definition_of(_body(wanted, schema).model_dump())
@@ -277,7 +274,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def _create(gateway: Gateway, caller: Caller, wanted: Load, schema: pa.Schema) -> None:
     job = job_id(gateway, caller, _create_key(wanted))
-    request = _of_table(gateway, caller, wanted, What.CREATE)
+    request = creating(gateway, caller, wanted.table, wanted.message)
     body = orjson.dumps(_body(wanted, schema).model_dump())
     done = ended(gateway, job, request, submit(gateway, job, request, body), _WAIT_S)
     if not done.state.ended:
@@ -288,27 +285,8 @@ def _drop(gateway: Gateway, caller: Caller, wanted: Load) -> None:
     """Drop the empty table that was created for rows that did not get into it. A table that others
     have written to since is left as it is."""
     try:
-        handle = gateway.tables.table(wanted.table, caller.tables)
-        version, commit = identity_of(handle.bucket, gateway.world, dropped=True)
-        request = replace(
-            _of_table(gateway, caller, wanted, What.DROP),
-            table_version=version,
-            table_commit=commit,
-        )
+        request = dropping(gateway, caller, wanted.table, wanted.message)
         job = job_id(gateway, caller, None)
         ended(gateway, job, request, submit(gateway, job, request, b'{"empty":true}'), _WAIT_S)
     except (BlockstoreError, Problem) as error:
         _logger.warning("table %s was created and remains empty: %s", wanted.table, error)
-
-
-def _of_table(gateway: Gateway, caller: Caller, wanted: Load, what: What) -> JobRequest:
-    return JobRequest(
-        kind=Kind.TABLE,
-        owner=caller.fingerprint,
-        created_ms=gateway.world.clock.now_ms(),
-        form="json",
-        allowed=allowed_of(caller),
-        table=wanted.table,
-        message=wanted.message,
-        what=what,
-    )

@@ -4,6 +4,7 @@ Rules:
 - A query needs the scope ``read``, and reaches only the tables of its token.
 - It takes one of the places of its token, which its end gives back.
 - To describe a query runs it for no rows: it takes a turn as any other, and reads no file.
+- EXPLAIN is a query for its numbers (``explaining.py``).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import pyarrow as pa
 
 from blockstore.reader.audit import Statement, running
 from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.explaining import explanation, numbers
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.query import Answer
 from blockstore.reader.query.runners.failures import translated
 from blockstore.reader.query.task import Parameters
+from blockstore.reader.statements.explaining import NUMBERS
 from blockstore.reader.tables import At
 from blockstore.scan.view import TableSnapshot
 
@@ -89,11 +92,14 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
     check_scope(caller, Scope.READ)
     for name, version in asked.min_version.items():
         gateway.tables.at_least(name, version, caller.tables)
-    sql = asked.sql
-    if asked.row_ids:
-        sql = gateway.engine.with_row_ids(sql, at=asked.at, allowed=caller.tables)
+    explains = explanation(gateway, asked)
     give_back = gateway.quotas.take(caller)
     try:
+        if explains is not None:
+            asked = numbers(gateway, caller, explains, asked, stopper)
+        sql = asked.sql
+        if asked.row_ids:
+            sql = gateway.engine.with_row_ids(sql, at=asked.at, allowed=caller.tables)
         answer = gateway.ask(
             sql,
             caller=caller,
@@ -125,6 +131,9 @@ def described(
     """The columns of a query's rows and the versions that it would read now. Parameters without
     values are null, so a column that is nothing but a parameter has no type of its own. Raises what
     ``begun`` raises."""
+    if explanation(gateway, asked) is not None:
+        check_scope(caller, Scope.READ)
+        return Described(schema=NUMBERS, versions={})
     if asked.parameters is None:
         names = parameters_of(gateway, asked.sql)
         asked = replace(asked, parameters=dict.fromkeys(names) if names else None)

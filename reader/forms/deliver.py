@@ -1,7 +1,8 @@
 """A result on the command line: a table for people, or bytes to standard output or a file.
 
 Rules: batches are written as they arrive, so memory does not grow with the result; only a table for
-people is cut off, and then it says so. A file appears only when it is complete.
+people is cut off, and then it says so. A file appears only when it is complete; its name says
+whether it is compressed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from blockstore.world import World
 
 _SHOWN_ROWS = 1_000
 _SHOWN_TEXT = 120
+ALL_ROWS = "use -o csv, tsv, json, parquet or arrow for all"
+"""How a person gets the rows that a table leaves out."""
 
 
-def deliver(result: pa.RecordBatchReader, form: str, to: str | None) -> None:
-    """Write the result to standard output, or to the file ``to``. Raises Invalid."""
+def deliver(
+    result: pa.RecordBatchReader, form: str, to: str | None, *, more: str = ALL_ROWS
+) -> None:
+    """Write the result to standard output, or to the file ``to``; ``more`` says how to get the rows
+    that a table leaves out. Raises Invalid."""
     if form == "table" and to is not None:
         raise Invalid(
             "a table for people cannot be written to a file: use -o csv, tsv, json, parquet or "
@@ -35,7 +41,7 @@ def deliver(result: pa.RecordBatchReader, form: str, to: str | None) -> None:
         )
     if form == "table":
         try:
-            _show(result)
+            _show(result, more)
         except CANNOT_WRITE as error:
             raise Unwritable(form, error) from error
         return
@@ -49,10 +55,14 @@ def deliver(result: pa.RecordBatchReader, form: str, to: str | None) -> None:
 
 
 def _write_file(result: pa.RecordBatchReader, form: Form, to: str) -> None:
+    from blockstore.cli.files.opening import packing
     from blockstore.client.atomic_file import atomic_file
 
     try:
-        with atomic_file(to, World.real().ids) as out:
+        with (
+            atomic_file(to, World.real().ids) as file,
+            packing(file, to, parquet=form is Form.PARQUET) as out,
+        ):
             for piece in pieces(form, result.schema, result):
                 out.write(piece)
     except OSError as error:
@@ -64,7 +74,7 @@ def _write_file(result: pa.RecordBatchReader, form: Form, to: str) -> None:
         ) from error
 
 
-def _show(result: pa.RecordBatchReader) -> None:
+def _show(result: pa.RecordBatchReader, rest: str) -> None:
     rows: list[dict[str, str]] = []
     more = False
     keys = [str(place) for place in range(len(result.schema))]
@@ -83,10 +93,7 @@ def _show(result: pa.RecordBatchReader) -> None:
     ]
     show_table(columns_shown, rows)
     if more:
-        sys.stderr.write(
-            f"the first {_SHOWN_ROWS:,} rows are shown: use -o csv, tsv, json, parquet or arrow "
-            "for all\n"
-        )
+        sys.stderr.write(f"the first {_SHOWN_ROWS:,} rows are shown: {rest}\n")
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from blockstore.bucket import Bucket
-from blockstore.index.presence import exists
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.submitted import allowed_of
+from blockstore.reader.doors.definitions import (
+    altering,
+    check_new,
+    check_room,
+    creating,
+    dropping,
+    undropping,
+)
 from blockstore.reader.http.callers import Here, Known
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.row_routes import CHANGED, Wait
 from blockstore.reader.http.shapes import AlterBody, TableBody
@@ -23,12 +26,8 @@ from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.http.submitting import ended_answer, job_of, taken
 from blockstore.reader.http.table_routes import Name
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.tables import What, alteration_of, check_name, definition_of
-from blockstore.reader.jobs.writing import identity_of
-from blockstore.reader.tables.lake import table_name
-from blockstore.reader.tables.names import folded
+from blockstore.reader.jobs.tables import alteration_of, definition_of
 
 router = APIRouter(responses=ERRORS, tags=["tables"])
 
@@ -86,67 +85,8 @@ async def undrop(
 ) -> Response:
     """Bring a dropped table back, as it was."""
     check_scope(caller, Scope.DDL)
-
-    def known() -> JobRequest:
-        bucket = gateway.tables.bucket_of(table, caller.tables)
-        return _of_life(gateway, caller, What.UNDROP, table_name(bucket), bucket, message)
-
-    return await _submitted(request, gateway, caller, await in_thread(known), {}, wait)
-
-
-def check_new(caller: Caller, name: str) -> None:
-    """Raise Invalid and Problem for a name that a new table of this caller cannot have."""
-    check_name(name)
-    if not caller.knows(name):
-        raise Problem(
-            403, f"the token {caller.name!r} is for some tables, and {name} is none of them"
-        )
-
-
-def creating(gateway: Gateway, caller: Caller, name: str, message: str) -> JobRequest:
-    """The request to create a table."""
-    return _wanted(gateway, caller, What.CREATE, name, message)
-
-
-def altering(gateway: Gateway, caller: Caller, table: str, message: str) -> JobRequest:
-    """The request to alter the table that there is now. Raises UnknownTable and Problem."""
-    name = gateway.tables.find(table, caller.tables)
-    handle = gateway.tables.table(name, caller.tables)
-    if not handle.indexed:
-        raise Problem(409, f"table {name} has no index, which an alter by HTTP needs")
-    version, commit = identity_of(handle.bucket, gateway.world)
-    wanted = _wanted(gateway, caller, What.ALTER, name, message)
-    return replace(wanted, table_version=version, table_commit=commit)
-
-
-def dropping(gateway: Gateway, caller: Caller, table: str, message: str) -> JobRequest:
-    """The request to drop the table that there is now. Raises UnknownTable and Problem."""
-    name = gateway.tables.find(table, caller.tables)
-    handle = gateway.tables.table(name, caller.tables)
-    if not handle.indexed:
-        raise Problem(409, f"table {name} has no index, in which a drop could be undone")
-    return _of_life(gateway, caller, What.DROP, name, handle.bucket, message)
-
-
-def _of_life(
-    gateway: Gateway, caller: Caller, what: What, name: str, bucket: Bucket, message: str
-) -> JobRequest:
-    version, commit = identity_of(bucket, gateway.world, dropped=True)
-    wanted = _wanted(gateway, caller, what, name, message)
-    return replace(wanted, table_version=version, table_commit=commit)
-
-
-def _wanted(gateway: Gateway, caller: Caller, what: What, name: str, message: str) -> JobRequest:
-    return JobRequest(
-        kind=Kind.TABLE,
-        owner=caller.fingerprint,
-        created_ms=gateway.world.clock.now_ms(),
-        form="json",
-        allowed=allowed_of(caller),
-        table=name,
-        message=message,
-        what=what,
-    )
+    wanted = await in_thread(lambda: undropping(gateway, caller, table, message))
+    return await _submitted(request, gateway, caller, wanted, {}, wait)
 
 
 async def _submitted(
@@ -172,18 +112,7 @@ async def submitted(
 ) -> Response:
     """The response to a change of a table, once it has ended. ``new``: raise Problem where there is
     a table of the name already."""
-    jobs = gateway.need_jobs()
     job = job_of(request, gateway, caller)
-
-    def check() -> None:
-        if wanted.what != What.CREATE or jobs.store.sketch(job).submitted:
-            return
-        if exists(gateway.lake):
-            raise Problem(409, "this gateway serves a table and no lake, which could hold others")
-        assert wanted.table is not None, "a table that is created has a name"
-        if new and any(folded(name) == folded(wanted.table) for name in gateway.tables.names()):
-            raise Problem(409, f"there is already a table {wanted.table} here: choose another name")
-
-    await in_thread(check)
+    await in_thread(lambda: check_room(gateway, wanted, job, new=new))
     made = await taken(gateway, job, wanted, body)
     return await ended_answer(gateway, job, wanted, made, wait_s)

@@ -20,11 +20,11 @@ from blockstore.bucket.url import last_part, without_options
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound, Unavailable
 from blockstore.export.exported import Exported
 from blockstore.export.iceberg.metadata import metadata_of_none, table_uuid
+from blockstore.reader.doors.definitions import check_new, creating, dropping
 from blockstore.reader.doors.submitted import ended, job_id, submit
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.shapes import TableBody
-from blockstore.reader.http.table_changes import check_new, creating, dropping
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.iceberg.catalog import AlreadyThere, UnknownNamespace
 from blockstore.reader.iceberg.commits.new_table import NewTable

@@ -124,6 +124,7 @@ class Statements(Writing):
             allowed=request.allowed,
             budget=Budget(seconds=self._time_limit_s),
             began=meter.interruptible,
+            advance=lambda rows: meter.advance(rows=rows),
             buffer_bytes=BUFFER_BYTES,
         )
         session = Session(self._engine, _One(request.table, table))

@@ -19,6 +19,7 @@ from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.changes import Change, changed
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
+from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.store import Job
@@ -32,7 +33,6 @@ from blockstore.reader.postgres.prepared import Prepared, Spelled
 from blockstore.reader.postgres.sampling import samples, types_of
 from blockstore.reader.postgres.spelling import Scene, catalog_rows, spelled
 from blockstore.reader.postgres.states import Refused
-from blockstore.reader.postgres.tables_of import OfGateway
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.postgres.types import columns_of
 from blockstore.reader.postgres.variables import Variables
@@ -169,11 +169,7 @@ class Runs:
             case Kind.DECLARE | Kind.FETCH | Kind.CLOSE:
                 cursor_of(self, portal, portals)
             case Kind.DEFINE:
-                raise Refused(
-                    states.FEATURE,
-                    f"{part.tag} is not possible here: create, alter and drop tables with "
-                    "/v1/tables of the gateway, or with blockstore sql",
-                )
+                self._define(portal)
             case Kind.SAVEPOINT:
                 self._savepoint(portal)
             case _:
@@ -202,10 +198,13 @@ class Runs:
         check_scope(self.caller, Scope.READ)
         check_scope(self.caller, Scope.WRITE)
         self.gateway.need_jobs()
+        self._check_not_read_only()
+
+    def _check_not_read_only(self) -> None:
         read_only = self.variables.get("default_transaction_read_only") == "on"
         if self._reads_only or read_only:
             raise Refused(
-                states.READ_ONLY, "this transaction is READ ONLY, and the statement changes rows"
+                states.READ_ONLY, "this transaction is READ ONLY, and the statement writes"
             )
 
     @property
@@ -241,13 +240,10 @@ class Runs:
         return self._stopper
 
     def _explain(self, portal: Portal) -> None:
-        check_scope(self.caller, Scope.READ)
-        (text,) = split_statements(self.gateway.engine.syntax, portal.prepared.part.sql)
-        doing = self._doing(list(portal.values) or None)
-        statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))
-        rows = statements.run(text, doing).rows
-        assert rows is not None, "EXPLAIN returns rows"
-        portal.returns(rows.schema, iter(rows), counts="EXPLAIN")
+        sql = self._spelled(portal.prepared).sql
+        asked = Asked(sql=sql, parameters=self._used(sql, portal.values))
+        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        portal.returns(answer.schema, iter(answer), closes=answer.close, counts="EXPLAIN")
 
     def _change(self, portal: Portal) -> None:
         part = portal.prepared.part
@@ -274,6 +270,19 @@ class Runs:
             return
         verb = counts.rpartition(" ")[0]
         portal.returns(outcome.rows.schema, iter(outcome.rows), counts=verb)
+
+    def _define(self, portal: Portal) -> None:
+        """CREATE, ALTER and DROP of a table: a version of its own."""
+        part = portal.prepared.part
+        self._check_not_read_only()
+        if self._transaction is not None:
+            raise Refused(
+                states.FEATURE,
+                f"{part.tag} is a version of its own, so it is not possible in a transaction: send "
+                "it before BEGIN or after COMMIT; a driver does so with autocommit",
+            )
+        self._job(self._spelled(portal.prepared).sql, list(portal.values) or None)
+        portal.ends(part.tag)
 
     def _job(self, sql: str, values: list[object] | None) -> Job:
         """Carry out a statement outside of a transaction, as every door does."""

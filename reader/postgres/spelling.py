@@ -117,7 +117,7 @@ def _without_schema(part: Part, scene: Scene) -> str:
         schema, dot, table = tokens[at : at + 3]
         if schema.text.lower() != "public" or schema.is_text or dot.text != ".":
             continue
-        if folded(table.text) not in names:
+        if folded(table.text) not in names and part.kind is not Kind.DEFINE:
             continue
         start = schema.start
         before = tokens[at - 2 : at] if at >= 2 else ()

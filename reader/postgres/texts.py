@@ -46,7 +46,7 @@ _KINDS = {
         Kind.QUERY,
     ),
     **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"), Kind.CHANGE),
-    **dict.fromkeys(("CREATE", "ALTER", "DROP", "CALL"), Kind.DEFINE),
+    **dict.fromkeys(("CREATE", "ALTER", "DROP", "COMMENT", "CALL"), Kind.DEFINE),
     **dict.fromkeys(("START", "BEGIN"), Kind.BEGIN),
     **dict.fromkeys(("COMMIT", "END"), Kind.COMMIT),
     **dict.fromkeys(("ROLLBACK", "ABORT"), Kind.ROLLBACK),
@@ -83,9 +83,10 @@ class Part:
     def tag(self) -> str:
         """What a client is sent at its end, where nothing is counted."""
         words = self.words
-        if self.kind is Kind.DEFINE or (self.kind is Kind.DISCARD and len(words) > 1):
-            return " ".join(words[:2])
         first = words[0] if words else ""
+        two = self.kind is Kind.DISCARD or (self.kind is Kind.DEFINE and first != "COMMENT")
+        if two:
+            return " ".join(words[:2])
         return {"START": "BEGIN", "END": "COMMIT", "ABORT": "ROLLBACK"}.get(first, first)
 
 

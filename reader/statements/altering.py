@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from blockstore.format.column import rules_of
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.reader.query.engine import Engine
@@ -69,6 +70,8 @@ def _comment(cursor: Cursor, source: str) -> Alter:
     )
 
 
+_CONSTRAINTS = frozenset({"CHECK", "UNIQUE", "FOREIGN KEY"})
+
 Action = Callable[[Engine, Definition, Constant], "Alteration | None"]
 
 
@@ -79,6 +82,11 @@ def _action(cursor: Cursor) -> Action:
                 "a table has its key from its creation on: create another one with PRIMARY KEY, "
                 "and INSERT the rows of this one"
             )
+        if cursor.word(2 if cursor.word() == "CONSTRAINT" else 0) in _CONSTRAINTS:
+            # A rule of a column has no name.
+            if cursor.take("CONSTRAINT"):
+                cursor.name("a rule")
+            return _rule(cursor)
         cursor.take("COLUMN")
         return _add(cursor.take("IF", "NOT", "EXISTS"), cursor.rest())
     if cursor.take("DROP"):
@@ -101,6 +109,24 @@ def _action(cursor: Cursor) -> Action:
     cursor.need("ALTER")
     cursor.take("COLUMN")
     return _column(cursor, cursor.name("a column"))
+
+
+def _rule(cursor: Cursor) -> Action:
+    if not cursor.take("CHECK"):
+        raise cursor.wrong(f"{cursor.word()} is not a rule that a table can promise: leave it out")
+    condition = cursor.one().text
+
+    def action(engine: Engine, now: Definition, constant: Constant) -> Alteration:
+        columns = [f"{quoted(one.name)} {sql_type(one.type)}" for one in now.schema]
+        schema, _ = schema_of(engine, ",\n".join([*columns, f"CHECK {condition}"]), constant)
+        (name, check) = next(
+            (one.name, check) for one in schema if (check := rules_of(one).check) is not None
+        )
+        before = rules_of(now.schema.field(name)).check
+        both = check if before is None else f"({before}) AND {check}"
+        return Alteration.of(columns={name: {"check": both}})
+
+    return action
 
 
 def _column(cursor: Cursor, name: str) -> Action:

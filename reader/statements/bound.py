@@ -6,7 +6,7 @@ locked engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -126,9 +126,13 @@ class Bound:
     ) -> pa.RecordBatchReader:
         """Run one of its SELECTs over snapshots that were taken before."""
         try:
-            return ask(self.engine, sql, self.doing, taken).reader
+            answer = ask(self.engine, sql, self.doing, taken)
         except BadSql as error:
             raise self.text.quoting(error) from None
+        if self.doing.advance is None:
+            return answer.reader
+        rows = _counted(answer, self.doing.advance)
+        return pa.RecordBatchReader.from_batches(answer.schema, rows)
 
     def outcome(self, rows: RowsChanged, returned: pa.Table | None) -> Outcome:
         """What it did."""
@@ -148,6 +152,13 @@ class Bound:
         with self.query(sql) as reader:
             names: list[str] = reader.schema.names
             return names
+
+
+def _counted(answer: Answer, advance: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    with answer:
+        for batch in answer:
+            advance(batch.num_rows)
+            yield batch
 
 
 def ask(

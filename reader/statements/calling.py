@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from blockstore import extras
+from blockstore.reader.query.sql.types import text
 from blockstore.reader.statements.tokens import Cursor, Piece, error_at
 from blockstore.table import Table
 
@@ -54,7 +55,7 @@ class Call:
                 return table.tag(tag, version=version, message=message)
             case "untag", (str(tag),):
                 table.untag(tag, message=message)
-                return None
+                return table.log.state.version
             case "restore", (int(version),):
                 return table.restore(version=version, message=message).version
             case "restore", (str(tag),):
@@ -91,6 +92,17 @@ def read_call(source: str) -> Call:
     if name == "undrop" and len(given) > 1:
         raise error_at(source, at, f"{name} is not called so: write {_FORMS[name]}")
     return Call(source=source, name=name, table=given[0], rest=tuple(given[1:]))
+
+
+def undrop_as_call(source: str) -> str:
+    """``UNDROP [TABLE] name`` as the CALL that it is. Raises BadSql."""
+    cursor = Cursor(source)
+    cursor.need("UNDROP")
+    cursor.take("TABLE")
+    name = cursor.name("a table")
+    if not cursor.done:
+        raise cursor.wrong("expected the end of the statement: one table in each UNDROP")
+    return f"CALL undrop({text(name)})"
 
 
 def _constant(piece: Piece) -> str | int:

@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -161,7 +162,12 @@ def _read_copy(source: str) -> Copy:
     at = cursor.here
     path = cursor.one()
     if len(path.tokens) != 1 or not path.tokens[0].is_text:
-        raise error_at(source, at, "expected the path of a file in quotes")
+        stream = "/dev/stdout" if way is Way.TO else "/dev/stdin"
+        raise error_at(
+            source,
+            at,
+            f"expected the path of a file in quotes, or '{stream}' (FORMAT csv) for what is piped",
+        )
     form, nulls = _options(source, cursor, way)
     query = inner.text if inner is not None else f"SELECT * FROM {quoted(name)}"
     try:
@@ -173,7 +179,8 @@ def _read_copy(source: str) -> Copy:
             f"the name of {path.tokens[0].text} does not show the form of the file: add "
             f"(FORMAT csv), or one of {', '.join(Form)}",
         ) from None
-    return Copy(name=name, query=query, way=way, path=path.tokens[0].text, form=shown, nulls=nulls)
+    file = os.path.expanduser(path.tokens[0].text)
+    return Copy(name=name, query=query, way=way, path=file, form=shown, nulls=nulls)
 
 
 def _options(source: str, cursor: Cursor, way: Way) -> tuple[Form | None, tuple[str, ...]]:

@@ -174,22 +174,25 @@ def schema_of(
     engine: Engine, columns: str, constant: Constant
 ) -> tuple[pa.Schema, tuple[str, ...]]:
     """The columns as Arrow's, with their rules, and the key."""
+    if any(one.word == "REFERENCES" for one in tokens_of(columns)):
+        raise BadSql("REFERENCES is not a rule that a table can promise: leave it out")
     steps = [(f"CREATE TEMP TABLE {quoted(_TWIN)} (\n{columns}\n)", ())]
     made = engine.apart(steps, f"SELECT * FROM {quoted(_TWIN)}").schema
     found = engine.apart(steps, _COLUMNS).to_pylist()
     rules: dict[str, dict[str, object]] = {field.name: {} for field in made}
     key: tuple[str, ...] = ()
     checks = _checks(columns)
+    own = {name.lower(): name for name in made.names}
     for rule in engine.apart(steps, _RULES).to_pylist():
+        # DuckDB has the names as the rule writes them.
+        named = list(dict.fromkeys(own[one.lower()] for one in rule["constraint_column_names"]))
         match rule["constraint_type"]:
             case "PRIMARY KEY":
-                key = tuple(rule["constraint_column_names"])
+                key = tuple(named)
             case "NOT NULL":
-                rules[rule["constraint_column_names"][0]]["not_null"] = True
+                rules[named[0]]["not_null"] = True
             case "CHECK":
-                # A column is listed as often as the condition names it.
-                named = list(dict.fromkeys(rule["constraint_column_names"]))
-                _add_check(rules, named, next(checks))
+                _add_check(rules, named, _in_own_names(next(checks), own))
             case kind:
                 raise BadSql(
                     f"{kind} is not a rule that a table can promise: use PRIMARY KEY for a key, or "
@@ -212,11 +215,11 @@ def schema_of(
             rules[one["column_name"]]["default"] = value
     fields = []
     for one in made:
-        own = {name: value for name, value in rules[one.name].items() if value is not None}
+        said = {name: value for name, value in rules[one.name].items() if value is not None}
         if one.name in key:
-            own.pop("not_null", None)
+            said.pop("not_null", None)
         plain = pa.field(one.name, one.type)
-        fields.append(rules_of(plain).changed(own, one.name).on(plain))
+        fields.append(rules_of(plain).changed(said, one.name).on(plain))
     return pa.schema(fields), key
 
 
@@ -234,6 +237,17 @@ def _checks(columns: str) -> Iterator[str]:
             yield cursor.one().text
         else:
             cursor.one()
+
+
+def _in_own_names(condition: str, own: Mapping[str, str]) -> str:
+    """A condition with the columns as the table spells them."""
+    pieces, end = [], 0
+    for token in tokens_of(condition):
+        name = None if token.is_text else own.get(token.text.lower())
+        if name is not None and name != token.text:
+            pieces += [condition[end : token.start], quoted(name)]
+            end = token.end
+    return "".join([*pieces, condition[end:]])
 
 
 def _add_check(rules: dict[str, dict[str, object]], columns: Sequence[str], condition: str) -> None:

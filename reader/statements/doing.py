@@ -57,6 +57,8 @@ class Doing:
     began: Callable[[Callable[[], None]], None] | None = None
     """Receives a function that stops the statement's query from any thread, each time before one
     runs."""
+    advance: Callable[[int], None] | None = None
+    """Receives how many rows of a statement were computed, batch by batch."""
     buffer_bytes: int = 256 << 20
     """Changed rows of about so many bytes are sorted into one chunk."""
     commits: threading.Event | None = None

@@ -19,6 +19,8 @@ from blockstore.reader.statements.texts import Text, recognized
 from blockstore.reader.statements.tokens import Cursor, tokens_of
 from blockstore.table import Table
 
+NUMBERS = pa.schema([("what", pa.string()), ("number", pa.int64())])
+"""The columns of what EXPLAIN says."""
 _ACTS = {Act.INSERT: "insert", Act.UPDATE: "update", Act.DELETE: "delete"}
 
 
@@ -80,4 +82,4 @@ def _reads(answer: Answer) -> dict[str, int]:
 
 
 def _table(facts: dict[str, int]) -> pa.Table:
-    return pa.table({"what": list(facts), "number": pa.array(facts.values(), pa.int64())})
+    return pa.table([list(facts), list(facts.values())], NUMBERS)

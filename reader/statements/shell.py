@@ -11,33 +11,44 @@ Rules:
 
 from __future__ import annotations
 
-import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from types import FrameType
 
 from blockstore.cli.failure import Usage, complain
-from blockstore.cli.output import say, show_json
+from blockstore.cli.output import counted, say, show_json
+from blockstore.cli.progress import rows_so_far
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import Job
 from blockstore.reader.errors import BadSql
-from blockstore.reader.forms.deliver import deliver
+from blockstore.reader.forms.deliver import ALL_ROWS, deliver
 from blockstore.reader.statements.copying import copy, wanted_copy
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.terminal import lines, paged
 from blockstore.reader.statements.texts import Kind, Text
 from blockstore.reader.statements.tokens import tokens_of
 from blockstore.reader.statements.transaction import Block, Transaction, carry_out, grouped
 
-_FIRST, _MORE, _OPEN = "sql> ", "...> ", "sql*> "
-_KEPT = 5_000
-"""So many lines of history are kept."""
+_FIRST, _MORE, _OPEN, _FAILED = "sql> ", "...> ", "sql*> ", "sql!> "
+_LEAVE = {"exit", "quit", "\\q", ".quit", ".exit"}
+_HELP = {"help", "?", "\\?", "\\h", ".help"}
+_TABLES = {"\\d", "\\dt", ".tables", "show tables"}
+_ABOUT = """\
+;           ends a statement, which may have many lines
+Tab         completes names of tables, their columns, and words of SQL
+Up, Ctrl-R  the statements that were typed before
+Ctrl-C      stops what runs, or drops what is being typed
+\\d, \\d t    the tables, the columns of one
+\\q, Ctrl-D  leave
+Rows to a file: COPY (SELECT …) TO 'file.csv'; statements together: BEGIN; … COMMIT;"""
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "WITH"),
     *("INSERT INTO", "VALUES", "ON CONFLICT DO", "NOTHING", "RETURNING", "UPDATE", "SET"),
@@ -73,10 +84,11 @@ def run(
                 show(outcome, output)
 
 
-def show(outcome: Outcome, output: str) -> None:
-    """Print what a statement did: its rows, or one line."""
+def show(outcome: Outcome, output: str, *, more: str = ALL_ROWS) -> None:
+    """Print what a statement did: its rows, or one line; ``more`` says how to get all rows where
+    there are too many."""
     if outcome.rows is not None:
-        deliver(outcome.rows, output, None)
+        deliver(outcome.rows, output, None, more=more)
     if outcome.statement in ("SELECT", "EXPLAIN"):
         return
     if output == "json" and outcome.rows is None:
@@ -115,14 +127,21 @@ def _parsed(session: Session, text: str) -> list[Text]:
 
 def _guarded(session: Session, step: Text | Block, doing: Doing, *, quiet: bool) -> list[Outcome]:
     if isinstance(step, Block):
-        with commits_whole() as committing:
-            return carry_out(session, step, doing.committing(committing))
+        with commits_whole() as committing, _telling(Kind.COMMIT, doing, quiet=quiet) as told:
+            return carry_out(session, step, told.committing(committing))
     if step.kind is Kind.COPY:
         return [copy(session, step, doing, quiet=quiet)]
     if not (step.changes or step.defines):
         return [session.run(step, doing)]
-    with commits_whole() as committing:
-        return [session.run(step, doing.committing(committing))]
+    with commits_whole() as committing, _telling(step.kind, doing, quiet=quiet) as told:
+        return [session.run(step, told.committing(committing))]
+
+
+@contextmanager
+def _telling(kind: Kind, doing: Doing, *, quiet: bool) -> Iterator[Doing]:
+    """The same, with the number of rows shown while they are computed."""
+    with rows_so_far(str(kind), quiet=quiet) as advance:
+        yield replace(doing, advance=advance)
 
 
 @contextmanager
@@ -157,11 +176,17 @@ class _Shell:
         self._session = session
         self._doing = doing
         self._output = output
+        self._quiet = output != "table"
         self._transaction: Transaction | None = None
+        self._typed: list[str] = []
+        """The lines of the statement that is being typed."""
 
     def loop(self) -> None:
         """Read statements and run them until the end of the input."""
-        with _lines(self._completions):
+        if sys.stdout.isatty():
+            known = counted(len(self._session.tables.names()), "table")
+            say(f"{known}. A statement ends with ;  \\? for help, \\q to leave")
+        with lines(self._completions) as remember:
             while True:
                 try:
                     text = self._read()
@@ -170,27 +195,55 @@ class _Shell:
                     continue
                 if text is None:
                     break
-                self._run(text)
+                remember(text)
+                if not self._asked(text):
+                    self._run(text)
         if self._transaction is not None:
             complain("the transaction had no COMMIT, and nothing of it was changed")
 
     def _read(self) -> str | None:
-        """A text that ends with ``;``; None at the end."""
-        lines: list[str] = []
+        """A text that ends with ``;``, or a word for the shell; None at the end."""
+        typed: list[str] = []
+        self._typed = typed
         while True:
             try:
-                first = _FIRST if self._transaction is None else _OPEN
-                line = input(_MORE if lines else first)
+                line = input(_MORE if typed else self._prompt())
             except EOFError:
+                if sys.stdout.isatty():
+                    say("")
                 return None
-            if not lines and line.strip().lower() in ("exit", "quit", "\\q"):
+            first = not typed
+            if first and line.strip().rstrip("; ").lower() in _LEAVE:
                 return None
-            lines.append(line)
-            text = "\n".join(lines)
-            if not text.strip():
-                lines = []
-            elif is_complete(text):
+            typed.append(line)
+            text = "\n".join(typed)
+            if not text.strip("; \t\n"):
+                typed.clear()
+            elif is_complete(text) or (first and _is_word(line)):
                 return text
+
+    def _prompt(self) -> str:
+        if self._transaction is None:
+            return _FIRST
+        return _FAILED if self._transaction.failed else _OPEN
+
+    def _asked(self, text: str) -> bool:
+        """Answer a word for the shell; False for a statement."""
+        asked = text.strip().rstrip("; ").lower()
+        if asked in _HELP:
+            for line in _ABOUT.splitlines():
+                say(line)
+        elif asked in _TABLES:
+            for name in self._session.tables.names():
+                say(name)
+        elif asked.startswith("\\d "):
+            self._run(f"DESCRIBE {text.strip()[3:]}")
+        elif _is_word(text):
+            word = asked.split()[0]
+            complain(f"{word} is nothing that this shell knows: \\? shows what it knows")
+        else:
+            return False
+        return True
 
     def _run(self, text: str) -> None:
         before = self._transaction
@@ -214,18 +267,25 @@ class _Shell:
             self._transaction = Transaction(self._session, self._doing)
         elif text.kind is Kind.ROLLBACK:
             self._ended(text)
-            show(Outcome(statement=text.kind), self._output)
+            self._show(Outcome(statement=text.kind))
         elif text.kind is Kind.COMMIT:
             ended = self._ended(text)
             with commits_whole() as committing:
                 ended.marks = self._doing.committing(committing).marks
-                show(ended.commit(), self._output)
+                self._show(ended.commit())
+        elif transaction is not None and text.changes:
+            with _telling(text.kind, self._doing, quiet=self._quiet) as told:
+                outcome = transaction.run(text, told)
+            self._show(outcome)
         elif transaction is not None:
-            show(transaction.run(text), self._output)
+            self._show(transaction.run(text))
         else:
-            quiet = self._output != "table"
-            for outcome in _guarded(self._session, text, self._doing, quiet=quiet):
-                show(outcome, self._output)
+            for outcome in _guarded(self._session, text, self._doing, quiet=self._quiet):
+                self._show(outcome)
+
+    def _show(self, outcome: Outcome) -> None:
+        with nullcontext() if self._quiet else paged():
+            show(outcome, self._output, more="COPY (SELECT …) TO 'file.csv' writes all")
 
     def _ended(self, text: Text) -> Transaction:
         transaction, self._transaction = self._transaction, None
@@ -233,9 +293,28 @@ class _Shell:
             raise BadSql(f"{text.kind} ends nothing: a transaction begins with BEGIN")
         return transaction
 
-    def _completions(self, word: str) -> list[str]:
-        known = [*self._session.tables.names(), *_WORDS]
-        return [one for one in known if one.lower().startswith(word.lower())]
+    def _completions(self, word: str, line: str) -> list[str]:
+        """Words, tables, and the columns of the tables that the statement names."""
+        tables = self._session.tables.names()
+        said = set(re.findall(r"\w+", "\n".join([*self._typed, line]).lower()))
+        columns: list[str] = []
+        for name in (one for one in tables if one.lower() in said):
+            with suppress(BlockstoreError):
+                columns += self._session.tables.open(name).definition.schema.names
+        alias, dot, _ = word.rpartition(".")
+        if dot:
+            known = [f"{alias}.{column}" for column in columns]
+        else:
+            words = map(str.lower, _WORDS) if word.islower() else _WORDS
+            known = [*tables, *columns, *words]
+        return [one for one in dict.fromkeys(known) if one.lower().startswith(word.lower())]
+
+
+def _is_word(line: str) -> bool:
+    """Whether a first line is for the shell: no statement begins so."""
+    return line.lstrip().startswith(("\\", ".", "?")) or (
+        line.strip().rstrip("; ").lower() in _HELP | _TABLES
+    )
 
 
 def is_complete(text: str) -> bool:
@@ -245,35 +324,3 @@ def is_complete(text: str) -> bool:
     except BlockstoreError:
         return False  # a quote is still open
     return bool(tokens) and tokens[-1].text == ";" and not tokens[-1].is_text
-
-
-@contextmanager
-def _lines(completions: Callable[[str], list[str]]) -> Iterator[None]:
-    """Editing, completion and history of lines, where Python has them."""
-    try:
-        import readline
-    except ImportError:
-        yield
-        return
-    kept = _history()
-
-    def complete(word: str, number: int) -> str | None:
-        found = completions(word)
-        return found[number] if number < len(found) else None
-
-    readline.set_completer(complete)
-    readline.parse_and_bind("tab: complete")
-    readline.set_history_length(_KEPT)
-    with suppress(OSError):
-        readline.read_history_file(kept)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            readline.write_history_file(kept)
-
-
-def _history() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "blockstore" / "sql-history"

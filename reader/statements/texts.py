@@ -18,6 +18,7 @@ from blockstore.errors import Invalid
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.runners.failures import translated
 from blockstore.reader.query.sql.syntax import Syntax
+from blockstore.reader.statements.calling import undrop_as_call
 from blockstore.reader.statements.defining import without_comments
 from blockstore.reader.statements.tokens import Misread, Token, error_at, position, tokens_of
 
@@ -60,6 +61,8 @@ _BOUNDS = {
 }
 """The first words of the statements around a transaction."""
 _KINDS = {"MERGE_INTO": Kind.MERGE, **{kind.value: kind for kind in Kind}}
+_SEVERAL = {"ALTER": Kind.ALTER}
+"""The first words of statements of which DuckDB makes several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,11 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
     comments: Mapping[str, str] = {}
     if tokens[0].word == "CREATE":
         sql, comments = without_comments(sql)
+    elif tokens[0].word == "UNDROP":
+        try:
+            sql = undrop_as_call(sql)
+        except Misread as error:
+            raise Text(kind=Kind.CALL, sql=sql, line=line, column=column).placed(error) from None
     try:
         found = syntax.split(sql)
     except duckdb.Error as error:
@@ -170,13 +178,15 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
     if [name for name, _ in found] == ["TRANSACTION"]:
         return Text(kind=_bound(text, first, tokens), sql=sql, line=line, column=column)
     kind = _KINDS.get(found[0][0]) if len(found) == 1 else None
+    if [name for name, _ in found] == ["MULTI"]:
+        kind = _SEVERAL.get(tokens[0].word)
     if kind is None:
         raise error_at(
             text,
             start,
             f"{tokens[0].text.upper()} is not a statement of Blockstore, and nothing was run: it "
             "has SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE, ALTER TABLE, DROP "
-            "TABLE, CALL, COPY, EXPLAIN, BEGIN, COMMIT and ROLLBACK",
+            "TABLE, UNDROP, CALL, COPY, EXPLAIN, BEGIN, COMMIT and ROLLBACK",
         )
     return Text(kind=kind, sql=sql, line=line, column=column, comments=comments)
 

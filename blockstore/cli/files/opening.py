@@ -1,4 +1,5 @@
-"""Files as streams of decompressed bytes that report how far they were read."""
+"""Files as streams of bytes, compressed as their names say; those that are read report how far they
+were read."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
+from typing import BinaryIO
 
 import pyarrow as pa
+
+from blockstore.errors import Invalid
 
 Advance = Callable[[float], None]
 
@@ -42,3 +46,23 @@ def opened(path: str, advance: Advance = lambda _: None) -> Iterator[pa.NativeFi
             return
         with pa.CompressedInputStream(packed, codec) as stream:
             yield stream
+
+
+@contextmanager
+def packing(out: BinaryIO, path: str, *, parquet: bool = False) -> Iterator[BinaryIO]:
+    """A stream whose bytes go to ``out``, compressed by the name ``path``. Raises Invalid for a
+    ``parquet`` file with such a name."""
+    codec = pack_of(path)
+    if codec is None:
+        yield out
+        return
+    if parquet:
+        raise Invalid(
+            f"{path} has the name of a compressed file, and Parquet is compressed inside: leave "
+            f"{PurePath(path).suffix} out"
+        )
+    with (
+        pa.PythonFile(out, mode="w") as packed,
+        pa.CompressedOutputStream(packed, codec) as stream,
+    ):
+        yield stream

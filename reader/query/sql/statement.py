@@ -147,7 +147,8 @@ def _parse_error(answer: Node, sql: bytes) -> BadSql:
         answer.get("error_message")
     ):
         return NotAQuery(
-            "a query must be one SELECT statement: this is another statement, and nothing was run"
+            "a query must be one SELECT statement: this is another statement, and nothing was run: "
+            "run it with blockstore sql, or send it to /v1/statements of a gateway"
         )
     message = (str(answer.get("error_message", "")).splitlines() or ["syntax error"])[0]
     message = message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"

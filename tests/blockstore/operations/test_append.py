@@ -11,7 +11,7 @@ from blockstore.errors import AccessDenied, BlockCondemned, BoundaryLost, Corrup
 from blockstore.format.definition import Definition
 from blockstore.ids import ulid_at
 from blockstore.index import log as index_log
-from blockstore.index.change import Draft
+from blockstore.index.change import Append, Draft
 from blockstore.index.entry import Operation
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.table import Table
@@ -116,6 +116,24 @@ def test_a_damaged_index_tells_a_job_to_run_again(bucket: MemoryBucket, world: W
         table.append(ROWS, job=JOB)
     bucket.delete([entry_key(2)])
     assert Table.open_bucket(bucket, world).append(ROWS, job=JOB).published
+
+
+def test_a_job_whose_batch_was_taken_while_it_wrote_has_written_nothing(
+    bucket: MemoryBucket, world: World
+) -> None:
+    """A gateway gives a job up by an entry without blocks. A late attempt must not be answered as a
+    write that discovery will show: its block stays unseen."""
+    faulty = FaultyBucket(bucket)
+    other = Table.open_bucket(bucket, world)
+
+    def taken(call: Call) -> None:
+        if call.key == entry_key(2) and call.writes:
+            other.log.commit(Append(commit=world.ids.ulid(), blocks=(), job=JOB))
+
+    faulty.before.append(taken)
+    answer = Table.open_bucket(faulty, world).append(ROWS, job=JOB)
+    assert (answer.already, answer.ulid, answer.rows) == (True, None, 0)
+    assert (other.poll(), other.snapshot().count()) == (2, 0)
 
 
 @pytest.mark.parametrize("publish", [True, False])

@@ -155,7 +155,6 @@ def test_a_snapshot_that_is_none_is_one_sentence(
         ("SELECT * FROM flight", pa.ArrowKeyError, "did you mean flights?"),
         ("SELECT CAST(s AS INT) FROM flights", pa.ArrowInvalid, "Conversion Error"),
         ("SELECT 1; SELECT 2", pa.ArrowInvalid, "one SELECT"),
-        ("CREATE TABLE t (a INT)", pa.ArrowInvalid, "a statement that defines a table"),
         ("SELECT n FROM flights AT (VERSION => 99)", pa.ArrowKeyError, "99"),
     ],
 )

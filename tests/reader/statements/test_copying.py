@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,8 @@ def version(lake: str) -> int:
 
 def test_rows_go_to_a_file_and_come_back(lake: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = rows(lake)
-    for name in ("t.csv", "t.tsv", "t.parquet", "t.arrow", "t.jsonl"):
+    compressed = ("t.csv.gz", "t.tsv.bz2", "t.jsonl.zst", "t.arrow.lz4")
+    for name in ("t.csv", "t.tsv", "t.parquet", "t.arrow", "t.jsonl", *compressed):
         assert run(["sql", lake, f"COPY t TO '{name}'; DELETE FROM t; COPY t FROM '{name}'"]) == 0
         shown = capsys.readouterr().out
         assert "COPY: 2 written" in shown
@@ -56,6 +58,23 @@ def test_a_query_goes_to_a_file_in_the_form_that_is_said(lake: str) -> None:
     assert pq.read_table("out.data").to_pylist() == [{"twice": 2}, {"twice": 4}]
     assert run(["sql", lake, r"COPY t TO 'out.txt' (DELIMITER '\t', HEADER)"]) == 0
     assert Path("out.txt").read_text().splitlines()[0] == '"a"\t"b"'
+
+
+def test_a_file_is_compressed_as_its_name_says(lake: str) -> None:
+    assert run(["sql", lake, "COPY t TO 't.csv.gz'"]) == 0
+    assert gzip.decompress(Path("t.csv.gz").read_bytes()) == b'"a","b"\n1,"x"\n2,\n'
+    assert run(["query", lake, "FROM t", "-o", "csv", "--to", "q.csv.gz"]) == 0
+    assert gzip.decompress(Path("q.csv.gz").read_bytes()) == b'"a","b"\n1,"x"\n2,\n'
+
+
+def test_a_path_begins_at_home_as_in_a_shell(
+    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    there_and_back = "COPY t TO '~/home.csv'; DELETE FROM t; COPY t FROM '~/home.csv'"
+    assert run(["sql", lake, there_and_back]) == 0
+    assert (tmp_path / "home.csv").exists()
+    assert rows(lake) == [(1, "x"), (2, None)]
 
 
 def test_a_file_is_read_by_its_head_and_its_spelling_of_null(lake: str) -> None:
@@ -85,6 +104,9 @@ def test_it_happens_once_for_a_job(lake: str, capsys: pytest.CaptureFixture[str]
         ("COPY t FROM 'nowhere.csv'", "there is no file nowhere.csv"),
         ("COPY t TO 'out.data'", "does not show the form of the file"),
         ("COPY t TO '/nowhere/at/all.csv'", "cannot be written"),
+        ("COPY t TO 't.parquet.gz'", "Parquet is compressed inside"),
+        ("COPY t TO STDOUT", "'/dev/stdout' (FORMAT csv)"),
+        ("COPY t FROM STDIN (FORMAT csv)", "'/dev/stdin' (FORMAT csv)"),
         ("COPY t (a) FROM 'good.csv'", "has no list of columns"),
         ("COPY nope FROM 'good.csv'", "nope"),
         ("COPY (SELECT nope FROM t) TO 'out.csv'", "nope"),

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.cli.main import run as verb
 from blockstore.errors import BlockstoreError
 from blockstore.reader.http.tokens import Scope, Token, hashed
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
 from blockstore.reader.statements.session import Session
 from blockstore.reader.statements.transaction import Block, carry_out, grouped
+from tests.reader.doors.three import three
 from tests.reader.http.gateways import serving, settings
 from tests.reader.query.test_escapes import CALLS, FILES, READERS, SECRET
 
@@ -205,6 +207,60 @@ def test_no_clause_of_a_statement_gets_past_the_tables(folder: Path) -> None:
             run(session, "SELECT count(*) FROM t")
 
 
+def test_the_query_of_a_copy_gets_past_the_tables_no_more(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"{folder}/lake?durable=false"
+    copies = [f"COPY (FROM {one}) TO '{{d}}/out.csv'" for one in SOURCES]
+    copies += [f"COPY ({one}) TO '{{d}}/out.csv'" for one in FILES]
+    copies += [f"COPY (SELECT {one}) TO '{{d}}/out.csv'" for one in CALLS]
+    # All tables are those of the person who types it.
+    copies = [one for one in copies if "hidden" not in one.lower()]
+    before = versions(folder), outside(folder)
+    for copy in copies:
+        assert verb(["sql", url, filled_in(folder, copy)]) == 1, copy
+        said = capsys.readouterr()
+        assert SECRET not in said.out + said.err
+    assert len(copies) > 100
+    assert (versions(folder), outside(folder)) == before
+
+
+def test_no_statement_gets_past_its_token_at_the_other_doors(folder: Path) -> None:
+    token = Token(
+        name="some",
+        sha256=hashed("bsk_some"),
+        scopes=frozenset({Scope.READ, Scope.WRITE, Scope.DDL}),
+        tables=frozenset({"t", "k"}),
+    )
+    asked = settings(f"{folder}/lake?durable=false", folder, tokens=(token,))
+    before = versions(folder)
+    some = [one.replace("{f}", "hidden") for one in CLAUSES] + TEXTS
+    some += [one.replace("{f}", "read_text('{c}')") for one in CLAUSES]
+    with (
+        three(asked, folder / "audit.jsonl") as doors,
+        doors.client("bsk_some") as flight,
+        doors.raw("bsk_some") as postgres,
+    ):
+        for attempt in some:
+            sql = filled_in(folder, attempt)
+            with pytest.raises(pa.ArrowException) as failed:
+                flight.update(sql)
+            assert SECRET not in str(failed.value)
+            # A text may have several statements there: what was changed goes with the rest.
+            answers = postgres.ask(f"BEGIN; {sql}; ROLLBACK")
+            # A setting of the session is text, whatever it says.
+            assert any(kind == "E" for kind, _ in answers) or sql.startswith("SET "), sql
+            assert not any(SECRET.encode() in body for _, body in answers), sql
+            postgres.ask("ROLLBACK")
+            if not attempt.startswith(
+                ("BEGIN", "SET ", "UPDATE t SET a = ", "CREATE TABLE made (a INT);")
+            ):
+                answers = postgres.ask(sql)
+                assert any(kind == "E" for kind, _ in answers), sql
+    assert versions(folder) == before
+    assert not (folder / "out.csv").exists()
+
+
 @pytest.mark.parametrize("scopes", [{"read", "write", "ddl"}, {"write"}, {"read"}, {"ddl"}])
 def test_no_statement_of_a_request_gets_past_its_token(folder: Path, scopes: set[str]) -> None:
     token = Token(
@@ -223,6 +279,11 @@ def test_no_statement_of_a_request_gets_past_its_token(folder: Path, scopes: set
         for attempt in (some[::5] if len(scopes) == 1 else some) + allowed:
             answer = client.post("/v1/statements", json={"sql": filled_in(folder, attempt)})
             assert 400 <= answer.status_code < 500, (attempt, answer.text)
+            assert SECRET not in answer.text
+            sql = f"EXPLAIN ANALYZE {filled_in(folder, attempt)}"
+            answer = client.post("/v1/query", json={"sql": sql})
+            known = attempt in allowed[:1] and "read" in scopes
+            assert (answer.status_code == 200) == known, (attempt, answer.text)
             assert SECRET not in answer.text
     assert versions(folder) == before
     assert not (folder / "out.csv").exists()

@@ -192,7 +192,7 @@ def test_versions_are_tagged_restored_and_reverted_by_call(lake: str) -> None:
     done = bs.sql(lake, f"CALL revert('t', {version})")
     assert done.version == version + 1
     assert rows(lake) == [(1, 10), (2, 20)]
-    bs.sql(lake, "CALL untag('t', 'before')")
+    assert bs.sql(lake, "CALL untag('t', 'before')").version == version + 2
     for wrong in ("nothing('t')", "tag('t')", "tag('t', 1 + 2)", "restore()", "tag('t', 3)"):
         with pytest.raises(bs.Invalid):
             bs.sql(lake, f"CALL {wrong}")
@@ -267,6 +267,64 @@ def test_a_dropped_table_is_gone_comes_back_and_makes_room_for_another(lake: str
         lake, "CREATE OR REPLACE TABLE t AS SELECT 7 AS seven; CREATE OR REPLACE TABLE u (a INT)"
     )
     assert (rows(lake), rows(lake, "u")) == ([(7,)], [])
+
+
+@pytest.mark.parametrize("sql", ["UNDROP TABLE t", 'undrop TABLE "t"', "UNDROP t"])
+def test_undrop_is_a_statement_too(lake: str, sql: str) -> None:
+    bs.sql(lake, f"DROP TABLE t; {sql}; INSERT INTO t VALUES (3, 30)")
+    assert rows(lake) == [(1, 10), (2, 20), (3, 30)]
+    with pytest.raises(bs.Invalid, match="line 1, column 16"):
+        bs.sql(lake, "UNDROP TABLE t again")
+
+
+def test_rules_name_columns_in_any_case(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    bs.sql(
+        lake,
+        "CREATE TABLE t (Abc INT CHECK (aBC > 0 AND ABC < 9), len INT, "
+        "CHECK (LEN > 1), PRIMARY KEY (ABC))",
+    )
+    bs.sql(lake, "ALTER TABLE t ADD CHECK (Len < 7); INSERT INTO t VALUES (3, 3)")
+    for wrong in ("(0, 3)", "(9, 3)", "(4, 1)", "(4, 7)"):
+        with pytest.raises(bs.Invalid, match="check"):
+            bs.sql(lake, f"INSERT INTO t VALUES {wrong}")
+    with pytest.raises(bs.RowConflict):
+        bs.sql(lake, "INSERT INTO t VALUES (3, 4)")
+    with pytest.raises(bs.Invalid, match="about 2 columns"):
+        bs.sql(lake, "ALTER TABLE t ADD CHECK (LEN < abc)")
+
+
+def test_a_check_is_added_to_a_column_that_has_rows(lake: str) -> None:
+    bs.sql(lake, "ALTER TABLE t ADD CONSTRAINT positive CHECK (A > 0)")
+    bs.sql(lake, "ALTER TABLE t ADD CHECK (a < 100 AND a <> 50)")
+    for wrong in (-1, 50, 100):
+        with pytest.raises(bs.Invalid, match="check"):
+            bs.sql(lake, f"INSERT INTO t VALUES (3, {wrong})")
+    bs.sql(lake, "INSERT INTO t VALUES (3, 99)")
+    with pytest.raises(bs.Invalid, match="20"):
+        bs.sql(lake, "ALTER TABLE t ADD CHECK (a <> 20)")
+    assert rows(lake) == [(1, 10), (2, 20), (3, 99)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("ALTER TABLE t ADD CHECK (k < a)", "is about 2 columns"),
+        ("ALTER TABLE t ADD CHECK (nope < 5)", "nope"),
+        ("ALTER TABLE t ADD CHECK (a < 5) NOT VALID", "one change in each ALTER TABLE|syntax"),
+        ("ALTER TABLE t ADD UNIQUE (a)", "UNIQUE is not a rule"),
+        ("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (k)", "FOREIGN KEY is not a rule"),
+        ("ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)", "UNIQUE is not a rule"),
+        ("ALTER TABLE t ADD COLUMN b INT DEFAULT 5 NOT NULL", "existing rows have no value"),
+        ("CREATE TABLE c (a BIGINT REFERENCES t (k))", "REFERENCES is not a rule"),
+        ("CREATE TABLE c (a BIGINT, FOREIGN KEY (a) REFERENCES t)", "REFERENCES is not a rule"),
+    ],
+)
+def test_a_rule_that_no_table_promises_is_refused(lake: str, sql: str, says: str) -> None:
+    before = bs.open(f"{lake}/t").definition
+    with pytest.raises(bs.Invalid, match=says):
+        bs.sql(lake, sql)
+    assert bs.open(f"{lake}/t").definition == before
 
 
 @pytest.mark.parametrize("text", ["DROP VIEW t", "DROP TABLE t, u", "CALL undrop('t', 1)"])

@@ -1,0 +1,156 @@
+"""The same statements at every door: they create, alter and drop tables and change their rows, and
+leave the same; each needs its scope and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pyarrow as pa
+import pytest
+
+import blockstore as bs
+from blockstore.format.definition import Definition
+from tests.reader.doors.three import Three, three
+from tests.reader.http.gateways import DDL, FEW_DDL, OTHER, READ, WRITE, make_lake, settings
+from tests.reader.postgres.raw import error_of
+
+DOORS = ("http", "flight", "postgres")
+Send = Callable[[str, str], str]
+"""Sends a statement with a token; returns what is wrong with it, or nothing."""
+
+SCRIPT = [
+    "CREATE TABLE {t} (item VARCHAR PRIMARY KEY, n INTEGER NOT NULL DEFAULT 1 CHECK (n >= 0))",
+    "CREATE TABLE IF NOT EXISTS {t} (other INTEGER)",
+    "INSERT INTO {t} (item) VALUES ('nut'), ('bolt'), ('pin')",
+    "ALTER TABLE {t} ADD COLUMN day DATE",
+    "COMMENT ON COLUMN {t}.day IS 'when it came'",
+    "UPDATE {t} SET n = n + 4, day = '2026-01-01' WHERE item <> 'pin'",
+    """MERGE INTO {t} USING (SELECT 'rod' AS item) s ON {t}.item = s.item
+    WHEN NOT MATCHED THEN INSERT (item, n) VALUES (s.item, 7)""",
+    "DELETE FROM {t} WHERE item = 'pin'",
+    "ALTER TABLE {t} RENAME COLUMN n TO amount",
+    "CREATE TABLE {t}_plain (item VARCHAR, n INTEGER)",
+    "INSERT INTO {t}_plain VALUES ('a', 1), ('b', 2)",
+    "UPDATE {t}_plain SET n = n * 10 WHERE item = 'b'",
+    "DELETE FROM {t}_plain WHERE n = 1",
+    "CREATE TABLE {t}_gone (a INTEGER)",
+    "DROP TABLE {t}_gone",
+    "DROP TABLE IF EXISTS {t}_gone",
+]
+ROWS = [("bolt", 5, "2026-01-01"), ("nut", 5, "2026-01-01"), ("rod", 7, None)]
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
+    folder = tmp_path_factory.mktemp("definitions")
+    with three(settings(make_lake(folder), folder), folder / "audit.jsonl") as made:
+        yield made
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def send(doors: Three, door: str) -> Send:
+    def http(sql: str, token: str) -> str:
+        client: httpx.Client
+        with doors.served.as_(token) as client:
+            answer = client.post("/v1/statements", json={"sql": sql})
+        return "" if answer.status_code == 200 else str(answer.json()["message"])
+
+    def flight(sql: str, token: str) -> str:
+        with doors.client(token) as client:
+            try:
+                client.update(sql)
+            except (pa.ArrowException, pa.ArrowKeyError) as error:
+                return str(error)
+        return ""
+
+    def postgres(sql: str, token: str) -> str:
+        raw = doors.raw(token)
+        try:
+            found = raw.ask(sql)
+            return next((error_of(body)["M"] for kind, body in found if kind == "E"), "")
+        finally:
+            raw.close()
+
+    return {"http": http, "flight": flight, "postgres": postgres}[door]
+
+
+def definition(doors: Three, name: str) -> Definition:
+    folder = doors.gateway.settings.tables.urls[0].partition("?")[0]
+    return bs.open(f"{folder}/{name}").definition
+
+
+def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: Send) -> None:
+    for statement in SCRIPT:
+        assert send(statement.format(t=door), WRITE) == "", statement
+    found = doors.served.rows(f"SELECT item, amount, CAST(day AS VARCHAR) FROM {door} ORDER BY 1")
+    assert [tuple(row.values()) for row in found] == ROWS
+    assert doors.served.rows(f"FROM {door}_plain") == [{"item": "b", "n": 20}]
+    made = definition(doors, door)
+    assert made.schema.names == ["item", "amount", "day"]
+    assert f"{door}_gone" not in doors.gateway.tables.names()
+
+
+@pytest.mark.parametrize(
+    ("sql", "token", "said"),
+    [
+        ("CREATE TABLE new (a INT)", READ, "lacks scope"),
+        ("CREATE TABLE new (a INT)", OTHER, "lacks scope 'ddl'"),
+        ("DROP TABLE flights", OTHER, "lacks scope 'ddl'"),
+        ("DELETE FROM flights", DDL, "lacks scope"),
+        ("CREATE TABLE new (a INT)", FEW_DDL, "new is none of them"),
+        ("DROP TABLE secret", FEW_DDL, "no table secret"),
+        ("CREATE TABLE flights (a INT)", DDL, "already a table flights"),
+        ("CREATE TABLE new AS SELECT 1 AS a", DDL, "is two versions"),
+        ("CREATE OR REPLACE TABLE new (a INT)", DDL, "is two versions"),
+        ("CREATE VIEW new AS SELECT 1 AS a", DDL, "expected TABLE"),
+        ("CREATE INDEX new ON flights (n)", DDL, "expected TABLE"),
+        ("CREATE TABLE new (a INT DEFAULT (SELECT max(n) FROM flights))", DDL, "DEFAULT"),
+        ("ALTER TABLE flights ADD COLUMN n INT", DDL, "n"),
+        ("CALL compact('flights')", WRITE, "one statement that changes rows"),
+    ],
+)
+def test_what_is_refused_is_refused_at_every_door(
+    doors: Three, send: Send, sql: str, token: str, said: str
+) -> None:
+    before = set(doors.gateway.tables.names())
+    answer = send(sql, token)
+    assert said in answer
+    assert "\n" not in answer.partition(". gRPC")[0]
+    assert set(doors.gateway.tables.names()) == before
+    assert definition(doors, "flights").schema.names == ["time", "n", "s"]
+
+
+def test_a_creation_with_a_key_happens_once_by_flight(doors: Three) -> None:
+    with doors.client(WRITE) as client:
+        for _ in range(2):
+            client.update("CREATE TABLE once (a INTEGER)", idempotency_key="monday")
+        with pytest.raises(pa.ArrowException, match="already a table once"):
+            client.update("CREATE TABLE once (a INTEGER)")
+        with pytest.raises(pa.ArrowException, match="another request"):
+            client.update("CREATE TABLE twice (a INTEGER)", idempotency_key="monday")
+    assert definition(doors, "once").schema.names == ["a"]
+
+
+def test_postgres_defines_no_table_in_a_transaction(doors: Three) -> None:
+    with doors.raw(WRITE) as raw:
+        raw.ask("begin")
+        assert "autocommit" in raw.fails("CREATE TABLE within (a int)")["M"]
+        raw.ask("rollback")
+        raw.ask("CREATE TABLE public.within (a int, b text, c timestamp without time zone)")
+        assert raw.rows("SELECT count(*) FROM public.within") == [["0"]]
+        raw.ask("SET default_transaction_read_only = on")
+        assert raw.fails("DROP TABLE within")["C"] == "25006"
+    assert definition(doors, "within").schema.names == ["a", "b", "c"]
+
+
+def test_the_audit_log_has_a_line_of_each(doors: Three, door: str, send: Send) -> None:
+    send(f"CREATE TABLE audited_{door} (a INT) /* by {door} */", WRITE)
+    (line,) = doors.about(f"by {door}")
+    assert (line["outcome"], line["token"]) == ("ok", "writer")
+    assert line["committed"] == {f"audited_{door}": 1}

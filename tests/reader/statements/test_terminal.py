@@ -1,0 +1,197 @@
+"""``blockstore sql`` in a real terminal, as a person uses it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import blockstore as bs
+from blockstore.reader.statements.terminal import remembered
+
+pytest.importorskip("readline")
+
+FIRST = r"sql> $"
+SLOW = "select count(*) from range(1000000) a(i), range(1000000) b(j) where i * j % 7 = 3"
+PATIENCE_S = 60.0
+UP, CTRL_C, CTRL_D, CTRL_U = "\x1b[A", "\x03", "\x04", "\x15"
+
+
+class Terminal:
+    """A terminal of 100 by 30 characters, and the shell in it."""
+
+    def __init__(self, url: str, folder: Path, pager: str = "") -> None:
+        env = {
+            **os.environ,
+            "TERM": "xterm",
+            "PAGER": pager,
+            "XDG_STATE_HOME": str(folder / "state"),
+            "PYTHONUNBUFFERED": "1",
+        }
+        env.pop("NO_COLOR", None)
+        code = "from blockstore.cli.main import main; main()"
+        argv = [sys.executable, "-c", code, "sql", url]
+        self.process, self._terminal = pty.fork()
+        if self.process == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+            os.execve(argv[0], argv, env)
+
+    def read(self, until: str) -> str:
+        """What it shows until a pattern is there, without what only controls a terminal."""
+        shown, end_s = "", time.monotonic() + PATIENCE_S
+        while time.monotonic() < end_s:
+            ready, _, _ = select.select([self._terminal], [], [], 1.0)
+            if not ready:
+                continue
+            try:
+                data = os.read(self._terminal, 65_536)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            shown += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", data.decode(errors="replace"))
+            if re.search(until, shown):
+                return shown
+        raise AssertionError(f"{until!r} is not in {shown[-2_000:]!r}")
+
+    def type(self, keys: str, until: str = FIRST) -> str:
+        """Type; return what it shows then."""
+        os.write(self._terminal, keys.encode())
+        return self.read(until)
+
+    def code(self) -> int:
+        """How it ended."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+    def close(self) -> None:
+        """End it in any case."""
+        try:
+            os.kill(self.process, 9)
+            os.waitpid(self.process, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    (tmp_path / "lake").mkdir()
+    url = f"{tmp_path}/lake?durable=false"
+    bs.sql(url, "CREATE TABLE stock (item VARCHAR PRIMARY KEY, amount INTEGER)")
+    bs.sql(url, "INSERT INTO stock VALUES ('nut', 5), ('bolt', 7)")
+    return url
+
+
+@pytest.fixture
+def terminal(url: str, tmp_path: Path) -> Iterator[Terminal]:
+    made = Terminal(url, tmp_path)
+    assert made.read(FIRST).startswith("1 table. A statement ends with ;")
+    yield made
+    made.close()
+
+
+def test_a_statement_of_several_lines_is_one_entry_of_the_history(
+    terminal: Terminal, url: str, tmp_path: Path
+) -> None:
+    terminal.type("select amount\r", r"\.\.\.> $")
+    terminal.type("from stock\r", r"\.\.\.> $")
+    assert "\n     5\n" in terminal.type("where item = 'nut';\r")
+    assert "select amount from stock where item = 'nut';" in terminal.type(UP, "'nut';$")
+    assert "\n     5\n" in terminal.type("\r")
+    terminal.type(CTRL_D, r"\n$")
+    assert terminal.code() == 0
+    again = Terminal(url, tmp_path)
+    again.read(FIRST)
+    assert "select amount from stock where item = 'nut';" in again.type(UP, "'nut';$")
+    again.close()
+
+
+def test_tab_completes_words_tables_and_their_columns(terminal: Terminal) -> None:
+    terminal.type("sel\t", "select$")
+    terminal.type(" am", "am$")
+    terminal.type(" from sto\t", "stock$")
+    terminal.type(" where am\t", "amount$")
+    terminal.type(" = 7 and stock.it\t", r"stock\.item$")
+    terminal.type(CTRL_U + "SEL\t", "SELECT$")
+    terminal.type(CTRL_C)
+
+
+def test_ctrl_c_drops_what_is_typed_and_stops_what_runs(terminal: Terminal, url: str) -> None:
+    terminal.type("select 'not closed\r", r"\.\.\.> $")
+    terminal.type(CTRL_C)
+    for statement in (SLOW, f"update stock set amount = ({SLOW})", f"copy ({SLOW}) to 'x.csv'"):
+        terminal.type(f"{statement};\r", r";\n$")
+        time.sleep(0.5)  # not too early for the query; an interruption before it is one too
+        assert "error: interrupted" in terminal.type(CTRL_C)
+    assert "12" in terminal.type("select sum(amount) as s from stock;\r")
+    assert bs.open(url.replace("lake?", "lake/stock?")).log.state.version == 2
+
+
+def test_a_transaction_shows_in_the_prompt_that_it_is_open_and_that_it_failed(
+    terminal: Terminal,
+) -> None:
+    terminal.type("begin;\r", r"sql\*> $")
+    terminal.type("delete from stock;\r", r"sql\*> $")
+    terminal.type("delete from nowhere;\r", r"sql!> $")
+    assert "nothing was changed" in terminal.type("rollback;\r")
+    assert "12" in terminal.type("select sum(amount) as s from stock;\r")
+
+
+def test_rows_are_counted_while_they_are_written(terminal: Terminal) -> None:
+    terminal.type("create table long (i bigint);\r")
+    for begin in ("", "begin;\r"):
+        shown = terminal.type(f"{begin}insert into long select * from range(100000);\r", r"l\*?> $")
+        assert re.search(r"INSERT +100,000 rows +0:00", shown)
+        assert "INSERT: 100,000 inserted" in shown
+
+
+def test_words_of_other_shells_are_answered(terminal: Terminal) -> None:
+    assert "ends a statement" in terminal.type("\\?\r")
+    assert "ends a statement" in terminal.type("help;\r")
+    for tables in ("\\d\r", ".tables\r", "show tables;\r"):
+        assert "\nstock\n" in terminal.type(tables)
+    assert "amount" in terminal.type("\\d stock\r")
+    assert "there is no table nowhere" in terminal.type("\\d nowhere\r")
+    assert "error: \\timing is nothing" in terminal.type("\\timing\r")
+    assert terminal.type(";;\r") == ";;\nsql> "
+    terminal.type("exit;\r", r"\n$")
+    assert terminal.code() == 0
+
+
+def test_a_table_longer_than_the_screen_goes_to_the_pager(url: str, tmp_path: Path) -> None:
+    terminal = Terminal(url, tmp_path, pager="sed s/^/|/")
+    terminal.read(FIRST)
+    assert "\n|" not in terminal.type("select i from range(20) r(i);\r")
+    long = terminal.type("select i from range(2000) r(i);\r")
+    assert "\n|999\n" in long
+    assert long.splitlines()[-2].startswith("|the first 1,000 rows are shown: COPY")
+    terminal.close()
+
+
+def test_a_screen_without_a_pager_shows_all_rows(terminal: Terminal) -> None:
+    assert "\n99\n" in terminal.type("select i from range(100) r(i);\r")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("select 1;", ["select 1;"]),
+        ("select 1\n\n  from t\n;", ["select 1   from t ;"]),
+        ("select -- one\n1;", ["select -- one", "1;"]),
+        ("select 'a\nb';", ["select 'a", "b';"]),
+        ("select /* a\n b */ 1;", ["select /* a  b */ 1;"]),
+        ("\\d", ["\\d"]),
+    ],
+)
+def test_the_history_keeps_what_a_statement_means(typed: str, kept: list[str]) -> None:
+    assert remembered(typed) == kept
