@@ -58,6 +58,12 @@ PROTOCOL_FAULTS = frozenset(
         "a plain output although an older version lives outside",
         "the winner by the ULID of its block instead of its version",
         "a merge that drops a version whose history block a later entry adds",
+        "no look after a root",
+        "a leaf reused from a root that was collected meanwhile",
+        "leaves removed whose root is still to be written",
+        "leaves removed after one look",
+        "a missing leaf read as not accounted",
+        "leaves removed without a look at the roots of tags",
     }
 )
 """The ways to get the protocol wrong that the models must be able to see."""
