@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 SPECS = ROOT / "specs"
-MODELS = sorted(path.stem for path in SPECS.glob("*.pml") if path.stem != "must")
+AHEAD = {"tree"}
+"""Models of what no code does yet."""
+MODELS = sorted({path.stem for path in SPECS.glob("*.pml")} - {"must"} - AHEAD)
 
 ROW = re.compile(r"^\| (\w+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 NAME = re.compile(r"`(\w+)`")
