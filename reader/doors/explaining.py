@@ -8,53 +8,47 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from blockstore.errors import Invalid
+import pyarrow as pa
+
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.query.admission import Budget
+from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.session import Session
 from blockstore.reader.statements.texts import Kind, Text, split
-from blockstore.reader.tables import At
-
-if TYPE_CHECKING:
-    from blockstore.reader.doors.queries import Asked, Stopper
-
-_ROWS = "explain:numbers"
-"""No table is named so."""
 
 
-def explanation(gateway: Gateway, asked: Asked) -> Text | None:
-    """The EXPLAIN that a query is; None for another, and for one that cannot be parsed."""
-    if "explain" not in asked.sql.lower():
+def explanation(gateway: Gateway, sql: str) -> Text | None:
+    """The EXPLAIN that a text is; None for another, and for one that cannot be parsed."""
+    if "explain" not in sql.lower():
         return None
     with suppress(BadSql):
-        texts = split(gateway.engine.syntax, asked.sql)
+        texts = split(gateway.engine.syntax, sql)
         if [one.kind for one in texts] == [Kind.EXPLAIN]:
             return texts[0]
     return None
 
 
-def numbers(gateway: Gateway, caller: Caller, text: Text, asked: Asked, stopper: Stopper) -> Asked:
-    """The query for the numbers of an EXPLAIN. Raises BadSql, Invalid for one of a version that
-    the statement does not name itself, and what a query raises."""
-    if asked.at not in (At(), {}) or asked.row_ids:
-        raise Invalid(
-            "EXPLAIN is of the tables as they are now: write AT (VERSION => n) into the statement, "
-            "and leave row ids out"
-        )
+def numbers(
+    gateway: Gateway,
+    caller: Caller,
+    text: Text,
+    parameters: Parameters,
+    began: Callable[[Callable[[], None]], None],
+) -> pa.Table:
+    """What an EXPLAIN says; ``began`` receives what stops it. Raises BadSql, and what a query
+    raises."""
     session = Session(gateway.engine, OfGateway(gateway, caller))
     doing = Doing(
-        parameters=asked.parameters,
+        parameters=parameters,
         allowed=caller.tables,
         budget=Budget(seconds=gateway.settings.query.time_limit_s),
-        began=stopper.began,
+        began=began,
     )
-    rows = session.run(text, doing).to_arrow()
-    return replace(asked, sql=f'FROM "{_ROWS}"', parameters=None, given={_ROWS: rows})
+    return session.run(text, doing).to_arrow()

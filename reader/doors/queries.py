@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import duckdb
 import pyarrow as pa
 
+from blockstore.errors import Invalid
 from blockstore.reader.audit import Statement, running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.explaining import explanation, numbers
@@ -26,6 +27,9 @@ from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.explaining import NUMBERS
 from blockstore.reader.tables import At
 from blockstore.scan.view import TableSnapshot
+
+_NUMBERS = "explain:numbers"
+"""The rows of an EXPLAIN; no table is named so."""
 
 
 class Stopper:
@@ -92,11 +96,18 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
     check_scope(caller, Scope.READ)
     for name, version in asked.min_version.items():
         gateway.tables.at_least(name, version, caller.tables)
-    explains = explanation(gateway, asked)
+    explains = explanation(gateway, asked.sql)
+    if explains is not None and (asked.at not in (At(), {}) or asked.row_ids):
+        raise Invalid(
+            "EXPLAIN is of the tables as they are now: write AT (VERSION => n) into the statement, "
+            "and leave row ids out"
+        )
     give_back = gateway.quotas.take(caller)
     try:
         if explains is not None:
-            asked = numbers(gateway, caller, explains, asked, stopper)
+            rows = numbers(gateway, caller, explains, asked.parameters, stopper.began)
+            sql = f'FROM "{_NUMBERS}"'
+            asked = replace(asked, sql=sql, parameters=None, given={_NUMBERS: rows})
         sql = asked.sql
         if asked.row_ids:
             sql = gateway.engine.with_row_ids(sql, at=asked.at, allowed=caller.tables)
@@ -131,7 +142,7 @@ def described(
     """The columns of a query's rows and the versions that it would read now. Parameters without
     values are null, so a column that is nothing but a parameter has no type of its own. Raises what
     ``begun`` raises."""
-    if explanation(gateway, asked) is not None:
+    if explanation(gateway, asked.sql) is not None:
         check_scope(caller, Scope.READ)
         return Described(schema=NUMBERS, versions={})
     if asked.parameters is None:
