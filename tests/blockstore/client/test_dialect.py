@@ -277,7 +277,7 @@ def test_a_result_that_is_closed_ends_its_query(gateway: Served, engine: sa.Engi
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_200)
+@pytest.mark.timeout(2_400)
 def test_sqlalchemys_own_tests_of_a_dialect(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     # There are thousands of jobs, and no other gateway: looking for its work is half of the time.
