@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 import blockstore as bs
+from blockstore.reader.settings import JobSettings
 from tests.reader.http.gateways import READ, WRITE, Served, make_lake, serving, settings
 
 ROOT = Path(__file__).parents[3]
@@ -276,10 +277,16 @@ def test_a_result_that_is_closed_ends_its_query(gateway: Served, engine: sa.Engi
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_200)
+@pytest.mark.timeout(2_400)
 def test_sqlalchemys_own_tests_of_a_dialect(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
-    asked = settings(f"{tmp_path}/lake?durable=false", tmp_path, tokens=())
+    # There are thousands of jobs, and no other gateway: looking for its work is half of the time.
+    asked = settings(
+        f"{tmp_path}/lake?durable=false",
+        tmp_path,
+        tokens=(),
+        jobs=JobSettings(poll_s=30, lease_s=100, work_dir=tmp_path / "work"),
+    )
     here = "tests/blockstore/client/alchemy"
     with serving(asked) as served:
         url = served.url.replace("http://", "blockstore://")

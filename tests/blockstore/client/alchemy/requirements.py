@@ -14,7 +14,7 @@ HAS = """
     delete_from regexp_match regexp_replace supports_distinct_on
     order_by_label_with_expression supports_bitwise_or supports_bitwise_and supports_bitwise_not
     supports_bitwise_shift mod_operator_as_percent_sign boolean_col_expressions
-    float_or_double_precision_behaves_generically uuid_data_type json_deserializer_binary
+    float_or_double_precision_behaves_generically uuid_data_type
     """
 """What a dialect is not expected to have, and this one has."""
 
