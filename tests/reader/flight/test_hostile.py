@@ -100,6 +100,10 @@ def test_a_forged_handle_is_refused_in_words(door: Opened, handle: bytes) -> Non
         assert "Traceback" not in str(failed.value)
 
 
+EXPLAINS = "EXPLAIN FROM t"
+"""Of the attempts the one that is a query here, over a table of the caller."""
+
+
 def test_no_attempt_gets_past_the_tables(tmp_path: Path) -> None:
     folder = tmp_path / "lake"
     for name, value in (("t", "open"), ("hidden", SECRET)):
@@ -113,10 +117,18 @@ def test_no_attempt_gets_past_the_tables(tmp_path: Path) -> None:
     others = tuple(one for one in asked.tokens if one is not few)
     came_through: list[object] = []
     said: list[str] = []
+    explained: list[str] = []
     with opened(replace(asked, tokens=(*others, only_t))) as door, door.as_(FEW) as stranger:
         before = _files(folder)
         for attempt in attempts():
             sql = attempt.format(p=parquet, c=f"{folder}/t/loose.csv", d=folder)
+            try:
+                stranger.query(sql if sql == EXPLAINS else f"EXPLAIN {sql}")
+                explained.append(sql)
+            except (*CLEAN, flight.FlightUnauthorizedError) as error:
+                said.append(str(error))
+            if sql == EXPLAINS:
+                continue
             forged = Ticket(sql=sql, parameters=None, versions={}, until_ms=2**60).dump()
             ticket = flight.Ticket(packed("TicketStatementQuery", statement_handle=forged))
             for way in (
@@ -128,7 +140,10 @@ def test_no_attempt_gets_past_the_tables(tmp_path: Path) -> None:
                 except (*CLEAN, flight.FlightUnauthorizedError) as error:
                     said.append(str(error))
         assert came_through == []
-        assert len(said) > 400
+        assert len(said) > 600
+        # A change of a table that the caller may read can be explained to it, and nothing else.
+        assert EXPLAINS in explained
+        assert [one for one in explained if "hidden" in one.lower() or str(folder) in one] == []
         assert [text for text in said if SECRET in text or "Traceback" in text] == []
         assert _files(folder) == before
         assert stranger.query("SELECT a FROM t").to_pydict() == {"a": ["open"]}
