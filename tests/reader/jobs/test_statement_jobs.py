@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -149,6 +150,12 @@ def finish(lake: Lake, sql: str) -> dict[str, Any]:
         assert job.outcome is not None
         assert job.outcome.written is not None
         return dict(job.outcome.written)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chunk cache of this test alone: another process clears the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 @pytest.mark.slow
