@@ -141,9 +141,9 @@ def _ran(
 
 def _said(done: Any) -> str:
     counts = {name: getattr(done, name) for name in ("inserted", "updated", "deleted")}
-    told = ", ".join(f"{count:,} rows {name}" for name, count in counts.items() if count)
+    changed = ", ".join(f"{count:,} rows {name}" for name, count in counts.items() if count)
     version = "" if done.version is None else f"; {done.table} is at version {done.version}"
-    return f"{told or 'done'}{version}"
+    return f"{changed or 'done'}{version}"
 
 
 def _first(reader: pa.RecordBatchReader, count: int) -> tuple[pa.Table, bool]:

@@ -179,8 +179,8 @@ class Changes(ABC):
         and ``$1``, or for ``$name``. The result has the ``table`` too. Raises RowConflict where a
         key exists."""
         body = {"sql": sql, "parameters": sendable(parameters) or None, "message": message}
-        told = self._job("POST", "/v1/statements", body, idempotency_key)
-        return {"table": told["table"], **(told["written"] or {})}
+        job = self._job("POST", "/v1/statements", body, idempotency_key)
+        return {"table": job["table"], **(job["written"] or {})}
 
     def row(
         self,

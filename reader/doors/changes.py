@@ -32,7 +32,7 @@ from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.reading import read_dml
-from blockstore.reader.statements.texts import Kind, Text, numbered, split
+from blockstore.reader.statements.texts import Kind, Text, split
 from blockstore.reader.statements.transaction import Block
 
 _OTHERS = frozenset({Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.CALL})
@@ -87,11 +87,7 @@ def changed(
         check_room(gateway, wanted, job, new=makes_new(step))
     else:
         wanted = job_of_change(gateway, caller, step, change.message)
-    body = {
-        "sql": numbered(change.sql),
-        "parameters": sendable(change.parameters),
-        "message": change.message,
-    }
+    body = {"sql": change.sql, "parameters": sendable(change.parameters), "message": change.message}
     data = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     if len(data) > gateway.settings.http.max_body_bytes:
         raise Invalid(

@@ -86,6 +86,8 @@ def _read(read: Callable[[], _Found]) -> _Found:
     try:
         return read()
     except (pa.ArrowException, OSError, UnicodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the machine: Arrow's own error about a stream cut short has no number
         raise Invalid(f"the rows are not an Arrow stream, or it is damaged ({error})") from error
 
 

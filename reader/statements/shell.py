@@ -68,7 +68,7 @@ def run(
 ) -> None:
     """Run the statements of the last word, or of standard input, over the tables that the other
     words name. Raises Usage."""
-    urls, text = _told_apart(words)
+    urls, text = _apart(words)
     doing = Doing(parameters=dict(parameters or {}) or None, job=job, message=message)
     with opened(urls) as session:
         if text is None and sys.stdin.isatty():
@@ -105,7 +105,7 @@ def show(outcome: Outcome, output: str, *, more: str = ALL_ROWS) -> None:
         say(str(outcome))
 
 
-def _told_apart(words: Sequence[str]) -> tuple[list[str], str | None]:
+def _apart(words: Sequence[str]) -> tuple[list[str], str | None]:
     """The URLs, and the SQL if the last word is some: it has a space, and a URL has none."""
     if not words:
         raise Usage('sql needs the URL of a lake or a table: blockstore sql lake "select …"')
@@ -127,18 +127,18 @@ def _parsed(session: Session, text: str) -> list[Text]:
 
 def _guarded(session: Session, step: Text | Block, doing: Doing, *, quiet: bool) -> list[Outcome]:
     if isinstance(step, Block):
-        with commits_whole() as committing, _telling(Kind.COMMIT, doing, quiet=quiet) as told:
-            return carry_out(session, step, told.committing(committing))
+        with commits_whole() as committing, _counting(Kind.COMMIT, doing, quiet=quiet) as counting:
+            return carry_out(session, step, counting.committing(committing))
     if step.kind is Kind.COPY:
         return [copy(session, step, doing, quiet=quiet)]
     if not (step.changes or step.defines):
         return [session.run(step, doing)]
-    with commits_whole() as committing, _telling(step.kind, doing, quiet=quiet) as told:
-        return [session.run(step, told.committing(committing))]
+    with commits_whole() as committing, _counting(step.kind, doing, quiet=quiet) as counting:
+        return [session.run(step, counting.committing(committing))]
 
 
 @contextmanager
-def _telling(kind: Kind, doing: Doing, *, quiet: bool) -> Iterator[Doing]:
+def _counting(kind: Kind, doing: Doing, *, quiet: bool) -> Iterator[Doing]:
     """The same, with the number of rows shown while they are computed."""
     with rows_so_far(str(kind), quiet=quiet) as advance:
         yield replace(doing, advance=advance)
@@ -274,8 +274,8 @@ class _Shell:
                 ended.marks = self._doing.committing(committing).marks
                 self._show(ended.commit())
         elif transaction is not None and text.changes:
-            with _telling(text.kind, self._doing, quiet=self._quiet) as told:
-                outcome = transaction.run(text, told)
+            with _counting(text.kind, self._doing, quiet=self._quiet) as counting:
+                outcome = transaction.run(text, counting)
             self._show(outcome)
         elif transaction is not None:
             self._show(transaction.run(text))

@@ -149,8 +149,10 @@ def test_a_transaction_shows_in_the_prompt_that_it_is_open_and_that_it_failed(
 
 def test_rows_are_counted_while_they_are_written(terminal: Terminal) -> None:
     terminal.type("create table long (i bigint);\r")
-    for begin in ("", "begin;\r"):
-        shown = terminal.type(f"{begin}insert into long select * from range(100000);\r", r"l\*?> $")
+    for prompt in (FIRST, r"sql\*> $"):
+        if prompt != FIRST:
+            terminal.type("begin;\r", prompt)
+        shown = terminal.type("insert into long select * from range(100000);\r", prompt)
         assert re.search(r"INSERT +100,000 rows +0:00", shown)
         assert "INSERT: 100,000 inserted" in shown
 
