@@ -14,13 +14,15 @@ def failure_of(error: BlockstoreError) -> Failure:
     return Failure(error=type(error).__name__, message=_line(error))
 
 
-def conflict(error: RowConflict) -> Failure:
-    """Rows were not as the caller expected; the first ones are listed."""
+def conflict(error: RowConflict, version: int | None = None) -> Failure:
+    """Rows were not as the caller expected; the first ones are listed, with the version of the
+    table that has them, where one is known: a read of at least that version sees why."""
     rows = [
         {"row": _plain(row), "expected": expected, "found": found}
         for row, expected, found in error.rows
     ]
-    return Failure(error="conflict", message=_line(error), detail={"rows": rows})
+    detail = {"rows": rows} | ({} if version is None else {"version": version})
+    return Failure(error="conflict", message=_line(error), detail=detail)
 
 
 def broken(error: BrokenRule) -> Failure:

@@ -64,9 +64,11 @@ class RowChanges(Writing):
         except RowConflict as error:
             if not error.rows:
                 raise
-            raise Failed(conflict(error)) from error
+            raise Failed(conflict(error, table.log.state.version)) from error
         except NotFound as error:
-            raise Failed(Failure(error="not_found", message=str(error))) from error
+            detail = {"version": table.log.state.version}
+            failure = Failure(error="not_found", message=str(error), detail=detail)
+            raise Failed(failure) from error
         except Invalid as error:
             raise Failed(Failure(error="invalid", message=str(error))) from error
         return self._changed(request, did, table)

@@ -11,7 +11,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.reader.doors.access import caller_of
-from blockstore.reader.doors.changes import Change, changed, is_query, numbered, rows_changed
+from blockstore.reader.doors.changes import Change, changed, is_query, rows_changed
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
 from blockstore.reader.errors import BadSql, Canceled
 from blockstore.reader.http.gateway import Gateway
@@ -118,17 +118,3 @@ def test_a_query_reads_the_version_that_it_names(gateway: Gateway) -> None:
     asked = Asked(sql="SELECT count(*) AS c FROM flights", at=At(version=2))
     with begun(gateway, caller(gateway, READ), asked, Stopper()) as answer:
         assert answer.reader.read_all().to_pydict() == {"c": [500]}
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ("a = ? AND b = ''", "a = $1 AND b = ''"),
-        ("a = ? AND b = '?' -- ?", "a = $1 AND b = '?' -- ?"),
-        ('a = ?/*?*/+? AND "?" = ?', 'a = $1/*?*/+$2 AND "?" = $3'),
-        ("a = $1 AND b = ''", "a = $1 AND b = ''"),
-        ("nothing", "nothing"),
-    ],
-)
-def test_question_marks_are_numbered_where_they_are_parameters(given: str, found: str) -> None:
-    assert numbered(f"DELETE FROM t WHERE {given}") == f"DELETE FROM t WHERE {found}"

@@ -15,6 +15,7 @@ from blockstore.reader.errors import BadSql
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
 from blockstore.reader.statements.session import Session
+from blockstore.reader.statements.texts import numbered
 from blockstore.reader.statements.tokens import Cursor, tokens_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int32()), ("b", pa.string())])
@@ -128,3 +129,17 @@ def test_numbered_parameters_need_no_spaces() -> None:
     found = [one.text for one in tokens_of("VALUES ($1,$2,$10), ('$1,$2', $$a b$$, $x$c$1$x$)")]
     signs = [one for one in found if one not in "(),"]
     assert signs == ["VALUES", "$1", "$2", "$10", "$1,$2", "a b", "c$1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("a = ? AND b = ''", "a = $1 AND b = ''"),
+        ("a = ? AND b = '?' -- ?", "a = $1 AND b = '?' -- ?"),
+        ('a = ?/*?*/+? AND "?" = ?', 'a = $1/*?*/+$2 AND "?" = $3'),
+        ("a = $1 AND b = ''", "a = $1 AND b = ''"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_question_marks_are_numbered_where_they_are_parameters(given: str, found: str) -> None:
+    assert numbered(f"DELETE FROM t WHERE {given}") == f"DELETE FROM t WHERE {found}"

@@ -13,8 +13,7 @@ const WAIT_MS = 500;
 
 /** The touched rows that have another version now: [{row, now: {version, isDeleted, cells}}], after `error` refused their changes. */
 export async function conflictsOf(detail, changes, error) {
-  const reported = error.detail.detail?.rows ?? [];
-  const minVersion = Math.max(0, ...reported.map(({ found }) => found ?? 0)) || null;
+  const { rows: reported = [], version: minVersion = null } = error.detail.detail ?? {};
   const isOfNewKeys = reported.length > 0 && reported.every(({ expected }) => expected === null);
   // A gateway that has just refused a change may read the version that it met a moment later.
   for (let look = 1; ; look += 1) {
