@@ -32,7 +32,8 @@ def explained(syntax: Syntax, text: Text) -> tuple[Text, bool]:
     if cursor.word() == "(":
         raise cursor.wrong("EXPLAIN has no options here: expected a statement")
     start = cursor.here
-    return recognized(syntax, text.sql, tokens_of(text.sql[start:]), start), analyzes
+    inner = recognized(syntax, text.sql, tokens_of(text.sql[start:]), start)
+    return inner.within(text), analyzes
 
 
 def query_of(answer: Answer, *, analyzes: bool) -> pa.Table:

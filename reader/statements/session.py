@@ -22,7 +22,8 @@ from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
 from blockstore.operations.alter import alter as alter_table
 from blockstore.operations.append import AppendedBlock
-from blockstore.reader.errors import BadSql, UnknownTable
+from blockstore.reader.errors import BadSql, NotAQuery, UnknownTable
+from blockstore.reader.query.answer import Answer
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements.altering import Alter, read_alter
 from blockstore.reader.statements.bound import Bound, access_of, ask, newest
@@ -111,7 +112,13 @@ class Session:
         raise AssertionError(f"{text.kind} has no code")
 
     def _select(self, text: Text, doing: Doing) -> Outcome:
-        return Outcome(statement=text.kind, rows=ask(self.engine, text.sql, doing).reader)
+        return Outcome(statement=text.kind, rows=self._asked(text, doing).reader)
+
+    def _asked(self, text: Text, doing: Doing) -> Answer:
+        try:
+            return ask(self.engine, text.sql, doing)
+        except BadSql as error:
+            raise text.shifted(error) from None
 
     def _change(self, text: Text, doing: Doing) -> Outcome:
         bound = Bound.of(self.engine, text, doing)
@@ -158,22 +165,29 @@ class Session:
 
     def _explain(self, text: Text, doing: Doing) -> Outcome:
         inner, analyzes = explained(self.engine.syntax, text)
-        bound: Bound | None = None
         if inner.kind is Kind.SELECT:
-            sql = inner.sql
-        elif inner.changes:
-            bound = Bound.of(self.engine, inner, doing)
-            table, now = newest(self.tables, bound.name)
-            selected = bound.selected(Shape.of(now.snapshot))
-            sql = selected.sql
-        else:
-            raise BadSql(f"EXPLAIN {inner.kind} says nothing: explain a query or a change of rows")
-        with ask(self.engine, sql, doing) as answer:
-            if bound is not None:
-                facts = changes_of(answer, selected, table)
-            else:
+            with self._asked(inner, doing) as answer:
                 facts = query_of(answer, analyzes=analyzes)
+        elif inner.changes:
+            try:
+                facts = self._explained_change(inner, doing)
+            except Misread as error:
+                raise inner.placed(error) from None
+        else:
+            raise NotAQuery(
+                f"EXPLAIN {inner.kind} says nothing: explain a query or a change of rows"
+            )
         return Outcome(statement=text.kind, rows=facts.to_reader())
+
+    def _explained_change(self, text: Text, doing: Doing) -> pa.Table:
+        bound = Bound.of(self.engine, text, doing)
+        table, now = newest(self.tables, bound.name)
+        shape = Shape.of(now.snapshot)
+        others = sorted(bound.others(shape))
+        bound.check(shape, self.engine.source.snapshots(others, allowed=doing.allowed))
+        selected = bound.selected(shape)
+        with ask(self.engine, selected.sql, doing) as answer:
+            return changes_of(answer, selected, table)
 
     def _create(self, text: Text, create: Create, doing: Doing) -> Outcome:
         if create.if_not_exists and self._is_there(create.name, doing):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import duckdb
@@ -93,6 +93,22 @@ class Text:
             return BadSql(f"{message}; nothing was changed")
         return self._at(own.start, message, "; nothing was changed")
 
+    def shifted(self, error: BadSql) -> BadSql:
+        """The error of a query that is this statement as it was written, at its place in the
+        complete text."""
+        if error.line is None or error.column is None or (self.line, self.column) == (1, 1):
+            return error
+        column = error.column + (self.column - 1 if error.line == 1 else 0)
+        line = error.line + self.line - 1
+        own = f", at line {error.line}, column {error.column}"
+        message = str(error).replace(own, f", at line {line}, column {column}")
+        return BadSql(message, line=line, column=column)
+
+    def within(self, whole: Text) -> Text:
+        """This statement, which is a part of another, with its place in the complete text."""
+        column = self.column + (whole.column - 1 if self.line == 1 else 0)
+        return replace(self, line=self.line + whole.line - 1, column=column)
+
     def _at(self, at: int, what: str, more: str = "") -> BadSql:
         line, column = position(self.sql, at)
         if line == 1:
@@ -164,6 +180,8 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
     before = text[:start]
     line, column = before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
     comments: Mapping[str, str] = {}
+    if [one.word for one in tokens[:3] if one.word != "ANALYZE"][:2] == ["EXPLAIN", "TRUNCATE"]:
+        return Text(kind=Kind.EXPLAIN, sql=sql, line=line, column=column)  # DuckDB explains none
     if tokens[0].word == "CREATE":
         sql, comments = without_comments(sql)
     elif tokens[0].word == "UNDROP":

@@ -25,6 +25,11 @@ export const timeline = (name, signal) => get(`/v1/tables/${segment(name)}/timel
 export const history = (name, { before = null, limit = 200, signal } = {}) =>
   get(`/v1/tables/${segment(name)}/history?${new URLSearchParams({ limit, ...(before === null ? {} : { before }) })}`, signal);
 export const diff = (name, from, to, signal) => get(`/v1/tables/${segment(name)}/diff?${new URLSearchParams({ from, to })}`, signal);
+/** The changes of the versions after `after`, once there are some or half a minute has passed: {until, body}; `body` is a Response. */
+export const changes = async (name, { after, signal }) => {
+  const body = await call(`/v1/tables/${segment(name)}/changes?${new URLSearchParams({ after, wait: "30s" })}`, { signal }, FORMS.arrow.accept);
+  return { until: Number(body.headers.get("x-blockstore-until")), body };
+};
 export const jobs = (signal) => get("/v1/jobs", signal).then(({ jobs: found }) => ({ jobs: found.map(jobOf) }));
 export const job = (id, signal) => get(`/v1/jobs/${segment(id)}`, signal).then(jobOf);
 export const cancelJob = (id) => call(`/v1/jobs/${segment(id)}`, { method: "DELETE" }).then(json);
@@ -32,9 +37,26 @@ export const jobResult = (id, signal) => call(`/v1/jobs/${segment(id)}/result`, 
 export const queryJob = (sql, travel, form) =>
   call("/v1/jobs", posted({ kind: "query", sql, format: form, ...jobTravelling(travel) })).then(json);
 
-/** Run SQL; resolves to a Response whose body streams. */
-export const query = (sql, { travel = {}, limit = null, form = "arrow", signal } = {}) =>
-  call("/v1/query", { ...posted({ sql, ...travelling(travel), ...(limit === null ? {} : { limit }) }), signal }, FORMS[form].accept);
+/** Run SQL; resolves to a Response whose body streams. `minVersions`: {table: the least version to read of it}. */
+export const query = (sql, { travel = {}, limit = null, form = "arrow", minVersions = {}, signal } = {}) => {
+  const least = Object.keys(minVersions).length && !Object.keys(travel).length ? { min_version: minVersions } : {};
+  return call("/v1/query", { ...posted({ sql, ...travelling(travel), ...least, ...(limit === null ? {} : { limit }) }), signal }, FORMS[form].accept);
+};
+
+const EXPLAIN = "EXPLAIN ";
+
+/** The numbers of EXPLAIN by what they count, as a Map. An error has its place in `sql`. */
+export async function explain(sql, signal) {
+  try {
+    const rows = await query(EXPLAIN + sql, { form: "json", signal }).then(json);
+    return new Map(rows.map(({ what, number }) => [what, Number(number)]));
+  } catch (error) {
+    const at = error.detail?.position;
+    if (at?.line !== 1) throw error;
+    const column = at.column - EXPLAIN.length;
+    throw new GatewayError(error.message.replace(`line 1, column ${at.column}`, `line 1, column ${column}`), { ...error, detail: { ...error.detail, position: { line: 1, column } } });
+  }
+}
 
 /** The versions that a result was made from: {name: version}. */
 export function versionsOf(response) {
@@ -66,6 +88,8 @@ export const createTable = (body, key) => changed("POST", "/v1/tables", JSON.str
 export const alterTable = (name, body, key) => changed("PATCH", `/v1/tables/${segment(name)}`, JSON.stringify(body), key);
 export const dropTable = (name, key) => changed("DELETE", `/v1/tables/${segment(name)}`, null, key);
 export const undropTable = (name, key) => changed("POST", `/v1/tables/${segment(name)}/undrop`, null, key);
+/** One statement, or one transaction; `onJob(id)` is called as soon as its job is known. */
+export const statement = (sql, key, onJob) => changed("POST", "/v1/statements?wait=1", JSON.stringify({ sql }), key, onJob);
 /** One partial row set; `body` is its JSON. */
 export const changeRows = (name, body, key) => changed("PATCH", `/v1/tables/${segment(name)}/rows`, body, key);
 
@@ -81,11 +105,12 @@ export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)
 const TRIES = 3;
 const AGAIN_MS = 1_000;
 
-async function changed(method, path, body, key) {
+async function changed(method, path, body, key, onJob = () => {}) {
   const headers = { "Idempotency-Key": key, ...(body === null ? {} : { "Content-Type": "application/json" }) };
   for (let attempt = 1; ; attempt += 1) {
     try {
       let found = jobOf(await call(path, { method, headers, body }).then(json));
+      onJob(found.id);
       while (!found.over) {
         await pause(AGAIN_MS);
         found = await job(found.id);

@@ -1,9 +1,9 @@
 // Addresses inside the page: a link has everything in the fragment, which browsers send to no server.
 //   #/console?sql=…&version=…|versions=flights:3,planes:7|as_of=…|tag=…
-//   #/tables   #/tables/NAME   #/tables/NAME/rows   #/tables/NAME/history?from=…&to=…   #/jobs   #/upload?table=…
+//   #/tables   #/tables/NAME   #/tables/NAME/rows   #/tables/NAME/changes   #/tables/NAME/history?from=…&to=…   #/jobs   #/upload?table=…
 
 const VIEWS = new Set(["console", "tables", "jobs", "upload"]);
-const TABS = new Set(["rows", "blocks", "history", "tags"]);
+const TABS = new Set(["rows", "changes", "blocks", "history", "tags"]);
 
 export function parse(hash) {
   const [path, query = ""] = splitOnce(hash.replace(/^#\/?/, ""), "?");

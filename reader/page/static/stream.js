@@ -6,7 +6,10 @@ import { bytes as size } from "./format.js";
 export const MOST_BYTES = 512 * 1024 * 1024;
 const END = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/** All bytes of an Arrow stream; `onProgress(bytes)` as they arrive. */
+/** A result that is larger than the page takes. */
+export class TooLarge extends GatewayError {}
+
+/** All bytes of an Arrow stream; `onProgress(bytes)` as they arrive. Throws TooLarge beyond `most` bytes. */
 export async function arrowBytes(response, onProgress, most = MOST_BYTES) {
   const reader = response.body.getReader();
   const parts = [];
@@ -18,7 +21,7 @@ export async function arrowBytes(response, onProgress, most = MOST_BYTES) {
     length += value.length;
     if (length > most) {
       await reader.cancel();
-      throw new GatewayError(`The result is larger than this page can show (${size(most)}): show fewer rows or columns, or download it.`);
+      throw new TooLarge(`The result is larger than this page can show (${size(most)}): show fewer rows or columns, or download it.`);
     }
     onProgress(length);
   }

@@ -56,6 +56,7 @@ def each(doors: Three, sql: str) -> list[dict[str, int]]:
     [
         ("UPDATE plain SET n = 1 WHERE k < 2", {"rows to update": 2, "blocks to write again": 1}),
         ("DELETE FROM plain", {"rows to delete": 6, "blocks to write again": 2}),
+        ("TRUNCATE plain", {"rows to delete": 6, "blocks to write again": 2}),
         (SOME, {"rows to delete": 1, "rows to insert": 1, "blocks to write again": 1}),
         ("INSERT INTO plain SELECT * FROM plain", {"rows to insert": 6}),
         ("SELECT * FROM plain WHERE k > 4", {"blocks to read": 1, "blocks left out": 0}),
@@ -69,6 +70,13 @@ def test_every_door_says_what_a_statement_would_do(
         assert found.items() >= said.items()
         assert found["version of plain"] == 3
     assert table(doors).poll() == before
+
+
+def test_what_has_no_numbers_is_not_a_query(doors: Three) -> None:
+    for sql in ("DROP TABLE plain", "BEGIN; DELETE FROM plain; COMMIT"):
+        answer = doors.served.http.post("/v1/query", json={"sql": f"EXPLAIN {sql}"})
+        assert answer.status_code == 400
+        assert answer.json()["error"] == "not_a_query"
 
 
 def test_analyze_counts_the_rows_and_parameters_are_values(doors: Three) -> None:

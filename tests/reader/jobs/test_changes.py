@@ -184,7 +184,8 @@ def test_stale_rows_fail_the_job_and_are_not_tried_again() -> None:
     assert outcome is not None
     assert outcome.failure is not None
     assert (outcome.attempt, outcome.failure.error) == (1, "conflict")
-    assert outcome.failure.detail == {"rows": [{"row": 0, "expected": 2, "found": 3}]}
+    stale = [{"row": 0, "expected": 2, "found": 3}]
+    assert outcome.failure.detail == {"rows": stale, "version": 3}
     assert seen(lake) == {"ann": 5, "bob": 2}
 
 

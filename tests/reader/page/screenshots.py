@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import blockstore as bs
 from tests.reader.http.gateways import Served, serving, settings
-from tests.reader.page.acts import answered, cell, console, expect
+from tests.reader.page.acts import answered, cell, console, expect, write
 from tests.reader.page.people import edit, put, save
 from tests.support.browser import ARGUMENTS, chromium
 
@@ -146,6 +146,18 @@ def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table)
         save(page)
         expect(page.get_by_role("dialog")).to_be_visible()
 
+    def statement(page: Page) -> None:
+        write(page, "UPDATE stock\nSET price = round(price * 1.05, 2)\nWHERE shelf = 'A'")
+        page.keyboard.press("Escape")
+        page.get_by_label("Ask above").select_option("0")
+        page.keyboard.press("Control+Enter")
+        expect(page.get_by_role("dialog")).to_be_visible()
+
+    def changes(page: Page) -> None:
+        changing.set_cells([{"_row_id": 1, "count": 9}, {"_row_id": 2, "count": 8}])
+        changing.delete_rows([5])
+        expect(page.locator("#changes-state")).to_contain_text("9 changes")
+
     def chart(page: Page) -> None:
         page.locator("#tab-chart").click()
         expect(page.locator(".chart canvas")).to_be_visible()
@@ -181,6 +193,8 @@ def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table)
     take("history", f"{home}#/tables/weather/history?from=20&to=47")
     take("rows", f"{home}#/tables/stock/rows", act=rows, height=720)
     take("conflict", f"{home}#/tables/stock/rows", act=conflict, height=720)
+    take("statement", console(home, ROWS), act=statement, height=720)
+    take("changes", f"{home}#/tables/stock/changes", act=changes, height=640)
     take("phone", console(home, ROWS), width=390, height=844)
     take(
         "phone-history-dark",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.reader.errors import BadSql
 from blockstore.reader.statements import changing
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
@@ -140,6 +141,29 @@ def test_blocks_without_affected_rows_stay(lake: str) -> None:
     after = {block.ulid for block in bs.open(f"{lake}/p").log.state.blocks}
     assert len(before & after) == 2
     assert rows(lake, "p") == [(0, 0), (1, 0), (2, 0), (10, 0), (11, 1), (12, 0)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1;\n  SELECT ?k FROM p",
+        "EXPLAIN\nSELECT ?k FROM p",
+        "EXPLAIN UPDATE p SET ?k = 1",
+        "EXPLAIN ANALYZE DELETE FROM p\n WHERE ?k = 1",
+        "SELECT 1; EXPLAIN TRUNCATE p ?k",
+        "SELECT 1; EXPLAIN INSERT INTO p SELECT ?k FROM p",
+        "SELECT 1; EXPLAIN SELECT a FROM p\n ORDER BY ?k",
+    ],
+)
+def test_an_error_is_at_its_place_in_the_complete_text(lake: str, sql: str) -> None:
+    """A question mark marks the place."""
+    bs.sql(lake, "CREATE TABLE p (a INTEGER)")
+    before, _, after = sql.partition("?")
+    lines = before.split("\n")
+    with pytest.raises(BadSql) as found:
+        bs.sql(lake, before + after)
+    assert (found.value.line, found.value.column) == (len(lines), len(lines[-1]) + 1)
+    assert f"at line {len(lines)}, column {len(lines[-1]) + 1}" in str(found.value)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,20 @@
-// The console: SQL in, a result out as a table and a chart; it can be shared, downloaded, and moved in time.
+// The console: SQL in, a result out as a table and a chart; it can be shared, downloaded, and moved in time. A statement that
+// changes rows or tables runs here too (edit/statement.js).
 // Rules: only the newest query paints. The editor keeps its text whatever happens to a query, and a result stays
-// whatever happens to its download: that error is shown next to it, until the next query.
+// whatever happens to its download: that error is shown next to it, until the next query. An address runs queries only: what it
+// would change waits for Run. While a statement runs, nothing else does.
 
 import * as api from "../api.js";
 import { announce, fill, h, labelled } from "../dom.js";
 import { downloads } from "../downloads.js";
+import { Once } from "../edit/once.js";
+import { ASK_ABOVE, Statement, notOfALink, notOfThePast } from "../edit/statement.js";
 import { Editor } from "../editor.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many } from "../format.js";
 import { Latest } from "../latest.js";
 import { decode } from "../result.js";
+import { mayDefine, mayWrite } from "../rights.js";
 import { toConsole, travelOf } from "../route.js";
 import { Sidebar } from "../sidebar.js";
 import { arrowBytes } from "../stream.js";
@@ -23,6 +28,9 @@ export class ConsoleView {
   #answer = null;
   #last = null;
   #clock = null;
+  #statement = null;
+  #once = new Once();
+  #written = {}; // by table: the version that this page has written, until a query has read it
 
   constructor(section, { catalogue }) {
     this.catalogue = catalogue;
@@ -30,6 +38,9 @@ export class ConsoleView {
     this.runButton = h("button", { type: "button", class: "primary", id: "run", on: { click: () => this.run() } }, "Run", h("kbd", { "aria-hidden": "true" }, "Ctrl ↵"));
     this.stopButton = h("button", { type: "button", id: "stop", hidden: true, on: { click: () => this.stop() } }, "Cancel");
     this.limit = h("select", { id: "limit" }, LIMITS.map((rows) => h("option", { value: rows, selected: rows === 10_000 }, count(rows))));
+    this.askAbove = h("select", { id: "ask-above" }, ASK_ABOVE.map((rows) => h("option", { value: rows, selected: rows === 1_000 }, `${count(rows)} rows`)));
+    this.askAbove.title = "Ask before a statement changes more rows than this";
+    this.asking = labelled("Ask above", this.askAbove, { class: "field inline", hidden: true });
     this.shareButton = h("button", { type: "button", id: "share", on: { click: () => this.#share() } }, "Copy link");
     this.downloads = downloads({ question: () => this.#question(), onBegin: () => fill(this.aside), onError: (error) => this.#failBeside(error) });
     this.aside = h("div", { class: "aside", id: "aside" });
@@ -39,7 +50,7 @@ export class ConsoleView {
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
       h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
-        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), h("span", { class: "grow" }), this.downloads, this.shareButton)),
+        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("span", { class: "grow" }), this.downloads, this.shareButton)),
       this.state, this.aside, this.place)));
     this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink() });
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
@@ -48,15 +59,17 @@ export class ConsoleView {
   /** Apply a link; SQL in a link runs at once. */
   show({ options }) {
     document.title = "Console · Blockstore";
+    Promise.all([mayWrite(), mayDefine()]).then((may) => { this.asking.hidden = !may.some(Boolean); });
     if (options.sql === undefined) { this.#keepLink(); return; }
     const travel = travelOf(options);
     if (options.sql === this.editor.text && JSON.stringify(travel) === JSON.stringify(this.travel.value)) return;
     this.travel.value = travel;
     this.editor.text = options.sql;
-    this.run();
+    this.run({ isOfLink: true });
   }
 
-  async run() {
+  async run({ isOfLink = false } = {}) {
+    if (this.#statement) return;
     const { sql, from } = this.editor.asked;
     if (!sql.trim()) { this.editor.focus(); return; }
     const run = this.#latest.begin();
@@ -66,25 +79,78 @@ export class ConsoleView {
     this.#busy(began);
     this.editor.mark(null);
     try {
-      const response = await api.query(sql, { travel, limit: limit + 1, signal: run.signal });
+      const response = await api.query(sql, { travel, limit: limit + 1, minVersions: this.#leastOf(sql), signal: run.signal });
       const received = await arrowBytes(response, (size) => { if (run.isCurrent()) this.received = size; });
       if (!run.isCurrent()) return;
       const result = decode(received, limit);
       const versions = api.versionsOf(response);
       this.#last = { sql, travel, versions };
+      for (const [name, version] of Object.entries(versions)) if (version >= this.#written[name]) delete this.#written[name];
       this.#paint(result);
       this.#idle();
       this.#tell(`${many(result.rows, "row")}${result.cut ? ` (the first ${count(limit)}: ${limit < LIMITS.at(-1) ? "raise the limit, or " : ""}download all)` : ""}, ${bytes(received.length)} in ${duration((performance.now() - began) / 1000)}`, said({ versions }));
       this.#latest.end(run);
     } catch (error) {
       if (!run.isCurrent()) return;
+      if (error.detail?.error === "not_a_query") { await this.#change(run, { sql, from, isOfLink, isInPast: Object.keys(travel).length > 0 }); return; }
+      this.#written = {}; // of a table that was dropped or made again the version may never come
       this.#latest.end(run);
       this.#idle();
       this.#fail(error, { sql, from });
     }
   }
 
+  #leastOf(sql) {
+    const text = sql.toLowerCase();
+    return Object.fromEntries(Object.entries(this.#written).filter(([name]) => text.includes(name.toLowerCase())));
+  }
+
+  async #change(run, { sql, from, isOfLink, isInPast }) {
+    const statement = new Statement(sql);
+    try {
+      if (isOfLink) throw notOfALink();
+      if (isInPast) throw notOfThePast();
+      const counts = await statement.counted(run.signal);
+      if (!run.isCurrent()) return;
+      if (await this.#isWanted(statement, counts)) await this.#carryOut(statement);
+    } catch (error) {
+      if (!run.isCurrent()) return;
+      this.#once.ended(error);
+      this.#idle();
+      this.#fail(error, { sql, from });
+    }
+    this.#statement = null;
+    this.runButton.disabled = false;
+    this.#latest.end(run);
+  }
+
+  async #isWanted(statement, counts) {
+    if (counts && counts.rows <= Number(this.askAbove.value)) return true;
+    this.#idle();
+    this.#tell("", "");
+    if (await statement.isConfirmed(counts)) return true;
+    this.#tell("Not run: nothing was changed.", "");
+    return false;
+  }
+
+  async #carryOut(statement) {
+    this.#statement = statement;
+    this.runButton.disabled = true;
+    const began = performance.now();
+    this.#busy(began);
+    const { job, sentence } = await statement.run(this.#once.keyFor(statement.sql));
+    this.#once.ended();
+    if (job.table && job.version !== null) this.#written[job.table] = job.version;
+    this.#idle();
+    this.#answer?.stop();
+    this.#answer = null;
+    fill(this.place, h("div", { class: "success" }, h("p", {}, sentence)));
+    this.#tell(`${sentence} ${duration((performance.now() - began) / 1000)}`, "");
+    this.catalogue.refresh();
+  }
+
   stop() {
+    if (this.#statement) { this.#statement.cancel(); return; }
     if (!this.#latest.cancel()) return;
     this.#idle();
     this.#tell("Cancelled.", "");

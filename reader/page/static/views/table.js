@@ -1,4 +1,4 @@
-// One table: its columns, its rows, its blocks on a timeline, its history with the difference of two versions, and its tags.
+// One table: its columns, its rows, its changes as they come, its blocks on a timeline, its history with the difference of two versions, and its tags.
 // Rules: controls that write are shown to tokens that may. Rows with changes that are not saved stay until they are.
 
 import * as api from "../api.js";
@@ -10,10 +10,11 @@ import { Latest } from "../latest.js";
 import { mayDefine, mayWrite } from "../rights.js";
 import { toConsole, toTable } from "../route.js";
 import { BlocksTab } from "./blocks.js";
+import { ChangesTab } from "./changes.js";
 import { HistoryTab } from "./history.js";
 import { RowsTab } from "./rows.js";
 
-const TABS = [["overview", "Overview"], ["rows", "Rows"], ["blocks", "Blocks"], ["history", "History"], ["tags", "Tags"]];
+const TABS = [["overview", "Overview"], ["rows", "Rows"], ["changes", "Changes"], ["blocks", "Blocks"], ["history", "History"], ["tags", "Tags"]];
 
 export class TableView {
   #latest = new Latest();
@@ -86,6 +87,7 @@ export class TableView {
 
   async #tab(tab, detail, options, run) {
     if (tab === "blocks") return new BlocksTab(await api.timeline(detail.name, run.signal));
+    if (tab === "changes") return new ChangesTab(detail);
     if (tab === "history") return new HistoryTab(detail, await api.history(detail.name, { signal: run.signal }), options);
     if (tab === "rows") return this.#edited.get(detail.name) ?? new RowsTab(detail, { mayWrite: await mayWrite(), onSaved: (version) => this.#saved(detail.name, version) });
     return tab === "tags" ? tags(detail) : overview(detail, await mayDefine() ? this.#acts(detail, options) : null);
