@@ -24,7 +24,7 @@ from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.query import Answer
 from blockstore.reader.query.runners.failures import translated
 from blockstore.reader.query.task import Parameters
-from blockstore.reader.statements.explaining import NUMBERS
+from blockstore.reader.statements.explaining import NUMBERS, explained
 from blockstore.reader.tables import At
 from blockstore.scan.view import TableSnapshot
 
@@ -158,6 +158,9 @@ def described(
 def parameters_of(gateway: Gateway, sql: str) -> tuple[str, ...]:
     """The names of the parameters of a text, in order; those of ``?`` and ``$1`` are numbers.
     Raises BadSql."""
+    explains = explanation(gateway, sql)
+    if explains is not None:
+        sql = explained(gateway.engine.syntax, explains)[0].sql  # DuckDB explains fewer statements
     try:
         names = gateway.engine.syntax.parameters(sql)
     except duckdb.Error as error:

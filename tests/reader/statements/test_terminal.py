@@ -128,6 +128,9 @@ def test_tab_completes_words_tables_and_their_columns(terminal: Terminal) -> Non
 
 def test_ctrl_c_drops_what_is_typed_and_stops_what_runs(terminal: Terminal, url: str) -> None:
     terminal.type("select 'not closed\r", r"\.\.\.> $")
+    # Python's readline waits on, up to the next key, where a signal comes after it has written the
+    # prompt and before it waits for keys. No hand is that fast.
+    time.sleep(0.5)
     terminal.type(CTRL_C)
     for statement in (SLOW, f"update stock set amount = ({SLOW})", f"copy ({SLOW}) to 'x.csv'"):
         terminal.type(f"{statement};\r", r";\n$")
