@@ -89,6 +89,14 @@ def to_scalar(type_: pa.DataType, key: Key) -> pa.Scalar:
     return pa.scalar(key, type_.value_type if pa.types.is_dictionary(type_) else type_)
 
 
+def shown(expression: pc.Expression) -> str:
+    """The expression as a text. pyarrow cuts long values by bytes, also within a character."""
+    try:
+        return str(expression)
+    except UnicodeDecodeError as error:
+        return bytes(error.object).decode(errors="replace")
+
+
 def columns_of_expression(expression: pc.Expression, schema: pa.Schema) -> list[str]:
     """Return the columns of ``schema`` that an expression refers to.
 

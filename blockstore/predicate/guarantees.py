@@ -16,7 +16,7 @@ import pyarrow.dataset as pd
 import pyarrow.fs as fs
 import pyarrow.types as pt
 
-from blockstore.predicate.arrow import to_scalar
+from blockstore.predicate.arrow import shown, to_scalar
 from blockstore.predicate.prune import Bounds
 
 
@@ -31,7 +31,7 @@ def may_keep(
         sets: By set, the bounds of columns; a column that is missing may have any values.
     """
     # An ordering with NaN is false for every value, so its negation is true: no bounds say so.
-    may_hold_nan = "nan" in str(expression).lower()
+    may_hold_nan = "nan" in shown(expression).lower()
     fragments = pd.FileSystemDataset.from_paths(
         [str(place) for place in range(len(sets))],
         schema=schema,

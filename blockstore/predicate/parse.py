@@ -202,14 +202,15 @@ def _plain(condition: object, schema: pa.Schema) -> Node | None:
 
 
 def _parse_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:
-    if "FieldPath(" in str(expression):
+    text = arrow.shown(expression)
+    if "FieldPath(" in text:
         # What is read has other columns in other places.
-        raise Invalid(f"the expression {expression} names a column by its place: name it")
+        raise Invalid(f"the expression {text} names a column by its place: name it")
     try:
         kept = schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError) as error:
         raise Invalid(
-            f"cannot apply the expression {expression} to the columns "
+            f"cannot apply the expression {text} to the columns "
             f"{', '.join(schema.names[:20])}: {error}"
         ) from None
     del kept

@@ -14,12 +14,13 @@ from blockstore.bucket import Bucket
 from blockstore.errors import TableDropped
 from blockstore.index.presence import exists
 from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.queries import Asked, described
 from blockstore.reader.doors.submitted import allowed_of
 from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.jobs.definitions import altered, created, may_exist, parsed
+from blockstore.reader.jobs.definitions import altered, created, may_exist, parsed, query_of
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.tables import What, check_name
@@ -45,7 +46,10 @@ def check_new(caller: Caller, name: str) -> None:
 def check_room(gateway: Gateway, wanted: JobRequest, job: str, *, new: bool) -> None:
     """Raise Problem where a table cannot be created here, or, if it is to be ``new``, where there
     is one of its name; not for a job that was submitted before."""
-    if wanted.what != What.CREATE or gateway.need_jobs().store.sketch(job).submitted:
+    if (
+        wanted.what not in (What.CREATE, What.CREATE_AS)
+        or gateway.need_jobs().store.sketch(job).submitted
+    ):
         return
     if exists(gateway.lake):
         raise Problem(409, "this gateway serves a table and no lake, which could hold others")
@@ -104,8 +108,14 @@ def job_of_definition(
     match parsed(text):
         case Create() as create:
             check_new(caller, create.name)
-            created(gateway.engine, text)
             wanted = creating(gateway, caller, create.name, message)
+            query = query_of(text)
+            if query is None:
+                created(gateway.engine, text)
+            else:
+                found = described(gateway, caller, Asked(sql=query))
+                created(gateway.engine, text, found.schema)
+                wanted = replace(wanted, what=What.CREATE_AS)
             if create.if_not_exists:
                 own = (one for one in gateway.tables.names() if folded(one) == folded(create.name))
                 wanted = replace(wanted, table=next(own, create.name))

@@ -229,6 +229,7 @@ class Gateway:
             appeared=self._appeared,
             bucket_of=self.tables.bucket_of,
             engine=self.engine,
+            time_limit_s=jobs.time_limit_s,
         )
         statements = Statements(*common, engine=self.engine, time_limit_s=jobs.time_limit_s)
         for work in (rows, tables, statements):

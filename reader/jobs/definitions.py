@@ -2,8 +2,9 @@
 TABLE and DROP TABLE.
 
 Rules:
-- A job is one version, or nothing. CREATE TABLE … AS and CREATE OR REPLACE are two, so they are
-  refused, with what to send instead.
+- A job is one version, or nothing; CREATE TABLE … AS is two, the empty table and its rows, and the
+  table goes again if its rows are refused. CREATE OR REPLACE would take away a table whose
+  successor may fail, so it is refused, with what to send instead.
 - What a statement means is computed when it is sent, so that what is wrong with it is refused at
   once, and again when its job runs, over the table as it is then.
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import pyarrow as pa
 
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
@@ -56,12 +59,19 @@ def may_exist(text: Text) -> bool:
     return isinstance(create, Create) and create.if_not_exists
 
 
-def created(engine: Engine, text: Text) -> Definition:
-    """The definition of the table that a CREATE TABLE makes. Raises BadSql and Invalid."""
+def query_of(text: Text) -> str | None:
+    """The query whose rows a CREATE TABLE begins with; None without one."""
+    create = parsed(text)
+    return create.rows if isinstance(create, Create) else None
+
+
+def created(engine: Engine, text: Text, schema: pa.Schema | None = None) -> Definition:
+    """The definition of the table that a CREATE TABLE makes; with a query, of its columns. Raises
+    BadSql and Invalid."""
     create = parsed(text)
     assert isinstance(create, Create), "the job is a creation"
     try:
-        return definition_of(create, engine, constants(engine), None, text.comments)
+        return definition_of(create, engine, constants(engine), schema, text.comments)
     except Misread as error:
         raise text.placed(error) from None
 
@@ -78,14 +88,9 @@ def altered(engine: Engine, text: Text, now: Definition) -> Alteration | None:
 
 
 def _single(create: Create) -> Create:
-    if create.query is not None:
-        raise BadSql(
-            "CREATE TABLE … AS is two versions, and a request is one: create the table with its "
-            "columns, then send INSERT INTO … SELECT"
-        )
     if create.or_replace:
         raise BadSql(
-            "CREATE OR REPLACE is two versions, and a request is one: send DROP TABLE IF EXISTS, "
-            "then CREATE TABLE"
+            "CREATE OR REPLACE is a drop and a creation, and a request is one of them: send DROP "
+            "TABLE IF EXISTS, then CREATE TABLE"
         )
     return create

@@ -6,13 +6,18 @@ Rules:
 - A creation cannot be given up before there is a table. If a creation is cancelled while an attempt
   still runs somewhere, that attempt may create the table, complete and empty.
 - A table that another program has created under the name is a conflict; it is never altered.
+- CREATE TABLE … AS makes the table, and then its rows by a batch of their own: an attempt goes on
+  with the table of an earlier one. What refuses the rows, and what gives the job up, drops the
+  table while it is empty; rows that come later find it dropped.
 - A request without a table is a statement that found nothing to do when it was sent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -25,24 +30,30 @@ from blockstore.bucket.prefixed import Prefixed
 from blockstore.cli.failure import Usage
 from blockstore.cli.rules import with_rules
 from blockstore.cli.schema_text import parse_schema
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
+from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
 from blockstore.index import log as index_log
+from blockstore.index.change import Append
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.presence import exists
 from blockstore.names import is_ulid
 from blockstore.operations.alter import alter
+from blockstore.operations.append import earlier_block
 from blockstore.operations.drop import drop_table, undrop_table
 from blockstore.operations.place import check_place
-from blockstore.reader.jobs.definitions import altered, created, may_exist, of_body
-from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.definitions import altered, created, may_exist, of_body, query_of
+from blockstore.reader.jobs.meter import Meter, Stop, Stopped
 from blockstore.reader.jobs.record import Failure, Request
 from blockstore.reader.jobs.work import Ended, Failed
 from blockstore.reader.jobs.writing import Writing, forgotten, gave_up, job_of
+from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
+from blockstore.reader.statements.first_rows import after_first
+from blockstore.reader.statements.texts import Text
 from blockstore.table import Table
 from blockstore.world import World
 
@@ -57,6 +68,8 @@ class What(StrEnum):
     """What is done to a table."""
 
     CREATE = "create"
+    CREATE_AS = "create_as"
+    """With the rows of a query."""
     ALTER = "alter"
     DROP = "drop"
     UNDROP = "undrop"
@@ -89,8 +102,10 @@ class TableChanges(Writing):
         appeared: Callable[[str], None],
         bucket_of: Callable[[str], Bucket],
         engine: Engine,
+        time_limit_s: float,
     ) -> None:
         super().__init__(bucket, world, open_table, folder, wrote)
+        self._time_limit_s = time_limit_s
         self._lake = lake
         self._appeared = appeared
         self._bucket_of = bucket_of
@@ -103,6 +118,8 @@ class TableChanges(Writing):
         if request.table is None:
             return _NOTHING_TO_DO
         try:
+            if request.what == What.CREATE_AS:
+                return self._create_as(request, body, meter)
             if request.what == What.CREATE:
                 return self._create(request, body)
             return self._done(request, body)
@@ -116,11 +133,19 @@ class TableChanges(Writing):
     def settle(self, job: str, request: Request) -> Ended | None:
         if request.table is None:
             return None
-        if request.what == What.CREATE:
+        if request.what in (What.CREATE, What.CREATE_AS):
+            bucket = Prefixed(self._lake, request.table)
             try:
-                return self._made(request, Prefixed(self._lake, request.table))
+                made = self._made(request, bucket)
             except (Conflict, Failed):
                 return None
+            if made is None or request.what == What.CREATE:
+                return made
+            done = self._rows_of(request, bucket)
+            if done is None:
+                self._drop_empty(request.table, bucket)
+                done = self._rows_of(request, bucket)
+            return done
         super().settle(job, request)
         try:
             return self._effect(self._table(request), request)
@@ -139,6 +164,92 @@ class TableChanges(Writing):
             if may_exist(text) and exists(bucket):
                 return _NOTHING_TO_DO
             raise
+
+    def _create_as(self, request: Request, body: Mapping[str, Any], meter: Meter) -> Ended:
+        assert request.table is not None, "a job that writes names its table"
+        bucket = Prefixed(self._lake, request.table)
+        text = of_body(self._engine, body)
+        try:
+            made = self._made(request, bucket)
+        except Conflict:
+            if may_exist(text):
+                return _NOTHING_TO_DO
+            raise
+        done = None if made is None else self._rows_of(request, bucket)
+        if done is not None:
+            return done
+        try:
+            try:
+                self._fill(request, bucket, text, meter)
+            finally:
+                meter.check()
+        except Stopped as error:
+            if error.reason is not Stop.CLOSING:
+                self._undo(request, bucket)
+            raise
+        except (Invalid, NotFound, Conflict):
+            self._undo(request, bucket)
+            raise
+        done = self._rows_of(request, bucket)
+        assert done is not None, "the rows were appended"
+        return done
+
+    def _fill(self, request: Request, bucket: Bucket, text: Text, meter: Meter) -> None:
+        """Create the table, unless an earlier attempt did, and append its rows."""
+        query = query_of(text)
+        assert query is not None, "the job has a query"
+        answer = self._engine.run(
+            query,
+            allowed=request.allowed,
+            budget=Budget(seconds=self._time_limit_s),
+            began=meter.interruptible,
+        )
+
+        def metered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                meter.check()
+                yield batch
+                meter.advance(rows=batch.num_rows)
+
+        # The first rows come before the table: most of what is wrong with a query shows there.
+        with answer, after_first(answer) as batches:
+            self._new(request, bucket, created(self._engine, text, answer.schema))
+            table = Table.open_bucket(bucket, self._world)
+            rows = pa.RecordBatchReader.from_batches(answer.schema, metered(batches))
+            job = _rows_job(request)
+            if table.append(rows, message=request.message, job=job).ulid is None:
+                # A block without rows is not written: an entry says that this was all.
+                commit = self._world.ids.ulid()
+                table.log.commit(Append(commit=commit, blocks=(), job=job, message=request.message))
+
+    def _rows_of(self, request: Request, bucket: Bucket) -> Ended | None:
+        """The rows that an attempt has written to the new table, none among them; None before."""
+        assert request.table is not None, "a job that writes names its table"
+        state = Table.open_bucket(bucket, self._world, dropped=True).log.state
+        job = _rows_job(request)
+        block = earlier_block(state, job)
+        if block is None:
+            return None
+        written = state.batches[job.app].written(job.batch)
+        if written is not None:
+            self._wrote(request.table, written.version)
+        version = None if written is None else written.version
+        return Ended(written={"version": version, "rows": block.rows, "inserted": block.rows})
+
+    def _undo(self, request: Request, bucket: Bucket) -> None:
+        """Drop the table that this job has made and not filled. Where that fails, what gives the
+        job up does it."""
+        with suppress(BlockstoreError, Failed):
+            if self._made(request, bucket) and self._rows_of(request, bucket) is None:
+                assert request.table is not None, "a job that writes names its table"
+                self._drop_empty(request.table, bucket)
+
+    def _drop_empty(self, name: str, bucket: Bucket) -> None:
+        log = Table.open_bucket(bucket, self._world, dropped=True).log
+        if log.state.dropped is None:
+            with suppress(Conflict):  # its rows have come just now
+                why = "its first rows were refused"
+                self._wrote(name, drop_table(log, self._world, message=why, empty=True))
 
     def _new(self, request: Request, bucket: Bucket, definition: Definition) -> Ended:
         made = self._made(request, bucket)
@@ -229,6 +340,11 @@ class TableChanges(Writing):
             assert request.table is not None, "a job that writes names its table"
             self._wrote(request.table, version)
         return Ended(written={"version": version})
+
+
+def _rows_job(request: Request) -> Job:
+    """The batch of the rows of a new table."""
+    return replace(job_of(request), batch=1)
 
 
 def check_name(name: str) -> None:

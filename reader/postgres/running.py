@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.changes import Change, changed
+from blockstore.reader.doors.changes import Change, changed, rows_changed
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
@@ -281,8 +281,9 @@ class Runs:
                 f"{part.tag} is a version of its own, so it is not possible in a transaction: send "
                 "it before BEGIN or after COMMIT; a driver does so with autocommit",
             )
-        self._job(self._spelled(portal.prepared).sql, list(portal.values) or None)
-        portal.ends(part.tag)
+        job = self._job(self._spelled(portal.prepared).sql, list(portal.values) or None)
+        rows = rows_changed(job)  # of CREATE TABLE … AS
+        portal.ends(part.tag if rows is None else f"SELECT {rows}")
 
     def _job(self, sql: str, values: list[object] | None) -> Job:
         """Carry out a statement outside of a transaction, as every door does."""

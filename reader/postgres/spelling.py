@@ -2,7 +2,8 @@
 
 Rules:
 - The engine's SQL is used as it is. Only what it cannot mean is translated: ``public.`` before a
-  table's name, queries of PostgreSQL's catalogs, and what DuckDB's parser refuses.
+  table's name, queries of PostgreSQL's catalogs, and what DuckDB's parser refuses; and two names of
+  types that hold fewer digits in DuckDB, so that no digit of a PostgreSQL client is lost.
 - What was translated is admitted like any other query: translation gives no access to anything.
 - Rows of a catalog are those that the caller may know (``catalog.py``).
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import sqlglot
@@ -27,7 +28,7 @@ from blockstore.reader.postgres.functions import FUNCTIONS, Translation
 from blockstore.reader.postgres.prepared import Spelled
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.postgres.variables import Variables
-from blockstore.reader.statements.tokens import Token
+from blockstore.reader.statements.tokens import Token, tokens_of
 from blockstore.reader.tables.names import folded
 
 _SCHEMAS = frozenset({"pg_catalog", "information_schema"})
@@ -39,6 +40,11 @@ _WORDS = frozenset(
 _OTHERS = frozenset({"to_char", "to_date"})
 """Functions of PostgreSQL that sqlglot translates."""
 
+
+_TYPES = {"FLOAT": "DOUBLE", "NUMERIC": "DECIMAL(38, 9)", "DECIMAL": "DECIMAL(38, 9)"}
+"""Where no digits are given: FLOAT has 32 bits in DuckDB and 64 in PostgreSQL, NUMERIC three digits
+after the point and as many as there are."""
+_CASTS = frozenset({"CAST", "TRY_CAST"})
 
 _LONGEST = 64 * 1024
 """Characters; sqlglot takes a second for so many."""
@@ -62,6 +68,7 @@ class Scene:
 def spelled(part: Part, scene: Scene) -> Spelled:
     """The statement in the engine's SQL. Raises BadSql for one that cannot be translated, and
     UnknownTable for a catalog that there is not."""
+    part = _typed(part)
     sql = _without_schema(part, scene)
     if part.kind is not Kind.QUERY:
         return Spelled(sql=sql)
@@ -72,6 +79,45 @@ def spelled(part: Part, scene: Scene) -> Spelled:
         with suppress(Untranslated):
             return _translated(part, scene)
     return Spelled(sql=sql)  # the engine says what is wrong with it, if something is
+
+
+def _typed(part: Part) -> Part:
+    """The statement with the engine's names of types that mean something else there."""
+    tokens, sql = part.tokens, part.sql
+    columns = _columns(part)
+    for at in reversed(range(1, len(tokens))):
+        name = _TYPES.get(tokens[at].word)
+        digits = at + 1 < len(tokens) and tokens[at + 1].text == "("
+        if name is None or digits or not (at in columns or _casts_to(tokens, at)):
+            continue
+        sql = sql[: tokens[at].start] + name + sql[tokens[at].end :]
+    return part if sql == part.sql else replace(part, sql=sql, tokens=tuple(tokens_of(sql)))
+
+
+def _casts_to(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether a token is the type of a cast: after ``::``, or before the end of a CAST."""
+    if tokens[at - 1].text == "::":
+        return True
+    ends = tokens[at + 1].text if at + 1 < len(tokens) else ""
+    if tokens[at - 1].word != "AS" or ends not in (")", "["):
+        return False
+    depth = 0
+    for place in reversed(range(at)):
+        depth += {")": 1, "(": -1}.get(tokens[place].text, 0) if not tokens[place].is_text else 0
+        if depth < 0:
+            return place > 0 and tokens[place - 1].word in _CASTS
+    return False
+
+
+def _columns(part: Part) -> frozenset[int]:
+    """The places of a definition at which a type may be: not those of names, and none of a query
+    that it ends with."""
+    if part.kind is not Kind.DEFINE:
+        return frozenset()
+    words = part.words
+    end = words.index("AS") if "AS" in words else len(words)
+    first = ("(", ",", ".", "COLUMN", "TO", "TABLE")
+    return frozenset(at for at in range(1, end) if words[at - 1] not in first)
 
 
 def for_sqlglot(tokens: tuple[Token, ...], sql: str) -> str:

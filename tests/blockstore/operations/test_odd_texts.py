@@ -6,11 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.predicate import parse_filters
@@ -44,6 +46,21 @@ def quoted(text: str) -> str:
 
 def as_blob(text: str) -> str:
     return f"x'{text.encode().hex()}'"
+
+
+LONG = "\ud7ff" * 62
+"""Three bytes a character: pyarrow shows an expression with it cut within one."""
+
+
+def test_a_condition_with_a_text_that_pyarrow_cuts_within_a_character() -> None:
+    table = table_of([None, "\0" * 62], [LONG])
+    table.delete(f"s NOT IN ('', {quoted(LONG)})")
+    assert texts_of(table.snapshot().scan().to_table()) == Counter([None, LONG])
+    found = table.snapshot().scan(where=pc.field("s") == LONG).to_table()
+    assert texts_of(found) == Counter([LONG])
+    for refused in (pc.field(0) == LONG, pc.field("nowhere") == LONG):
+        with pytest.raises(Invalid, match="the expression"):
+            table.snapshot().scan(where=refused).to_table()
 
 
 blocks = st.lists(st.lists(st.none() | odd_texts(), min_size=1, max_size=3), min_size=1, max_size=4)

@@ -60,7 +60,8 @@ def test_a_range_of_keys_has_the_rows_that_a_scan_of_all_has_of_it(
 ) -> None:
     """At every version, in any order, by one handle, which keeps what it finds."""
     table = changed(str(tmp_path_factory.mktemp("t") / "t"), steps, texts=texts)
-    versions = [table.log.state.version, 3, table.log.state.version - 2, 5]
+    latest = table.log.state.version  # a delete of rows that are gone makes none
+    versions = [one for one in (latest, 3, latest - 2, 5) if 2 <= one <= latest]
     expected = {
         version: shown(bs.open(table.bucket.url).snapshot(version=version).scan().to_table())
         for version in versions

@@ -37,7 +37,13 @@ SCRIPT = [
     "CREATE TABLE {t}_gone (a INTEGER)",
     "DROP TABLE {t}_gone",
     "DROP TABLE IF EXISTS {t}_gone",
+    "CREATE TABLE {t}_copy WITH (row_ids = true) AS SELECT item, amount * 2 AS twice FROM {t}",
+    "CREATE TABLE IF NOT EXISTS {t}_copy AS SELECT 1 AS a",
+    "CREATE TABLE {t}_none AS SELECT item FROM {t} WHERE false",
 ]
+LATE = """CREATE TABLE new AS SELECT CASE i WHEN 90000 THEN error('late') ELSE '' END AS e
+    FROM flights, range(99999) r(i)"""
+"""Its first rows are fine."""
 ROWS = [("bolt", 5, "2026-01-01"), ("nut", 5, "2026-01-01"), ("rod", 7, None)]
 
 
@@ -91,6 +97,10 @@ def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: S
     found = doors.served.rows(f"SELECT item, amount, CAST(day AS VARCHAR) FROM {door} ORDER BY 1")
     assert [tuple(row.values()) for row in found] == ROWS
     assert doors.served.rows(f"FROM {door}_plain") == [{"item": "b", "n": 20}]
+    copied = doors.served.rows(f"SELECT item, twice FROM {door}_copy ORDER BY 1")
+    assert [tuple(row.values()) for row in copied] == [("bolt", 10), ("nut", 10), ("rod", 14)]
+    assert definition(doors, f"{door}_copy").identity is not None
+    assert doors.served.rows(f"FROM {door}_none") == []
     made = definition(doors, door)
     assert made.schema.names == ["item", "amount", "day"]
     assert f"{door}_gone" not in doors.gateway.tables.names()
@@ -106,8 +116,20 @@ def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: S
         ("CREATE TABLE new (a INT)", FEW_DDL, "new is none of them"),
         ("DROP TABLE secret", FEW_DDL, "no table secret"),
         ("CREATE TABLE flights (a INT)", DDL, "already a table flights"),
-        ("CREATE TABLE new AS SELECT 1 AS a", DDL, "is two versions"),
-        ("CREATE OR REPLACE TABLE new (a INT)", DDL, "is two versions"),
+        ("CREATE TABLE new AS SELECT 1 AS a", DDL, "lacks scope 'read'"),
+        ("CREATE TABLE new AS SELECT 1 AS a", READ, "lacks scope"),
+        ("CREATE TABLE mine AS SELECT * FROM secret", FEW_DDL, "no table secret"),
+        ("CREATE TABLE new AS SELECT nope FROM flights", WRITE, "nope"),
+        ("CREATE TABLE new AS SELECT * FROM read_csv('/etc/passwd')", WRITE, "read_csv"),
+        ("CREATE TABLE new AS SELECT getenv('HOME') AS a", WRITE, "getenv"),
+        ("CREATE TABLE flights AS SELECT 1 AS a", WRITE, "already a table flights"),
+        (
+            LATE,
+            WRITE,
+            "late",
+        ),
+        ("CREATE OR REPLACE TABLE new (a INT)", DDL, "is a drop and a creation"),
+        ("CREATE OR REPLACE TABLE new AS SELECT 1 AS a", WRITE, "is a drop and a creation"),
         ("CREATE VIEW new AS SELECT 1 AS a", DDL, "expected TABLE"),
         ("CREATE INDEX new ON flights (n)", DDL, "expected TABLE"),
         ("CREATE TABLE new (a INT DEFAULT (SELECT max(n) FROM flights))", DDL, "DEFAULT"),

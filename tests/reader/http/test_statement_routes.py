@@ -130,7 +130,9 @@ def test_scopes_and_tables_are_those_of_the_token(served: Served, items: str) ->
     "sql",
     [
         "SELECT 1",
-        "CREATE TABLE made AS SELECT 1 AS a",
+        "CREATE TABLE made AS SELECT 1 AS a, 2 AS a",
+        "CREATE TABLE made AS SELECT NULL AS a",
+        "CREATE TABLE made AS SELECT * FROM read_text('/etc/passwd')",
         "CREATE OR REPLACE TABLE {t} (a INTEGER)",
         "CREATE TABLE made (a INTEGER UNIQUE)",
         "CREATE TABLE made (a INTEGER); DROP TABLE made",

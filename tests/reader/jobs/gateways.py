@@ -94,6 +94,7 @@ class Gateway:
             appeared=lambda name: None,
             bucket_of=lambda name: Prefixed(bucket, name),
             engine=cast(Engine, None),  # No job here is a statement.
+            time_limit_s=60,
         )
         extracts = Extracts(bucket, self.world, self._ask, time_limit_s=60, result_bytes=1 << 20)
         self.runner = Runner(

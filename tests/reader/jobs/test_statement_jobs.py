@@ -18,6 +18,7 @@ from blockstore.errors import Unanswered
 from blockstore.format.definition import Definition
 from blockstore.reader.jobs.record import Kind, State
 from blockstore.reader.jobs.statements import Statements
+from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.scan.view import TableSnapshot
@@ -97,6 +98,18 @@ def gateway_of(lake: Lake, seed: int, bucket: FaultyBucket | None = None) -> Ite
             gateway._open,
             WORK,
             lambda table, version: None,
+            engine=engine,
+            time_limit_s=60,
+        )
+        gateway.runner._works[Kind.TABLE] = TableChanges(
+            gateway.bucket,
+            gateway.world,
+            gateway._open,
+            WORK,
+            lambda table, version: None,
+            lake=gateway.bucket,
+            appeared=lambda name: None,
+            bucket_of=lambda name: Prefixed(gateway.bucket, name),
             engine=engine,
             time_limit_s=60,
         )

@@ -1,0 +1,41 @@
+"""Names of types that mean something else in PostgreSQL are spelled so that no digit is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from blockstore.reader.postgres.spelling import _typed
+from blockstore.reader.postgres.texts import split
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("SELECT x::float, y :: numeric", "SELECT x::DOUBLE, y :: DECIMAL(38, 9)"),
+        ("SELECT CAST(f(x, 1) AS Float)", "SELECT CAST(f(x, 1) AS DOUBLE)"),
+        ("SELECT CAST((x) AS decimal) AS numeric", "SELECT CAST((x) AS DECIMAL(38, 9)) AS numeric"),
+        ("SELECT x::float[]", "SELECT x::DOUBLE[]"),
+        ("SELECT x::float(24), y::numeric(9, 2), z::float8, r::real", ""),
+        ("SELECT x AS float, 'x::float', \"x::float\"", ""),
+        ("SELECT count(float) FROM (SELECT 1 AS float) AS numeric", ""),
+        ("SELECT float FROM t WHERE numeric > 1 ORDER BY decimal", ""),
+        ("INSERT INTO t SELECT x::numeric FROM u", "INSERT INTO t SELECT x::DECIMAL(38, 9) FROM u"),
+        (
+            "CREATE TABLE t (float float NOT NULL, n numeric, PRIMARY KEY (float))",
+            "CREATE TABLE t (float DOUBLE NOT NULL, n DECIMAL(38, 9), PRIMARY KEY (float))",
+        ),
+        ("CREATE TABLE float AS SELECT 1 AS float", ""),
+        ("ALTER TABLE t ADD COLUMN float float", "ALTER TABLE t ADD COLUMN float DOUBLE"),
+        ("ALTER TABLE t ADD x numeric", "ALTER TABLE t ADD x DECIMAL(38, 9)"),
+        ("ALTER TABLE t ALTER x TYPE float", "ALTER TABLE t ALTER x TYPE DOUBLE"),
+        ("ALTER TABLE t RENAME COLUMN float TO numeric", ""),
+        ("ALTER TABLE t DROP COLUMN float", ""),
+    ],
+)
+def test_a_type_is_spelled_and_a_name_is_not(given: str, found: str) -> None:
+    (part,) = split(given)
+    made = _typed(part)
+    assert made.sql == (found or given)
+    assert [made.sql[one.start : one.end] for one in made.tokens if one.word] == [
+        one.text for one in made.tokens if one.word
+    ]
