@@ -31,6 +31,7 @@ EXPORT = "run by tests/blockstore/cli/verbs/test_export.py"
 KEYS = "run by tests/engines/test_storage.py, on an S3 server"
 FLIGHT = "run by tests/engines/test_flight.py, in an environment of the engines"
 NOTEBOOK = "run by tests/blockstore/notebook/test_notebook.py"
+BI = "run by tests/engines/bi/run.py, in a long series"
 IBIS = "done by the client ibis of tests/engines/test_postgres.py"
 POSTGRES = "run by tests/engines/test_postgres.py, against a gateway on a free port"
 INSTALLED = "what it installs is what is tested: scripts/setup has done it"
@@ -76,6 +77,9 @@ ELSEWHERE = {
     ("docs/guides/postgres.md", "import psycopg"): POSTGRES,
     ("docs/guides/postgres.md", "import sqlalchemy"): POSTGRES,
     ("docs/guides/postgres.md", "import adbc"): POSTGRES,
+    ("docs/guides/bi.md", "postgresql+psycopg2"): BI,
+    ("docs/guides/bi.md", "# profiles.yml"): BI,
+    ("docs/guides/bi.md", "{% materialization"): BI,
     ("docs/guides/python.md", "pip install"): INSTALLED,
     ("docs/guides/python.md", "%load_ext"): NOTEBOOK,
     ("docs/guides/python.md", "%%blockstore\nselect item"): NOTEBOOK,
