@@ -116,8 +116,8 @@ def _columns(part: Part) -> frozenset[int]:
         return frozenset()
     words = part.words
     end = words.index("AS") if "AS" in words else len(words)
-    first = ("(", ",", ".", "COLUMN", "TO", "TABLE")
-    return frozenset(at for at in range(1, end) if words[at - 1] not in first)
+    named = {"(", ",", ".", "TABLE", "EXISTS", "COLUMN", "ADD", "ALTER", "DROP", "RENAME", "TO"}
+    return frozenset(at for at in range(1, end) if words[at - 1] not in named)
 
 
 def for_sqlglot(tokens: tuple[Token, ...], sql: str) -> str:

@@ -30,6 +30,19 @@ from blockstore.reader.postgres.texts import split
         ("ALTER TABLE t ALTER x TYPE float", "ALTER TABLE t ALTER x TYPE DOUBLE"),
         ("ALTER TABLE t RENAME COLUMN float TO numeric", ""),
         ("ALTER TABLE t DROP COLUMN float", ""),
+        ("ALTER TABLE t DROP float", ""),
+        ("ALTER TABLE t ADD float float", "ALTER TABLE t ADD float DOUBLE"),
+        ("ALTER TABLE t ALTER float TYPE float", "ALTER TABLE t ALTER float TYPE DOUBLE"),
+        ("ALTER TABLE t RENAME float TO x", ""),
+        ("ALTER TABLE IF EXISTS numeric ADD COLUMN IF NOT EXISTS float int", ""),
+        ("DROP TABLE IF EXISTS numeric", ""),
+        ("CREATE TABLE IF NOT EXISTS float (a int)", ""),
+        ("COMMENT ON COLUMN t.float IS 'a float'", ""),
+        ("CREATE TABLE t (a float, b int) ", "CREATE TABLE t (a DOUBLE, b int)"),
+        (
+            "CREATE TABLE t AS SELECT a::float AS b FROM u",
+            "CREATE TABLE t AS SELECT a::DOUBLE AS b FROM u",
+        ),
     ],
 )
 def test_a_type_is_spelled_and_a_name_is_not(given: str, found: str) -> None:
