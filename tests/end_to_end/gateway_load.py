@@ -262,7 +262,7 @@ def main(arguments: list[str]) -> int:
             with store(folder, asked.store, asked.delay) as on:
                 report = run(folder, asked.clients, asked.seconds, rows=asked.rows, on=on)
     print(
-        f"{report.queries} queries, {report.busy} told to come back, {len(report.failed)} failed, "
+        f"{report.queries} queries, {report.busy} asked to come back, {len(report.failed)} failed, "
         f"{len(report.wrong)} wrong; "
         f"p50 {report.percentile_s(0.5):.3f} s, p99 {report.percentile_s(0.99):.3f} s; "
         f"{report.appends} appends, "
