@@ -15,6 +15,7 @@ HINT = "index/hint.json"
 BOUNDARY = "gc/index.boundary"
 META = "meta.json"
 JOBS = "jobs/"
+JOBS_OPEN = f"{JOBS}open/"
 """Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks
 there."""
 INCOMING = "incoming/"
@@ -150,6 +151,11 @@ def split_file_key(key: str) -> tuple[str, str] | None:
 def job_prefix(job: str) -> str:
     """Everything of one job of a gateway."""
     return f"{JOBS}{job}/"
+
+
+def job_open_key(job: str) -> str:
+    """A mark that the job may be open: written before its request, deleted after its outcome."""
+    return f"{JOBS_OPEN}{job}"
 
 
 def job_request_key(job: str) -> str:

@@ -3,6 +3,9 @@
 Rules:
 - The input is written first, then the request, by create-if-absent: a job exists once its request
   exists.
+- A mark under ``jobs/open/`` is written before the request and deleted after the outcome: gateways
+  look at what is marked, and not at all jobs that are kept. A job without one, of a gateway of an
+  earlier release, gets it when all jobs are listed.
 - Attempt N belongs to the gateway that created its claim. A gateway creates a claim only if there
   is none (N = 1), or if it saw the newest one unchanged for the length of a lease on its own clock
   (``watch.py``).
@@ -23,8 +26,10 @@ from blockstore.bucket.api import ObjectInfo
 from blockstore.errors import AlreadyExists, Contended, NotFound, ObjectMissing, Unanswered
 from blockstore.names import (
     JOBS,
+    JOBS_OPEN,
     job_cancel_key,
     job_claim_key,
+    job_open_key,
     job_outcome_key,
     job_prefix,
     job_request_key,
@@ -86,6 +91,7 @@ class JobStore:
     def submit(self, job: str, request: Request) -> bool:
         """Create the job; False if it existed. Raises Unavailable if that is unknown; to repeat
         the call is safe."""
+        self.mark(job)
         return self._create(job_request_key(job), request.dump())
 
     def load(self, job: str) -> Job:
@@ -114,13 +120,31 @@ class JobStore:
         return _sketch(job, self.bucket.list(job_prefix(job)))
 
     def sketches(self) -> list[Sketch]:
-        """All jobs of the bucket, the oldest id first; one listing."""
+        """All jobs of the bucket that are kept, also those that ended, in the order of their ids; a
+        listing of all of their records."""
         found: dict[str, list[ObjectInfo]] = {}
         for info in self.bucket.list(JOBS):
             split = split_job_key(info.key)
             if split is not None:
                 found.setdefault(split[0], []).append(info)
         return [_sketch(job, infos) for job, infos in sorted(found.items())]
+
+    def mark(self, job: str) -> None:
+        """Let gateways look at the job."""
+        self.bucket.put(job_open_key(job), b"")
+
+    def marked(self) -> dict[str, int]:
+        """The jobs that may be open, by their id, and when each was marked, by the store's
+        clock."""
+        return {
+            info.key.removeprefix(JOBS_OPEN): info.modified_ms
+            for info in self.bucket.list(JOBS_OPEN)
+        }
+
+    def unmark(self, jobs: Iterable[str]) -> None:
+        """Jobs that have ended, or never began."""
+        if keys := [job_open_key(job) for job in jobs]:
+            self.bucket.delete(keys)
 
     def claims(self, job: str) -> set[int]:
         """The attempts that have a claim."""
