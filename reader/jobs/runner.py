@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from blockstore.errors import (
@@ -33,6 +33,7 @@ from blockstore.errors import (
     Unavailable,
 )
 from blockstore.reader.jobs.failures import failure_of, given_up, internal, overtime, unsettled
+from blockstore.reader.jobs.marks import Marks
 from blockstore.reader.jobs.meter import Meter, Stop, Stopped
 from blockstore.reader.jobs.places import SharedPlaces, group_of
 from blockstore.reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
@@ -44,8 +45,6 @@ from blockstore.world import World
 _logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5
-_AT_ONCE = 200
-"""So many jobs are looked at in one pass."""
 _BEATS = 3
 """Renewals per lease."""
 
@@ -110,11 +109,8 @@ class Runner:
         self._closing = threading.Event()
         self._wake = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._marks = Marks(store)
         self._next_sweep_s = 0.0
-        self._over: set[str] = set()
-        """Jobs that ended here and are still marked."""
-        self._seen = ""
-        """The last job that was looked at."""
 
     # What one pass does
 
@@ -123,11 +119,7 @@ class Runner:
         raises. The claimed jobs are returned whatever happens to the rest of the pass: a claim that
         is not run would never end."""
         self._shared.look_again()
-        marked = self._marked()
-        sketches = [self._store.sketch(job) for job in self._next_of(marked)]
-        ended = {one.job for one in sketches if one.ended}
-        self._unmark(ended)
-        open_jobs = marked - ended
+        open_jobs, sketches = self._marks.look()
         self._watch.keep(open_jobs)
         self._requests = {job: one for job, one in self._requests.items() if job in open_jobs}
         claimed = []
@@ -151,29 +143,6 @@ class Runner:
         except BlockstoreError as error:
             _logger.warning("old jobs cannot be removed now: %s", error)
         return claimed
-
-    def _marked(self) -> set[str]:
-        """The jobs that may be open. Those that ended here are marked no longer from now on."""
-        marked = set(self._store.marked())
-        with self._lock:
-            over, self._over = self._over & marked, set()
-        self._unmark(over)
-        return marked - over
-
-    def _unmark(self, jobs: Iterable[str]) -> None:
-        try:
-            self._store.unmark(jobs)
-        except BlockstoreError as error:
-            _logger.warning("jobs that have ended are looked at once more: %s", error)
-
-    def _next_of(self, marked: set[str]) -> list[str]:
-        """Some of these jobs, others in each pass where there are too many for one."""
-        if len(marked) <= _AT_ONCE:
-            return sorted(marked)
-        later = sorted(one for one in marked if one > self._seen)
-        chosen = (later + sorted(marked - set(later)))[:_AT_ONCE]
-        self._seen = chosen[-1]
-        return chosen
 
     def offer(self, job: str) -> Claimed | None:
         """Claim a job that was submitted to this gateway, if there is a place, without waiting for
@@ -435,8 +404,7 @@ class Runner:
             written=None if ended is None else ended.written,
         )
         counted = self._store.finish(claimed.job, outcome)
-        with self._lock:
-            self._over.add(claimed.job)
+        self._marks.ended(claimed.job)
         self._report(claimed.request.kind, counted.state)
         self._audit(Job(id=claimed.job, request=claimed.request, outcome=counted))
         return counted
@@ -455,12 +423,7 @@ class Runner:
             return
         self._next_sweep_s = now_s + max(self._terms.poll_s, min(3600.0, self._terms.keep_s / 4))
         limit_ms = self._store.bucket.now_ms() - round(self._terms.keep_s * 1000)
-        sketches, marked = self._store.sketches(), self._store.marked()
-        known = {one.job for one in sketches if one.submitted}
-        self._unmark(job for job, at_ms in marked.items() if at_ms < limit_ms and job not in known)
-        for sketch in sketches:
-            if sketch.open and sketch.job not in marked:
-                self._store.mark(sketch.job)
+        sketches = self._marks.check(limit_ms)
         for sketch in sketches:
             # Read again: another gateway may have removed the job, and a client submitted the same
             # id again.

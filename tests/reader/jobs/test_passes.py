@@ -7,7 +7,7 @@ import pytest
 
 from blockstore.errors import Unanswered, Unavailable
 from blockstore.names import JOBS, JOBS_OPEN, job_open_key, job_prefix, job_request_key
-from blockstore.reader.jobs import runner
+from blockstore.reader.jobs import marks
 from blockstore.reader.jobs.record import Kind, Lease, Outcome, State
 from tests.reader.jobs.gateways import GOOD, TERMS, Gateway, Lake
 from tests.support.faulty import Call, FaultyBucket
@@ -199,7 +199,7 @@ def test_a_mark_without_a_request_goes_with_the_old_jobs(lake: Lake) -> None:
 
 
 def test_every_marked_job_gets_its_turn(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "_AT_ONCE", 3)
+    monkeypatch.setattr(marks, "AT_ONCE", 3)
     gateway = lake.gateway(1)
     gateway.runner.look()
     jobs = [f"01JD00000000000000000000{number:02}" for number in range(10)]
