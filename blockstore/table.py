@@ -396,22 +396,18 @@ class Table(ChangingRows, GoingBack, FilesOfCells, Following):
             message=message,
         )
 
-    def tag(self, name: str, *, version: int | None = None, message: str = "") -> int:
+    def tag(
+        self, name: str, *, version: int | None = None, message: str = "", job: Job | None = None
+    ) -> int:
         """Keep a version (default: the newest) readable under a name until it is untagged; returns
-        the version."""
+        the version. With a ``job`` it happens once."""
         tags.check_free(name)
-        return tags.tag(
-            self.log,
-            self.world,
-            name,
-            version,
-            message,
-            look=CheckComplete(self.bucket, self.world),
-        )
+        look = CheckComplete(self.bucket, self.world)
+        return tags.tag(self.log, self.world, name, version, message, look=look, job=job)
 
-    def untag(self, name: str, *, message: str = "") -> None:
-        """Take a tag away; its version expires with its age."""
-        tags.untag(self.log, self.world, name, message)
+    def untag(self, name: str, *, message: str = "", job: Job | None = None) -> None:
+        """Take a tag away; its version expires with its age. With a ``job`` it happens once."""
+        tags.untag(self.log, self.world, name, message, job=job)
 
     def poll(self) -> int:
         """Look for newer versions, for two small requests; returns the newest."""

@@ -3,11 +3,16 @@
 Rules:
 - A statement is a version or nothing, so both need a table with an index.
 - Merges take their memory and their folder from the environment, as the compactor's process does,
-  and claim no role. Retention claims the role ``compactor``, as by hand (``by_hand.py``).
+  or from the gateway that runs the statement, and claim no role. Retention claims the role
+  ``compactor``, as by hand (``by_hand.py``).
 - What was left out or failed is an error, though the rest was done.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 from blockstore.compactor.by_hand import retain_once
 from blockstore.compactor.config import load_config
@@ -17,14 +22,33 @@ from blockstore.format.properties import FOREVER_S
 from blockstore.table import Table
 
 
-def compact(table: Table) -> int | None:
+def compact(
+    table: Table,
+    memory_bytes: int | None = None,
+    work_dir: Path | None = None,
+    merged: Callable[[int], None] | None = None,
+) -> int | None:
     """Merge until there is nothing left to merge, for a statement; return the version after it, or
     None if nothing was merged.
+
+    Args:
+        table: The table.
+        memory_bytes: What one merge may take; by default what the environment says.
+        work_dir: For what does not fit; by default what the environment says.
+        merged: Receives the rows of each merge that was committed; what it raises ends the run, and
+            what was merged by then stays.
 
     Raises Invalid for a table without an index, and Corrupt where damaged blocks were left out.
     """
     _need_index(table, "compact --once")
-    report = compact_once(table, load_config(None).settings)
+    settings = load_config(None).settings
+    settings = replace(
+        settings,
+        memory_bytes=memory_bytes or settings.memory_bytes,
+        work_dir=work_dir or settings.work_dir,
+    )
+    watch = None if merged is None else (lambda result: merged(result.rows))
+    report = compact_once(table, settings, watch=watch)
     if report.left_out:
         ulid, why = next(iter(report.left_out.items()))
         raise Corrupt(

@@ -262,6 +262,7 @@ class Tag(Change):
     name: str
     version: int
     message: str = ""
+    job: Job | None = None
 
     def draft(self, state: State) -> Draft | Done:
         if state.tags.get(self.name) == self.version:
@@ -278,6 +279,7 @@ class Untag(Change):
     name: str
     version: int | None = None
     message: str = ""
+    job: Job | None = None
 
     def draft(self, state: State) -> Draft | Done:
         held = state.tags.get(self.name)

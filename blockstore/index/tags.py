@@ -31,7 +31,7 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockMeta, Job
 from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
 from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
@@ -83,9 +83,10 @@ def tag(
     message: str = "",
     *,
     look: Look | None = None,
+    job: Job | None = None,
 ) -> int:
     """Set the tag ``name`` on ``version`` (default: the latest) until it is untagged; returns the
-    version.
+    version. With a ``job`` it happens once.
 
     Raises Conflict if the tag is set on another version, NotFound for a version that never was,
     VersionExpired for one that was collected, and then no such tag is left. Without a ``look`` a
@@ -96,13 +97,16 @@ def tag(
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)
     state = log.poll() if version is None else log.at(version)
+    if job is not None and version is None and state.committed(job):
+        state = log.at(_tagged_by(log, state, job, name))
     # What this handle knows of another history would be read as a checkpoint of this one.
     log.confirm()
     if ensure_checkpoint(writable(log.bucket), state) is None:
         # Another wrote it: once the entries are collected it is all that is left of the version.
         _check_checkpoint(log, state)
     commit = world.ids.ulid()
-    committed = log.commit(Tag(commit=commit, name=name, version=state.version, message=message))
+    wanted = Tag(commit=commit, name=name, version=state.version, message=message, job=job)
+    committed = log.commit(wanted)
     try:
         why = _why_lost(log, name, state, committed.version, look)
     except Unavailable as error:
@@ -125,6 +129,19 @@ def tag(
     raise VersionExpired(f"{expired}; tag {name!r} {became}: {why}")
 
 
+def _tagged_by(log: Log, state: State, job: Job, name: str) -> int:
+    """The version that a job tagged before. Raises VersionExpired where that is not known."""
+    written = state.batches[job.app].written(job.batch)
+    entries = [] if written is None else [*log.entries(written.version, written.version)]
+    version = entries[0].tags.get(name) if entries else None
+    if version is None:
+        raise VersionExpired(
+            f"job {job.app!r} has done batch {job.batch} before, and it is not known which version "
+            f"it tagged {name!r}: look at the tags of the table"
+        )
+    return version
+
+
 def _check_checkpoint(log: Log, state: State) -> None:
     """Raise Corrupt if the checkpoint of a state's version is damaged, or of another history."""
     data = log.reader.checkpoint_data(state.version)
@@ -138,8 +155,8 @@ def _check_checkpoint(log: Log, state: State) -> None:
         )
 
 
-def untag(log: Log, world: World, name: str, message: str = "") -> None:
-    """Take the name away; its version expires with its age.
+def untag(log: Log, world: World, name: str, message: str = "", *, job: Job | None = None) -> None:
+    """Take the name away; its version expires with its age. With a ``job`` it happens once.
 
     Raises NotFound if there is no such tag.
     """
@@ -148,12 +165,12 @@ def untag(log: Log, world: World, name: str, message: str = "") -> None:
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)
     state = log.poll()
-    if name not in state.tags:
+    if name not in state.tags and (job is None or not state.committed(job)):
         names = ", ".join(map(repr, sorted(state.tags))) or "none"
         raise NotFound(
             f"{log.bucket.url} has no tag {name!r} at version {state.version}, its tags: {names}"
         )
-    log.commit(Untag(commit=world.ids.ulid(), name=name, message=message))
+    log.commit(Untag(commit=world.ids.ulid(), name=name, message=message, job=job))
 
 
 def temporary(tags: Mapping[str, int]) -> list[str]:

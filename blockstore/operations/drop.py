@@ -91,7 +91,7 @@ def drop(url: str, *, message: str = "", empty: bool = False, world: World | Non
         Invalid: The table has no index.
     """
     world = world or World.real()
-    return drop_table(_log(open_bucket(url, world), world), world, message=message, empty=empty)
+    return drop_table(log_of(open_bucket(url, world), world), world, message=message, empty=empty)
 
 
 def undrop(url: str, *, message: str = "", world: World | None = None) -> int:
@@ -104,7 +104,7 @@ def undrop(url: str, *, message: str = "", world: World | None = None) -> int:
         Invalid: The table has no index.
     """
     world = world or World.real()
-    return undrop_table(_log(open_bucket(url, world), world), world, message=message)
+    return undrop_table(log_of(open_bucket(url, world), world), world, message=message)
 
 
 def drop_table(
@@ -125,7 +125,7 @@ def undrop_table(log: Log, world: World, *, message: str = "", job: Job | None =
     return done.version or log.state.version
 
 
-def _log(bucket: Bucket, world: World) -> Log:
+def log_of(bucket: Bucket, world: World) -> Log:
     """The index of the table, dropped or not. Raises NotFound and Invalid."""
     log = Log(bucket, world)
     try:

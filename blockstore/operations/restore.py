@@ -38,12 +38,14 @@ from blockstore.errors import (
     NotFound,
     VersionExpired,
 )
+from blockstore.format.block import Job
 from blockstore.index import tags, ulids
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Change, Done, Draft, Untag
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock, visible_rows
+from blockstore.index.rules import batch_done
 from blockstore.index.state import State
 from blockstore.index.tags import TEMPORARY, temporary
 from blockstore.lifecycle.complete import CheckComplete, missing
@@ -85,6 +87,7 @@ class Restore(Change):
     read: State
     tag: str
     message: str = ""
+    job: Job | None = None
     differences: dict[int, Difference] = field(default_factory=dict)
     """What was decided on each state that it was tried on, by version."""
 
@@ -118,13 +121,15 @@ def restore(
     as_of: object = None,
     dry_run: bool = False,
     message: str = "",
+    job: Job | None = None,
 ) -> Restored:
     """Make the newest version show what an earlier one did, named by its number, a tag, or a time.
+    With a ``job`` it happens once.
 
     Raises NotFound for a version that never was, VersionExpired for one that was collected,
     Conflict where others changed blocks all the while.
     """
-    check_said(None, message)
+    check_said(job, message)
     target = target_of(access.log, version, tag, as_of)
     state = access.log.poll()
     if dry_run:
@@ -134,7 +139,7 @@ def restore(
             _check_whole(access.bucket, access.world, planned.back, state, target.version)
         return _answer(target, planned, None, dry_run=True)
     try:
-        return _restored(access, target, message)
+        return _restored(access, target, message, job)
     finally:
         clear_pins(access, target.version)
 
@@ -172,13 +177,16 @@ def _stays(block: LiveBlock, read: State) -> bool:
     )
 
 
-def _restored(access: Access, target: State, message: str) -> Restored:
+def _restored(access: Access, target: State, message: str, job: Job | None) -> Restored:
     bucket, world, log = access.bucket, access.world, access.log
     commit = world.ids.ulid()
     name = f"{TEMPORARY}{commit}"
     problem: Conflict | None = None
     for _ in range(_TRIES):
         read = log.poll()
+        if (done := batch_done(read, job, ordered=True)) is not None:
+            log.confirm()
+            return Restored(to=target.version, version=done.version, repeated=True)
         found = difference(read, target, read)
         if not found.back and not found.gone:
             return _answer(target, found, None)
@@ -186,7 +194,9 @@ def _restored(access: Access, target: State, message: str) -> Restored:
         what = f"version {target.version} is being restored"
         tags.tag(log, world, name, target.version, what, look=CheckComplete(bucket, world))
         _check_whole(bucket, world, found.back, read, target.version)
-        change = Restore(commit=commit, target=target, read=read, tag=name, message=message)
+        change = Restore(
+            commit=commit, target=target, read=read, tag=name, message=message, job=job
+        )
         try:
             committed = log.commit(change)
         except (Fenced, HistoryReplaced):

@@ -75,6 +75,8 @@ class Reverted:
     left_rows: tuple[tuple[object, int, int | None], ...] = ()
     """Up to 1,000 of them: the row's identity, the version that was to be undone, and the row's
     version now (None: it was deleted)."""
+    repeated: bool = False
+    """Whether the job had done it before this call; then only ``version`` is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +102,11 @@ class Restored:
     """rows that have their former state again,"""
     rows_gone: int = 0
     """and rows that are deleted, since they did not exist."""
+    repeated: bool = False
+    """Whether the job had done it before this call; then only ``version`` is known."""
 
     @property
     def nothing(self) -> bool:
         """Whether the table was as it should be."""
         rows = self.rows_back or self.rows_changed or self.rows_gone
-        return not (self.brought_back or self.removed or rows)
+        return not (self.brought_back or self.removed or rows or self.repeated)

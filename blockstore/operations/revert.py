@@ -24,10 +24,12 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.format.block import Job
 from blockstore.index.change import Change, Committed, Done, Draft
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
+from blockstore.index.rules import batch_done
 from blockstore.index.state import State
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
@@ -69,6 +71,7 @@ class Revert(Change):
     sources: tuple[str, ...]
     waiting: frozenset[str] = frozenset()
     message: str = ""
+    job: Job | None = None
     hidings: dict[int, Hiding] = field(default_factory=dict)
     """What was decided on each state that it was tried on, by version."""
 
@@ -100,15 +103,19 @@ def revert(
     *,
     dry_run: bool = False,
     message: str = "",
+    job: Job | None = None,
 ) -> Reverted:
-    """Hide the rows of these writes.
+    """Hide the rows of these writes. With a ``job`` it happens once.
 
     Raises NotFound for one that the table never had; then nothing is changed.
     """
-    check_said(None, message)
+    check_said(job, message)
     wanted = _checked(sources)
     for _ in range(_TRIES):
         state = access.log.poll()
+        if not dry_run and (done := batch_done(state, job, ordered=True)) is not None:
+            access.log.confirm()
+            return Reverted(version=done.version, repeated=True)
         waiting: frozenset[str] = frozenset()
         unknown = [source for source in wanted if source not in state.accounted]
         if unknown:
@@ -122,9 +129,8 @@ def revert(
             ]
             if not dry_run and publish_first(access, view, in_part, "revert"):
                 continue
-        change = Revert(
-            commit=access.world.ids.ulid(), sources=wanted, waiting=waiting, message=message
-        )
+        commit = access.world.ids.ulid()
+        change = Revert(commit=commit, sources=wanted, waiting=waiting, message=message, job=job)
         if dry_run:
             found = hiding(state, wanted, waiting)
             rows = {

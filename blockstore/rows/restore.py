@@ -74,7 +74,10 @@ def restore_rows(
     with pinned(access, state, [target] if not dry_run else []):
         if dry_run:
             return _restored(target, _counts(_difference(access, state, target)), dry_run=True)
-        return _restored(target, _commit(access, target, said))
+        did = _commit(access, target, said)
+        if did.already:
+            return Restored(to=target.version, version=did.version, repeated=True)
+        return _restored(target, did)
 
 
 def _commit(access: Access, target: State, said: Said) -> RowsChanged:

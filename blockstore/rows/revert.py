@@ -33,7 +33,7 @@ from blockstore.index.state import State
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
-from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.attempts import Said, already_done, change_rows, identity_of
 from blockstore.rows.expire import PRODUCER
 from blockstore.rows.reading import ids_of
 from blockstore.rows.results import RowsChanged
@@ -131,6 +131,10 @@ def revert_rows(
             rows all the while. Nothing is applied.
     """
     state = access.log.poll()
+    before = None if dry_run else already_done(state, Operation.REVERT, said)
+    if before is not None:
+        access.log.confirm()
+        return Reverted(version=before.version, repeated=True)
     sources, versions = _versions(access, state, writes)
     states = {version: access.log.at(version) for version in set(versions.values())}
     with pinned(access, state, [] if dry_run else states.values()):
@@ -154,6 +158,8 @@ def revert_rows(
             return _reverted(sources, did, None, dry_run=True)
         named = replace(said, parameters={**said.parameters, "sources": list(sources)})
         done = change_rows(access, Operation.REVERT, write, named, reads=True)
+        if done.already:
+            return Reverted(version=done.version, repeated=True)
         return _reverted(sources, last[0], done.version)
 
 

@@ -1,10 +1,11 @@
-"""Statements that change rows or define tables, as every door runs them.
+"""Statements that change something, as every door runs them.
 
 Rules:
 - A statement is a job: with a key it happens once, however often it is sent, and a gateway that
   dies leaves it complete or absent.
-- It needs the scopes ``read`` and ``write``, or to define a table ``ddl``, and reaches only the
-  tables of its token.
+- A change of rows needs the scopes ``read`` and ``write``, a statement about a table ``ddl``, and
+  a CALL that goes back to other rows ``ddl`` and ``write``. Each reaches only the tables of its
+  token.
 - One statement a call, or those from BEGIN to COMMIT, and no RETURNING: the job has counts, and the
   version to read.
 """
@@ -19,18 +20,20 @@ import orjson
 from blockstore.client.parameters import sendable
 from blockstore.errors import Invalid
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.definitions import check_room, job_of_definition, makes_new
+from blockstore.reader.doors.definitions import check_room, makes_new, request_of_definition
 from blockstore.reader.doors.submitted import allowed_of, ended, job_id, submit
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.record import CALL
 from blockstore.reader.jobs.record import Kind as JobKind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.statements import changes_in, sent
+from blockstore.reader.jobs.statements import call_of, changes_in, sent
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.query.task import Parameters
+from blockstore.reader.statements.calling import Call
 from blockstore.reader.statements.reading import read_dml
 from blockstore.reader.statements.texts import Kind, Text, split
 from blockstore.reader.statements.transaction import Block
@@ -81,12 +84,8 @@ def changed(
     gateway.need_jobs()
     job = job_id(gateway, caller, change.key)
     step = sent(gateway.engine, change.sql)
-    if isinstance(step, Text) and step.defines:
-        known = None if change.key is None else job
-        wanted = job_of_definition(gateway, caller, step, change.message, change.parameters, known)
-        check_room(gateway, wanted, job, new=makes_new(step))
-    else:
-        wanted = job_of_change(gateway, caller, step, change.message)
+    wanted = request_of(gateway, caller, step, change, None if change.key is None else job)
+    check_room(gateway, wanted, job, new=makes_new(step))
     body = {"sql": change.sql, "parameters": sendable(change.parameters), "message": change.message}
     data = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     if len(data) > gateway.settings.http.max_body_bytes:
@@ -98,9 +97,31 @@ def changed(
     return ended(gateway, job, wanted, made, wait_s, gone)
 
 
-def job_of_change(gateway: Gateway, caller: Caller, step: Text | Block, message: str) -> JobRequest:
-    """The request of a job for a statement, or a transaction, that changes rows of the table that
-    there is now. Raises BadSql, Invalid and Problem for one that no job carries out."""
+def request_of(
+    gateway: Gateway, caller: Caller, step: Text | Block, change: Change, job: str | None
+) -> JobRequest:
+    """The request of a job for a statement, or a transaction, over the tables that there are now;
+    that of the ``job`` where it is about a table, and was sent before. Raises BadSql, Invalid and
+    Problem for one that no job carries out."""
+    call = call_of(step)
+    if isinstance(step, Text) and (step.defines or (call is not None and call.undrops)):
+        return request_of_definition(gateway, caller, step, change.message, change.parameters, job)
+    if call is not None:
+        return _job_of_call(gateway, caller, call, change)
+    return _job_of_rows(gateway, caller, step, change.message)
+
+
+def _job_of_call(gateway: Gateway, caller: Caller, call: Call, change: Change) -> JobRequest:
+    check_scope(caller, Scope.DDL)
+    if call.changes:
+        check_scope(caller, Scope.WRITE)
+    if change.parameters:
+        raise BadSql("CALL takes no parameters: write the values into the statement")
+    wanted = _on_table(gateway, caller, call.name, change.message)
+    return replace(wanted, what=CALL)
+
+
+def _job_of_rows(gateway: Gateway, caller: Caller, step: Text | Block, message: str) -> JobRequest:
     check_scope(caller, Scope.READ)
     check_scope(caller, Scope.WRITE)
     each = [read_dml(one.sql) for one in changes_in(step)]
@@ -109,7 +130,11 @@ def job_of_change(gateway: Gateway, caller: Caller, step: Text | Block, message:
             "RETURNING is not possible here: read the rows with a query after the statement, with "
             "min_version"
         )
-    name = gateway.tables.find(each[0].target.name, caller.tables)
+    return _on_table(gateway, caller, each[0].target.name, message)
+
+
+def _on_table(gateway: Gateway, caller: Caller, table: str, message: str) -> JobRequest:
+    name = gateway.tables.find(table, caller.tables)
     handle = gateway.tables.table(name, caller.tables)
     if not handle.indexed:
         raise Problem(409, f"table {name} has no index, which a statement needs to happen once")

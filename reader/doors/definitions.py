@@ -1,4 +1,4 @@
-"""Tables that are created, altered and dropped, as every door submits it.
+"""Tables that are created, altered, dropped and brought back, as every door submits it.
 
 Rules:
 - Each is a job, as a change of rows is, and needs the scope ``ddl``.
@@ -20,15 +20,25 @@ from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.jobs.definitions import altered, created, may_exist, parsed, query_of
+from blockstore.reader.jobs.bodies import check_name
+from blockstore.reader.jobs.definitions import (
+    altered,
+    created,
+    may_exist,
+    parsed,
+    query_of,
+    replaces,
+)
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.tables import What, check_name
+from blockstore.reader.jobs.tables import What
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.altering import Alter
+from blockstore.reader.statements.calling import Call
 from blockstore.reader.statements.defining import Create
 from blockstore.reader.statements.dropping import Drop
+from blockstore.reader.statements.texts import Kind as StatementKind
 from blockstore.reader.statements.texts import Text
 from blockstore.reader.tables.lake import table_name
 from blockstore.reader.tables.names import folded
@@ -89,7 +99,7 @@ def undropping(gateway: Gateway, caller: Caller, table: str, message: str) -> Jo
     return _of_life(gateway, caller, What.UNDROP, table_name(bucket), bucket, message)
 
 
-def job_of_definition(
+def request_of_definition(
     gateway: Gateway,
     caller: Caller,
     text: Text,
@@ -102,24 +112,29 @@ def job_of_definition(
     BadSql, Invalid and Problem for one that no job carries out."""
     check_scope(caller, Scope.DDL)
     if parameters:
-        raise BadSql(f"{text.kind} TABLE takes no parameters: write the values into the statement")
+        raise BadSql(f"{text.kind} takes no parameters: write the values into the statement")
     if job is not None and (before := _before(gateway, caller, job)) is not None:
         return before
     match parsed(text):
         case Create() as create:
             check_new(caller, create.name)
-            wanted = creating(gateway, caller, create.name, message)
+            wanted = _creating(gateway, caller, create, message)
             query = query_of(text)
             if query is None:
                 created(gateway.engine, text)
             else:
+                if create.or_replace and wanted.table in gateway.engine.tables(query):
+                    raise BadSql(
+                        f"the query reads table {wanted.table}, which it is to replace, and a "
+                        "gateway that ends meanwhile would lose its rows: create another table of "
+                        "the query, or use INSERT, UPDATE and DELETE"
+                    )
                 found = described(gateway, caller, Asked(sql=query))
                 created(gateway.engine, text, found.schema)
                 wanted = replace(wanted, what=What.CREATE_AS)
-            if create.if_not_exists:
-                own = (one for one in gateway.tables.names() if folded(one) == folded(create.name))
-                wanted = replace(wanted, table=next(own, create.name))
             return wanted
+        case Call() as call:
+            return undropping(gateway, caller, call.name, message)
         case Alter() as alter:
             try:
                 wanted = altering(gateway, caller, alter.name, message)
@@ -142,9 +157,22 @@ def job_of_definition(
             return _nothing(gateway, caller, message, What.DROP)
 
 
-def makes_new(text: Text) -> bool:
+def makes_new(step: object) -> bool:
     """Whether a statement needs that there is no table of its name."""
-    return isinstance(parsed(text), Create) and not may_exist(text)
+    if not isinstance(step, Text) or step.kind is not StatementKind.CREATE:
+        return False
+    return not (may_exist(step) or replaces(step))
+
+
+def _creating(gateway: Gateway, caller: Caller, create: Create, message: str) -> JobRequest:
+    """The request to create a table, by the name of one that is there, if it may be; with OR
+    REPLACE in its place."""
+    own = (one for one in gateway.tables.names() if folded(one) == folded(create.name))
+    name = next(own, None) if create.if_not_exists or create.or_replace else None
+    if name is None or not create.or_replace:
+        return creating(gateway, caller, name or create.name, message)
+    there = dropping(gateway, caller, name, message)
+    return replace(there, what=What.CREATE)
 
 
 def _before(gateway: Gateway, caller: Caller, job: str) -> JobRequest | None:

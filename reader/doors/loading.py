@@ -35,10 +35,10 @@ from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.shapes import ColumnBody, TableBody
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.arrow_file import ARROW, Mode
+from blockstore.reader.jobs.bodies import definition_of
 from blockstore.reader.jobs.record import Kind, State
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.store import Job
-from blockstore.reader.jobs.tables import definition_of
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.tables.names import folded
 

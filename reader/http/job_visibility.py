@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.jobs.record import Kind, Request
+from blockstore.reader.jobs.record import CALL, Kind, Request
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.tables.names import permits
 
@@ -27,7 +27,7 @@ def concerns(caller: Caller, request: Request) -> bool:
 
 def sees(caller: Caller, job: Job) -> bool:
     """Whether the caller may see the job, its result and its failure now."""
-    if not concerns(caller, job.request) or not caller.may(_needed(job.request.kind)):
+    if not concerns(caller, job.request) or not caller.may(_needed(job.request)):
         return False
     if caller.tables is None:
         return True
@@ -35,11 +35,11 @@ def sees(caller: Caller, job: Job) -> bool:
     return tables is not None and all(permits(caller.tables, one) for one in tables)
 
 
-def _needed(kind: Kind) -> Scope:
+def _needed(request: Request) -> Scope:
     """The scope that submits such a job."""
-    if kind is Kind.TABLE:
+    if request.kind is Kind.TABLE or request.what == CALL:
         return Scope.DDL
-    return Scope.WRITE if kind.writes else Scope.READ
+    return Scope.WRITE if request.kind.writes else Scope.READ
 
 
 def _tables(job: Job) -> Collection[str] | None:

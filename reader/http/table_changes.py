@@ -26,8 +26,8 @@ from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.http.submitting import ended_answer, job_of, taken
 from blockstore.reader.http.table_routes import Name
 from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.jobs.bodies import alteration_of, definition_of
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.tables import alteration_of, definition_of
 
 router = APIRouter(responses=ERRORS, tags=["tables"])
 

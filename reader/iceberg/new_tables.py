@@ -30,8 +30,8 @@ from blockstore.reader.iceberg.catalog import AlreadyThere, UnknownNamespace
 from blockstore.reader.iceberg.commits.new_table import NewTable
 from blockstore.reader.iceberg.creating import body_of, staged
 from blockstore.reader.iceberg.documents import object_of
+from blockstore.reader.jobs.bodies import definition_of
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.tables import definition_of
 from blockstore.table import Table
 
 _WAIT_S = 30.0

@@ -1,10 +1,10 @@
 """Statements that define a table, as a job carries them out, one at a time: CREATE TABLE, ALTER
-TABLE and DROP TABLE.
+TABLE, DROP TABLE and UNDROP.
 
 Rules:
 - A job is one version, or nothing; CREATE TABLE … AS is two, the empty table and its rows, and the
-  table goes again if its rows are refused. CREATE OR REPLACE would take away a table whose
-  successor may fail, so it is refused, with what to send instead.
+  table goes again if its rows are refused. CREATE OR REPLACE drops a table before that, once all
+  rows of its successor are computed.
 - What a statement means is computed when it is sent, so that what is wrong with it is refused at
   once, and again when its job runs, over the table as it is then.
 """
@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
-from blockstore.reader.errors import BadSql
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.statements.altering import Alter, read_alter
+from blockstore.reader.statements.calling import Call, read_call
 from blockstore.reader.statements.defining import (
     Create,
     constants,
@@ -32,15 +32,17 @@ from blockstore.reader.statements.texts import Kind, Text, split
 from blockstore.reader.statements.tokens import Misread
 
 
-def parsed(text: Text) -> Create | Alter | Drop:
+def parsed(text: Text) -> Create | Alter | Drop | Call:
     """The clauses of a statement that defines a table. Raises BadSql, with its place, for one that
     no job carries out."""
     try:
         match text.kind:
             case Kind.CREATE:
-                return _single(read_create(text.sql))
+                return read_create(text.sql)
             case Kind.ALTER:
                 return read_alter(text.sql)
+            case Kind.CALL:
+                return read_call(text.sql)
             case _:
                 return read_drop(text.sql)
     except Misread as error:
@@ -57,6 +59,12 @@ def may_exist(text: Text) -> bool:
     """Whether a CREATE TABLE has nothing to do where there is a table of its name."""
     create = parsed(text)
     return isinstance(create, Create) and create.if_not_exists
+
+
+def replaces(text: Text) -> bool:
+    """Whether a CREATE TABLE takes the place of the table of its name."""
+    create = parsed(text)
+    return isinstance(create, Create) and create.or_replace
 
 
 def query_of(text: Text) -> str | None:
@@ -85,12 +93,3 @@ def altered(engine: Engine, text: Text, now: Definition) -> Alteration | None:
         return alter.wanted(engine, now)
     except Misread as error:
         raise text.placed(error) from None
-
-
-def _single(create: Create) -> Create:
-    if create.or_replace:
-        raise BadSql(
-            "CREATE OR REPLACE is a drop and a creation, and a request is one of them: send DROP "
-            "TABLE IF EXISTS, then CREATE TABLE"
-        )
-    return create

@@ -26,6 +26,9 @@ version."""
 
 _NEWEST = ("what", "row_ids")
 
+CALL = "call"
+"""``what`` of a job that carries out a CALL."""
+
 
 class Kind(StrEnum):
     """What a job does."""
@@ -41,7 +44,7 @@ class Kind(StrEnum):
     TABLE = "table"
     """Create, alter, drop or bring back a table."""
     STATEMENT = "statement"
-    """Change rows of one table by SQL."""
+    """Change rows of one table by SQL, or CALL what goes back to others."""
 
     @property
     def writes(self) -> bool:

@@ -46,7 +46,7 @@ _KINDS = {
         Kind.QUERY,
     ),
     **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"), Kind.CHANGE),
-    **dict.fromkeys(("CREATE", "ALTER", "DROP", "COMMENT", "CALL"), Kind.DEFINE),
+    **dict.fromkeys(("CREATE", "ALTER", "DROP", "UNDROP", "COMMENT", "CALL"), Kind.DEFINE),
     **dict.fromkeys(("START", "BEGIN"), Kind.BEGIN),
     **dict.fromkeys(("COMMIT", "END"), Kind.COMMIT),
     **dict.fromkeys(("ROLLBACK", "ABORT"), Kind.ROLLBACK),

@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -106,6 +107,7 @@ class Engine:
         folders = self._folders()
         shares = capacity.queries if isolated else 1
         limits = _limits(capacity, shares)
+        self._share_bytes = _limits(capacity, capacity.queries).memory_bytes
         self._instance = Instance([], _PARSER) if isolated else Instance(folders, limits)
         self._syntax = Syntax(self._instance.cursor)
         self._runner: Runner = _workers(folders, limits) if isolated else InProcess(self._instance)
@@ -229,6 +231,16 @@ class Engine:
     def refused(self) -> int:
         """How many queries were refused because too many ran and waited; only grows."""
         return self._admission.refused
+
+    @contextmanager
+    def place(self, seconds: float) -> Iterator[int | None]:
+        """The place of one query, for other work; what a query may take of the memory, if that is
+        limited. Raises Busy."""
+        turn = self._admission.turn(seconds)
+        try:
+            yield self._share_bytes
+        finally:
+            turn.give_back()
 
     def close(self) -> None:
         """End the engine; running queries end with an error."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from blockstore import extras
 from blockstore.reader.query.sql.types import text
+from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.tokens import Cursor, Piece, error_at
 from blockstore.table import Table
 
@@ -31,45 +32,78 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """``CALL name(table, …)``."""
+    """``CALL verb(table, …)``."""
 
-    source: str
+    verb: str
     name: str
-    table: str
+    """The table."""
     rest: tuple[str | int, ...]
 
     @property
     def undrops(self) -> bool:
         """Whether it names a table that was dropped."""
-        return self.name == "undrop"
+        return self.verb == "undrop"
 
-    def run(self, table: Table, message: str) -> int | None:
-        """Carry it out; return the version that it made, if it made one. Raises BadSql for other
-        arguments, and what the operation raises."""
-        match self.name, self.rest:
-            case (("compact" | "expire"), ()):
-                return _compactors(self.name)(table)
-            case "tag", (str(tag),):
-                return table.tag(tag, message=message)
-            case "tag", (str(tag), int(version)):
-                return table.tag(tag, version=version, message=message)
+    @property
+    def changes(self) -> bool:
+        """Whether the table shows other rows after it."""
+        return self.verb in ("restore", "revert")
+
+    def run(self, table: Table, doing: Doing) -> int | None:
+        """Carry it out, unless it is an undrop; return the version that it made, if it made one.
+        Raises what the operation raises."""
+        message, job = doing.message, doing.job
+        match self.verb, self.rest:
+            case "tag", (str(tag), *given):
+                version = next((one for one in given if isinstance(one, int)), None)
+                return _newer(
+                    table, lambda: table.tag(tag, version=version, message=message, job=job)
+                )
             case "untag", (str(tag),):
-                table.untag(tag, message=message)
-                return table.log.state.version
+                return _newer(table, lambda: table.untag(tag, message=message, job=job))
             case "restore", (int(version),):
-                return table.restore(version=version, message=message).version
+                return table.restore(version=version, message=message, job=job).version
             case "restore", (str(tag),):
-                return table.restore(tag=tag, message=message).version
-            case "revert", (_, *_):
-                return table.revert(*self.rest, message=message).version
-        raise error_at(
-            self.source, 0, f"{self.name} has other arguments: write {_FORMS[self.name]}"
-        )
+                return table.restore(tag=tag, message=message, job=job).version
+            case "revert", _:
+                return table.revert(*self.rest, message=message, job=job).version
+            case "expire", _:
+                return _compactors(self.verb)(table)
+            case "compact", _ if doing.merging is None:
+                return _compactors(self.verb)(table)
+            case "compact", _ if doing.merging is not None:
+                with doing.merging() as use:
+                    return _compactors(self.verb)(table, use.memory_bytes, use.folder, use.merged)
+        raise AssertionError(f"{self.verb} has no code")
 
 
-def _compactors(name: str) -> Callable[[Table], int | None]:
+def _newer(table: Table, operation: Callable[[], object]) -> int | None:
+    """The version after an operation; None where it left the table as it was."""
+    before = table.log.state.version
+    operation()
+    after = table.log.state.version
+    return after if after > before else None
+
+
+def _fits(verb: str, rest: tuple[str | int, ...]) -> bool:
+    """Whether an operation has these arguments after the table."""
+    match verb, rest:
+        case (("compact" | "expire" | "undrop"), ()):
+            return True
+        case (("tag" | "untag"), (str(),)):
+            return True
+        case "tag", (str(), int()):
+            return True
+        case "restore", (_,):
+            return True
+        case "revert", (_, *_):
+            return True
+    return False
+
+
+def _compactors(name: str) -> Callable[..., int | None]:
     """What the compactor does by hand. Raises MissingExtra."""
-    function: Callable[[Table], int | None] = extras.load(
+    function: Callable[..., int | None] = extras.load(
         "blockstore.compactor.called", name, f"CALL {name}"
     )
     return function
@@ -80,18 +114,17 @@ def read_call(source: str) -> Call:
     cursor = Cursor(source)
     cursor.need("CALL")
     at = cursor.here
-    name = cursor.name("an operation").lower()
-    if name not in _FORMS:
+    verb = cursor.name("an operation").lower()
+    if verb not in _FORMS:
         raise error_at(
-            source, at, f"there is no CALL {name[:60]}, expected one of {', '.join(_FORMS)}"
+            source, at, f"there is no CALL {verb[:60]}, expected one of {', '.join(_FORMS)}"
         )
     inner = cursor.one().inside()
     given = [] if inner is None else [_constant(one) for one in inner.split()]
-    if not cursor.done or not given or not isinstance(given[0], str):
-        raise error_at(source, at, f"{name} is not called so: write {_FORMS[name]}")
-    if name == "undrop" and len(given) > 1:
-        raise error_at(source, at, f"{name} is not called so: write {_FORMS[name]}")
-    return Call(source=source, name=name, table=given[0], rest=tuple(given[1:]))
+    name, rest = (given or [0])[0], tuple(given[1:])
+    if not cursor.done or not isinstance(name, str) or not _fits(verb, rest):
+        raise error_at(source, at, f"{verb} is not called so: write {_FORMS[verb]}")
+    return Call(verb=verb, name=name, rest=rest)
 
 
 def undrop_as_call(source: str) -> str:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from blockstore.errors import Invalid
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
+from blockstore.index.change import Done
+from blockstore.index.rules import batch_done
 from blockstore.reader.query.admission import Budget
 from blockstore.rows.attempts import Said
 from blockstore.table import Table
@@ -30,18 +36,58 @@ class Tables(Protocol):
         """A handle on a table. Raises UnknownTable."""
         ...
 
-    def create(self, name: str, definition: Definition) -> Table:
+    def done(self, name: str, job: Job) -> Done | None:
+        """What a job has done to a table, be it dropped; None if it has done nothing, or there is
+        no such table."""
+        ...
+
+    def create(self, name: str, definition: Definition, job: Job | None = None) -> Table:
         """Create an empty table. Raises AlreadyExists."""
         ...
 
-    def drop(self, name: str, message: str, *, empty: bool = False) -> int:
+    def drop(self, name: str, message: str, *, job: Job | None = None, empty: bool = False) -> int:
         """Drop a table; return the version that did it. Raises Conflict for one with rows that was
         to be ``empty``."""
         ...
 
-    def undrop(self, name: str, message: str) -> int:
+    def undrop(self, name: str, message: str, job: Job | None = None) -> int:
         """Bring a dropped table back; return the version that did it."""
         ...
+
+
+class ExistingTables(ABC):
+    """Tables that statements may change, while none is created, dropped or brought back."""
+
+    @abstractmethod
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def open(self, name: str) -> Table: ...
+
+    def done(self, name: str, job: Job) -> Done | None:
+        table = self.open(name)
+        return batch_done(table.log.poll(), job, ordered=True) if table.indexed else None
+
+    def create(self, name: str, definition: Definition, job: Job | None = None) -> Table:
+        raise Invalid(f"table {name} cannot be created here: send CREATE TABLE alone")
+
+    def drop(self, name: str, message: str, *, job: Job | None = None, empty: bool = False) -> int:
+        raise Invalid(f"table {name} cannot be dropped here: send DROP TABLE alone")
+
+    def undrop(self, name: str, message: str, job: Job | None = None) -> int:
+        raise Invalid(f"table {name} cannot be brought back here: send UNDROP alone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """What the merges of ``CALL compact`` may use."""
+
+    memory_bytes: int | None
+    """None: what the environment of a compactor says."""
+    folder: Path
+    """For what does not fit into memory."""
+    merged: Callable[[int], None]
+    """Receives the rows of each merge that was committed; what it raises ends the statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +107,9 @@ class Doing:
     """Receives how many rows of a statement were computed, batch by batch."""
     buffer_bytes: int = 256 << 20
     """Changed rows of about so many bytes are sorted into one chunk."""
+    merging: Callable[[], AbstractContextManager[Merging]] | None = None
+    """Opened while ``CALL compact`` merges; None: merges use what the environment of a compactor
+    says."""
     commits: threading.Event | None = None
     """Set while what was computed is committed: from then on nothing may interrupt the
     statement."""

@@ -13,11 +13,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.errors import AlreadyExists, HistoryReplaced, Invalid, NotFound, TableDropped
+from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
+from blockstore.index.change import Done
 from blockstore.index.lives import check_there
 from blockstore.index.log import Log
-from blockstore.operations.drop import drop, undrop
+from blockstore.index.rules import batch_done
+from blockstore.operations.drop import drop_table, log_of, undrop_table
 from blockstore.operations.place import check_place, folders, tables_among
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.query.files import local_folder
@@ -86,7 +89,16 @@ class Lake:
             self._open[own] = Table.open_bucket(self._buckets[own], self._world, discovery=None)
         return self._open[own]
 
-    def create(self, name: str, definition: Definition) -> Table:
+    def done(self, name: str, job: Job) -> Done | None:
+        """What a job has done to a table, be it dropped; None if it has done nothing, or there is
+        no such table."""
+        try:
+            table = Table.open_bucket(self._bucket_of(name), self._world, dropped=True)
+        except NotFound:
+            return None
+        return batch_done(table.log.state, job, ordered=True) if table.indexed else None
+
+    def create(self, name: str, definition: Definition, job: Job | None = None) -> Table:
         """Create an empty table. Raises AlreadyExists, and Invalid where no lake is named."""
         if not self._lakes:
             raise Invalid(
@@ -100,7 +112,8 @@ class Lake:
             raise AlreadyExists(f"table {twin} exists: choose another name, or say IF NOT EXISTS")
         bucket = Prefixed(self._lakes[0], name)
         check_place(bucket, self._world, index=True)
-        made = Table(bucket, self._world, index_log.create(bucket, self._world, definition))
+        log = index_log.create(bucket, self._world, definition, job=job)
+        made = Table(bucket, self._world, log)
         self._buckets[name] = bucket
         self._open[name] = made
         return made
@@ -118,24 +131,30 @@ class Lake:
             pass
         return True
 
-    def drop(self, name: str, message: str, *, empty: bool = False) -> int:
+    def drop(self, name: str, message: str, *, job: Job | None = None, empty: bool = False) -> int:
         """Drop a table; return the version that did it. Raises Invalid without an index, and
         Conflict for one with rows that was to be ``empty``."""
-        url = self._buckets[self.find(name)].url
-        version = drop(url, message=message, empty=empty, world=self._world)
+        log = log_of(self._buckets[self.find(name)], self._world)
+        version = drop_table(log, self._world, message=message, job=job, empty=empty)
         self._buckets.pop(name, None)
         self._open.pop(name, None)
         return version
 
-    def undrop(self, name: str, message: str) -> int:
+    def undrop(self, name: str, message: str, job: Job | None = None) -> int:
         """Bring a dropped table back; return the version that did it. Raises NotFound, and Conflict
         for one that is there."""
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            if not self._lakes:
-                raise UnknownTable(f"there is no table {name}: name the lake that contains it")
-            bucket = Prefixed(self._lakes[0], name)
-        return undrop(bucket.url, message=message, world=self._world)
+        log = log_of(self._bucket_of(name), self._world)
+        return undrop_table(log, self._world, message=message, job=job)
+
+    def _bucket_of(self, name: str) -> Bucket:
+        """Where a table is, or was before it was dropped. Raises UnknownTable."""
+        own = next((one for one in self._buckets if folded(one) == folded(name)), None)
+        if own is not None:
+            return self._buckets[own]
+        if not self._lakes:
+            raise UnknownTable(f"there is no table {name}: name the lake that contains it")
+        _check_name(name)
+        return Prefixed(self._lakes[0], name)
 
     def _add(self, bucket: Bucket) -> None:
         log = Log(bucket, self._world)

@@ -18,6 +18,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError, Indeterminate, TableDropped
+from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
 from blockstore.operations.alter import alter as alter_table
@@ -39,7 +40,7 @@ from blockstore.reader.statements.defining import (
 from blockstore.reader.statements.doing import Doing, Tables
 from blockstore.reader.statements.dropping import Drop, read_drop
 from blockstore.reader.statements.explaining import changes_of, explained, query_of
-from blockstore.reader.statements.first_rows import after_all, after_first
+from blockstore.reader.statements.first_rows import after_all, after_first, append_first
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.plain import replace_blocks
 from blockstore.reader.statements.reading import read_dml
@@ -95,14 +96,8 @@ class Session:
                 return self._change(text, doing)
             case Kind.EXPLAIN:
                 return self._explain(text, doing)
-            case Kind.CALL:
-                return self._call(text, read_call(text.sql), doing)
-            case Kind.CREATE:
-                return self._create(text, read_create(text.sql), doing)
-            case Kind.ALTER:
-                return self._alter(text, read_alter(text.sql), doing)
-            case Kind.DROP:
-                return self._drop(text, read_drop(text.sql), doing)
+            case Kind.CALL | Kind.CREATE | Kind.ALTER | Kind.DROP:
+                return self._define(text, doing)
             case Kind.BEGIN | Kind.COMMIT | Kind.ROLLBACK:
                 raise Misread(
                     text.sql,
@@ -189,20 +184,38 @@ class Session:
         with ask(self.engine, selected.sql, doing) as answer:
             return changes_of(answer, selected, table)
 
+    def _define(self, text: Text, doing: Doing) -> Outcome:
+        """What is done to a table, and not to rows that are named one by one."""
+        read = _DEFINES[text.kind](text.sql)
+        done = None if doing.job is None else self.tables.done(read.name, doing.job)
+        if done is not None:
+            version = done.version
+            return Outcome(statement=text.kind, table=read.name, version=version, already=True)
+        match read:
+            case Create():
+                return self._create(text, read, doing)
+            case Alter():
+                return self._alter(text, read, doing)
+            case Drop():
+                return self._drop(text, read, doing)
+            case Call():
+                return self._call(text, read, doing)
+
     def _create(self, text: Text, create: Create, doing: Doing) -> Outcome:
         if create.if_not_exists and self._is_there(create.name, doing):
             return Outcome(statement=text.kind, table=create.name)
         if create.query is None:
             definition = self._defined(create, text, None)
-            made = self._made(create, definition, doing)
+            made = self._made(create, definition, doing, doing.job)
             return Outcome(statement=text.kind, table=create.name, version=made.log.state.version)
         assert create.rows is not None, "a table of a query has rows"
         with ask(self.engine, create.rows, doing) as answer:
             definition = self._defined(create, text, answer.schema)
             # The first rows come before the table: most of what is wrong with a query shows there.
-            # Where a table goes for it, all of them do.
-            with after_all(answer) if create.or_replace else after_first(answer) as rows:
-                table = self._made(create, definition, doing)
+            # Where a table goes for it, all of them do, and are checked.
+            gathered = after_all(answer, definition) if create.or_replace else after_first(answer)
+            with gathered as rows:
+                table = self._made(create, definition, doing, None)
                 written = self._filled(table, create.name, rows, doing)
         version = table.log.state.version if written.version is None else written.version
         return Outcome(
@@ -215,7 +228,7 @@ class Session:
         """Append the first rows of a table. After an error it is dropped, unless others have
         written to it, or its rows may be there."""
         try:
-            return table.append(rows, message=doing.message)
+            return append_first(table, rows, doing.message, doing.job)
         except Indeterminate:
             raise
         except BaseException:
@@ -223,18 +236,18 @@ class Session:
                 self.tables.drop(name, "its first rows were refused", empty=True)
             raise
 
-    def _made(self, create: Create, definition: Definition, doing: Doing) -> Table:
+    def _made(self, create: Create, definition: Definition, doing: Doing, job: Job | None) -> Table:
         """The new table; with OR REPLACE after the one of its name was dropped."""
         if create.or_replace and self._is_there(create.name, doing):
             name = self.engine.source.find(create.name, doing.allowed)
             self.tables.drop(name, doing.message)
-        return self.tables.create(create.name, definition)
+        return self.tables.create(create.name, definition, job)
 
     def _drop(self, text: Text, drop: Drop, doing: Doing) -> Outcome:
         if drop.if_exists and not self._is_there(drop.name, doing):
             return Outcome(statement=text.kind, table=drop.name)
         name = self.engine.source.find(drop.name, doing.allowed)
-        version = self.tables.drop(name, doing.message)
+        version = self.tables.drop(name, doing.message, job=doing.job)
         return Outcome(statement=text.kind, table=name, version=version)
 
     def _defined(self, create: Create, text: Text, schema: pa.Schema | None) -> Definition:
@@ -249,10 +262,10 @@ class Session:
 
     def _call(self, text: Text, call: Call, doing: Doing) -> Outcome:
         if call.undrops:
-            version = self.tables.undrop(call.table, doing.message)
-            return Outcome(statement=text.kind, table=call.table, version=version)
-        name = self.engine.source.find(call.table, doing.allowed)
-        done = call.run(newest(self.tables, name)[0], doing.message)
+            version = self.tables.undrop(call.name, doing.message, doing.job)
+            return Outcome(statement=text.kind, table=call.name, version=version)
+        name = self.engine.source.find(call.name, doing.allowed)
+        done = call.run(newest(self.tables, name)[0], doing)
         return Outcome(statement=text.kind, table=name, version=done)
 
     def _alter(self, text: Text, alter: Alter, doing: Doing) -> Outcome:
@@ -275,11 +288,13 @@ def _read(text: Text) -> None:
     """Raise BadSql for a statement whose form Blockstore does not have."""
     if text.changes:
         read_dml(text.sql)
-    elif text.kind is Kind.CREATE:
-        read_create(text.sql)
-    elif text.kind is Kind.ALTER:
-        read_alter(text.sql)
-    elif text.kind is Kind.DROP:
-        read_drop(text.sql)
-    elif text.kind is Kind.CALL:
-        read_call(text.sql)
+    elif text.kind in _DEFINES:
+        _DEFINES[text.kind](text.sql)
+
+
+_DEFINES: Mapping[Kind, Callable[[str], Create | Alter | Drop | Call]] = {
+    Kind.CREATE: read_create,
+    Kind.ALTER: read_alter,
+    Kind.DROP: read_drop,
+    Kind.CALL: read_call,
+}

@@ -37,6 +37,13 @@ class At:
         return self.version is None and self.as_of is None and self.tag is None
 
     @property
+    def name(self) -> str:
+        """What distinguishes it from others: ``version 3``, ``tag x``."""
+        if self.tag is not None:
+            return f"tag {self.tag}"
+        return f"version {self.version}" if self.as_of is None else f"time {self.as_of}"
+
+    @property
     def as_of_ms(self) -> int | None:
         """The moment in milliseconds since the epoch."""
         return None if self.as_of is None else to_ms(self.as_of)

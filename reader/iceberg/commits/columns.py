@@ -11,7 +11,7 @@ from blockstore.export.iceberg.metadata import table_uuid
 from blockstore.export.iceberg.schema import schema_of
 from blockstore.operations.alter import alter
 from blockstore.reader.iceberg.commits.altering import NewColumns
-from blockstore.reader.jobs.tables import alteration_of
+from blockstore.reader.jobs.bodies import alteration_of
 from blockstore.table import Table
 
 

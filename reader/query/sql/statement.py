@@ -9,8 +9,8 @@ closed:
 - A table is one of the given ones or the query's own WITH; a file name is not a table.
 - A table function makes rows from its arguments (``range``, ``unnest``, …); none may read files,
   run other SQL or reveal the engine.
-- ``AT (VERSION => 3)`` and ``AT (TIMESTAMP => '…')`` name a table at a version, by a constant; in
-  the tree it then has a name of its own.
+- ``AT (VERSION => 3)``, ``AT (VERSION => 'tag')`` and ``AT (TIMESTAMP => '…')`` name a table at a
+  version, by a constant; in the tree it then has a name of its own.
 - ``t.history`` and the other relations of a table (``relations.py``) are those of a given table.
 - A kind of node that is not listed in ``allowed.py`` is refused by its name.
 - A name refers to the query's own WITH only where DuckDB resolves it so; elsewhere it must be a
@@ -264,7 +264,7 @@ class _Scene:
     def _admit_earlier(self, node: Node, name: str) -> None:
         """A table at a version: in the tree it gets a name that no table has."""
         table, at = self._find(name), _at(node.pop("at_clause"), name)
-        own = f"{table} at {at.version if at.as_of is None else at.as_of}"
+        own = f"{table} at {at.name}"
         self.earlier[own] = (table, at)
         node.update(alias=node.get("alias") or name, table_name=own, qualified_name={"path": [own]})
         node[GIVEN] = own
@@ -293,11 +293,13 @@ def _at(clause: Node, name: str) -> At:
     text = literal.get("text")
     if unit == "VERSION" and literal.get("kind") == "INTEGER" and text is not None:
         return At(version=int(text))
+    if unit == "VERSION" and literal.get("kind") == "STRING" and text is not None:
+        return At(tag=str(text))
     if unit == "TIMESTAMP" and text is not None:
         return At(as_of=str(text))
     raise BadSql(
-        f"AT of table {name} is not a constant: write AT (VERSION => 3) or AT (TIMESTAMP => "
-        "'2024-01-31T12:00:00Z')"
+        f"AT of table {name} is not a constant: write AT (VERSION => 3), AT (VERSION => 'tag') or "
+        "AT (TIMESTAMP => '2024-01-31T12:00:00Z')"
     )
 
 

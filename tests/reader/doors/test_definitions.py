@@ -4,13 +4,16 @@ leave the same; each needs its scope and its table."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.compactor.settings import Settings
 from blockstore.format.definition import Definition
+from blockstore.table import Table
 from tests.reader.doors.three import Three, three
 from tests.reader.http.gateways import DDL, FEW_DDL, OTHER, READ, WRITE, make_lake, settings
 from tests.reader.postgres.raw import error_of
@@ -40,6 +43,23 @@ SCRIPT = [
     "CREATE TABLE {t}_copy WITH (row_ids = true) AS SELECT item, amount * 2 AS twice FROM {t}",
     "CREATE TABLE IF NOT EXISTS {t}_copy AS SELECT 1 AS a",
     "CREATE TABLE {t}_none AS SELECT item FROM {t} WHERE false",
+    "CREATE OR REPLACE TABLE {t}_again (a INTEGER)",
+    "CREATE OR REPLACE TABLE {t}_again (b INTEGER)",
+    "CREATE OR REPLACE TABLE {t}_again AS SELECT item FROM {t} WHERE amount > 5",
+    "CREATE OR REPLACE TABLE {t}_new AS SELECT 1 AS one",
+    "CREATE TABLE {t}_kept AS SELECT item FROM {t}",
+    "CALL tag('{t}_kept', 'all')",
+    "CALL tag('{t}_kept', 'first', 1)",
+    "DELETE FROM {t}_kept",
+    "INSERT INTO {t}_kept VALUES ('late')",
+    "CALL restore('{t}_kept', 'all')",
+    "CALL untag('{t}_kept', 'first')",
+    "DROP TABLE {t}_kept",
+    "UNDROP {t}_kept",
+    "INSERT INTO {t}_kept VALUES ('more'), ('most')",
+    "CALL compact('{t}_kept')",
+    "DROP TABLE {t}_again",
+    "CALL undrop('{t}_again')",
 ]
 LATE = """CREATE TABLE new AS SELECT CASE i WHEN 90000 THEN error('late') ELSE '' END AS e
     FROM flights, range(99999) r(i)"""
@@ -86,9 +106,13 @@ def send(doors: Three, door: str) -> Send:
     return {"http": http, "flight": flight, "postgres": postgres}[door]
 
 
-def definition(doors: Three, name: str) -> Definition:
+def opened(doors: Three, name: str) -> Table:
     folder = doors.gateway.settings.tables.urls[0].partition("?")[0]
-    return bs.open(f"{folder}/{name}").definition
+    return bs.open(f"{folder}/{name}")
+
+
+def definition(doors: Three, name: str) -> Definition:
+    return opened(doors, name).definition
 
 
 def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: Send) -> None:
@@ -101,6 +125,11 @@ def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: S
     assert [tuple(row.values()) for row in copied] == [("bolt", 10), ("nut", 10), ("rod", 14)]
     assert definition(doors, f"{door}_copy").identity is not None
     assert doors.served.rows(f"FROM {door}_none") == []
+    assert doors.served.rows(f"FROM {door}_again") == [{"item": "rod"}]
+    assert doors.served.rows(f"FROM {door}_new") == [{"one": 1}]
+    kept = doors.served.rows(f"SELECT item FROM {door}_kept ORDER BY item")
+    assert [row["item"] for row in kept] == ["bolt", "more", "most", "nut", "rod"]
+    assert opened(doors, f"{door}_kept").log.state.tags.keys() == {"all"}
     made = definition(doors, door)
     assert made.schema.names == ["item", "amount", "day"]
     assert f"{door}_gone" not in doors.gateway.tables.names()
@@ -128,13 +157,25 @@ def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: S
             WRITE,
             "late",
         ),
-        ("CREATE OR REPLACE TABLE new (a INT)", DDL, "is a drop and a creation"),
-        ("CREATE OR REPLACE TABLE new AS SELECT 1 AS a", WRITE, "is a drop and a creation"),
+        ("CREATE OR REPLACE TABLE flights (a INT)", OTHER, "lacks scope 'ddl'"),
+        ("CREATE OR REPLACE TABLE secret (a INT)", FEW_DDL, "secret is none of them"),
+        ("CREATE OR REPLACE TABLE flights AS SELECT 1 AS a", DDL, "lacks scope 'read'"),
+        ("CREATE OR REPLACE TABLE flights AS FROM flights", WRITE, "which it is to replace"),
+        (LATE.replace("CREATE TABLE new", "CREATE OR REPLACE TABLE other"), WRITE, "late"),
         ("CREATE VIEW new AS SELECT 1 AS a", DDL, "expected TABLE"),
         ("CREATE INDEX new ON flights (n)", DDL, "expected TABLE"),
         ("CREATE TABLE new (a INT DEFAULT (SELECT max(n) FROM flights))", DDL, "DEFAULT"),
         ("ALTER TABLE flights ADD COLUMN n INT", DDL, "n"),
-        ("CALL compact('flights')", WRITE, "one statement that changes rows"),
+        ("CALL compact('flights')", OTHER, "lacks scope 'ddl'"),
+        ("CALL tag('flights', 'a')", READ, "lacks scope"),
+        ("CALL tag('secret', 'a')", FEW_DDL, "no table secret"),
+        ("CALL restore('flights', 1)", DDL, "lacks scope 'write'"),
+        ("CALL revert('flights', 'x')", DDL, "lacks scope 'write'"),
+        ("CALL restore('flights')", WRITE, "write CALL restore('t', 3)"),
+        ("CALL vacuum('flights')", WRITE, "there is no CALL vacuum"),
+        ("CALL undrop('flights')", WRITE, "is not dropped"),
+        ("UNDROP secret", FEW_DDL, "no table secret"),
+        ("UNDROP flights", OTHER, "lacks scope 'ddl'"),
     ],
 )
 def test_what_is_refused_is_refused_at_every_door(
@@ -157,6 +198,51 @@ def test_a_creation_with_a_key_happens_once_by_flight(doors: Three) -> None:
         with pytest.raises(pa.ArrowException, match="another request"):
             client.update("CREATE TABLE twice (a INTEGER)", idempotency_key="monday")
     assert definition(doors, "once").schema.names == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "since"),
+    [
+        ("CALL tag('{t}', 'a')", "CALL untag('{t}', 'a')"),
+        ("CALL restore('{t}', 2)", "DELETE FROM {t}"),
+        ("CREATE OR REPLACE TABLE {t} AS SELECT 7 AS n", "DELETE FROM {t}"),
+        ("CALL compact('{t}')", "INSERT INTO {t} VALUES (5)"),
+        ("DROP TABLE {t}", "UNDROP {t}"),
+    ],
+)
+def test_with_a_key_it_happens_once_whatever_came_since(doors: Three, sql: str, since: str) -> None:
+    name = f"once_{abs(hash(sql))}"
+    with doors.client(WRITE) as client:
+        client.update(f"CREATE TABLE {name} (n INTEGER)")
+        for number in range(10):
+            client.update(f"INSERT INTO {name} VALUES ({number})")
+        client.update(sql.format(t=name), idempotency_key=f"{name}-key")
+        client.update(since.format(t=name))
+        state = opened(doors, name).log.state
+        client.update(sql.format(t=name), idempotency_key=f"{name}-key")
+        assert opened(doors, name).log.state == state
+
+
+def test_merges_take_the_place_and_the_memory_of_a_query(
+    doors: Three, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from blockstore.compactor import called
+
+    taken: list[tuple[int, int, bool]] = []
+    real = called.compact_once
+
+    def compact_once(table: Table, settings: Settings, **more: Any) -> Any:
+        there = settings.work_dir.is_dir()
+        taken.append((doors.gateway.engine.running(), settings.memory_bytes, there))
+        return real(table, settings, **more)
+
+    monkeypatch.setattr(called, "compact_once", compact_once)
+    with doors.client(WRITE) as client:
+        client.update("CREATE TABLE placed AS SELECT 1 AS n")
+        client.update("CALL compact('placed')")
+    query = doors.gateway.settings.query
+    assert taken == [(1, query.memory_bytes // query.at_once, True)]
+    assert doors.gateway.engine.running() == 0
 
 
 def test_postgres_defines_no_table_in_a_transaction(doors: Three) -> None:

@@ -22,7 +22,7 @@ from blockstore.reader.http.tokens import Scope, Token, hashed
 from blockstore.reader.iceberg.commits.commit import KEEP
 from blockstore.reader.iceberg.commits.wanted import NOTHING
 from blockstore.reader.iceberg.creating import body_of
-from blockstore.reader.jobs.tables import definition_of
+from blockstore.reader.jobs.bodies import definition_of
 from blockstore.world import World
 from tests.reader.http.gateways import READ, TOKENS, Served, make_lake, serving, settings
 from tests.reader.iceberg.foreign import Engine, with_ids

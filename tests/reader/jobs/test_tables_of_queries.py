@@ -56,14 +56,34 @@ def seen(lake: Lake) -> list[tuple[object, ...]] | None:
     return sorted(tuple(row.values()) for row in rows)
 
 
-def attempt(lake: Lake, sql: str, act: Callable[[FaultyBucket], None]) -> FaultyBucket:
-    """Send it to a gateway whose bucket ``act`` prepares, and run it."""
+def attempt(
+    lake: Lake, send: Callable[[Gateway], None], act: Callable[[FaultyBucket], None]
+) -> FaultyBucket:
+    """Send something to a gateway whose bucket ``act`` prepares, and run it."""
     faulty = FaultyBucket(lake.bucket)
     act(faulty)
     with gateway_of(lake, 1, faulty) as gateway, suppress(Killed, Unanswered):
-        submit(gateway, sql)
+        send(gateway)
         gateway.look_and_run()
     return faulty
+
+
+def killing(write: int, fault: str) -> Callable[[FaultyBucket], None]:
+    """Kill a gateway before or after one of its writes, or lose the answer to it; -1 for none."""
+
+    def act(faulty: FaultyBucket) -> None:
+        def happens(call: Call) -> None:
+            if not call.writes or len(faulty.writes) != write:
+                return
+            tally("crash points")
+            if fault == "lost":
+                raise Unanswered(f"the answer to {call} was lost")
+            faulty.killed_at = call
+            raise Killed(call)
+
+        (faulty.before if fault == "before" else faulty.after).append(happens)
+
+    return act
 
 
 def finished(lake: Lake, sql: str) -> Outcome:
@@ -87,26 +107,14 @@ def test_a_gateway_killed_at_any_write_leaves_a_table_that_another_one_fills(
 ) -> None:
     sql, rows = CASES[what]
 
-    def at(write: int) -> Callable[[FaultyBucket], None]:
-        def act(faulty: FaultyBucket) -> None:
-            def happens(call: Call) -> None:
-                if not call.writes or len(faulty.writes) != write:
-                    return
-                tally("crash points")
-                if fault == "lost":
-                    raise Unanswered(f"the answer to {call} was lost")
-                faulty.killed_at = call
-                raise Killed(call)
+    def send(gateway: Gateway) -> None:
+        submit(gateway, sql)
 
-            (faulty.before if fault == "before" else faulty.after).append(happens)
-
-        return act
-
-    writes = len(attempt(a_lake("plain"), sql, at(-1)).writes)
+    writes = len(attempt(a_lake("plain"), send, killing(-1, fault)).writes)
     assert writes >= 6, "an input, a request, a lease, the table, its rows, an outcome"
     for write in range(1, writes + 1):
         lake = a_lake("plain")
-        attempt(lake, sql, at(write))
+        attempt(lake, send, killing(write, fault))
         assert seen(lake) in (None, [], rows), write
         outcome = finished(lake, sql)
         assert outcome.state is State.DONE, (write, outcome.failure)

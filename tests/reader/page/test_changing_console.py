@@ -169,8 +169,26 @@ def test_what_is_wrong_is_marked_at_its_place(visit: Visiting, served: Served) -
     expect(page.locator("#answer .failure-text")).to_contain_text("age >= 0")
     send(page, "CALL x()")
     answer(page, "Run the statement")
-    expect(page.locator("#answer .failure-text")).to_contain_text("found 1 (CALL)")
+    expect(page.locator("#answer .failure-text")).to_contain_text("there is no CALL x")
     assert table.poll() == 2
+
+
+def test_a_call_is_asked_for_and_says_its_version(visit: Visiting, served: Served) -> None:
+    table = people(served, "called")
+    page = visit(f"{served.url}/#/console", errors=True).page
+    send(page, "CALL tag('called', 'first', 1)")
+    answer(page, "Do not run it")
+    assert table.poll() == 2
+    send(page, "CALL tag('called', 'first', 1)")
+    answer(page, "Run the statement")
+    said(page, "Done: table called, version 3.")
+    send(page, "CALL restore('called', 'first')")
+    answer(page, "Run the statement")
+    expect(page.locator("#answer .success")).to_have_text("Done: table called, version 4.")
+    assert names(served, "called") == []
+    send(page, "CALL compact('called')")
+    answer(page, "Run the statement")
+    said(page, "Done: table called, version 5.")
 
 
 def test_a_statement_whose_answer_was_lost_runs_once(visit: Visiting, served: Served) -> None:

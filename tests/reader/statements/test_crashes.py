@@ -41,6 +41,9 @@ TRANSACTIONS = {
 }
 
 
+CALLS = {name: f"CALL restore('{name}', 1)" for name in STATEMENTS}
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
@@ -89,7 +92,9 @@ def rows(folder: Path, name: str) -> list[tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STATEMENTS)
-@pytest.mark.parametrize("sqls", [STATEMENTS, TRANSACTIONS], ids=["statement", "transaction"])
+@pytest.mark.parametrize(
+    "sqls", [STATEMENTS, TRANSACTIONS, CALLS], ids=["statement", "transaction", "call"]
+)
 def test_all_or_nothing_at_every_write_and_once_after_a_retry(
     name: str, sqls: dict[str, str], made: Path, tmp_path: Path
 ) -> None:
@@ -101,7 +106,7 @@ def test_all_or_nothing_at_every_write_and_once_after_a_retry(
     assert done
     assert after != before
     writes = [call for call in bucket.calls if call.writes]
-    assert len(writes) >= 3, "a chunk, its meta.json, an entry"
+    assert len(writes) >= 3, "a chunk, its meta.json, an entry; or two tags around an entry"
     for fault, call in crash_points(writes):
         # A transaction has many writes, and most are of blocks that no entry names.
         many = sqls is TRANSACTIONS or name == "labelled"

@@ -193,8 +193,29 @@ def test_earlier_versions_are_read_by_at(lake: str) -> None:
         lake, "SELECT (SELECT count(*) FROM t AT (VERSION => 3)) AS was, count(*) AS n FROM t"
     )
     assert both.to_arrow().to_pylist() == [{"was": 1, "n": 2}]
+    bs.sql(lake, "CALL tag('t', 'one', 3)")
+    tagged = "SELECT count(*) AS n FROM t AT (VERSION => 'one')"
+    assert bs.sql(lake, tagged).to_arrow().to_pylist() == [{"n": 1}]
+    with pytest.raises(bs.NotFound, match="no tag 'two'"):
+        bs.sql(lake, "SELECT * FROM t AT (VERSION => 'two')")
     with pytest.raises(bs.Invalid, match="not a constant"):
         bs.sql(lake, "SELECT * FROM t AT (TIMESTAMP => now())")
+
+
+def test_a_version_and_a_time_of_one_number_are_two(lake: str) -> None:
+    early = "t AT (TIMESTAMP => '1970-01-01T00:00:00.002Z')"
+    with pytest.raises(bs.NotFound):
+        bs.sql(lake, f"SELECT (SELECT count(*) FROM t AT (VERSION => 2)), count(*) FROM {early}")
+
+
+def test_what_a_new_table_refuses_leaves_the_former_one(lake: str) -> None:
+    with pytest.raises(bs.Invalid, match="'time' is null in row 1 "):
+        bs.sql(
+            lake,
+            "CREATE OR REPLACE TABLE t WITH (time_column = time) AS "
+            "SELECT * FROM (VALUES (TIMESTAMP '2020-01-01'), (NULL)) r(time)",
+        )
+    assert rows(lake) == [(1, 10), (2, 20)]
 
 
 def test_tables_need_a_lake_and_names_are_compared_without_case(lake: str) -> None:

@@ -205,17 +205,26 @@ def test_a_kernel_that_knows_too_little_is_not_relied_on(
     landlock.knows_enough.cache_clear()
 
 
-def test_where_it_cannot_be_taken_that_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_cannot_be_taken_that_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "rules"
+    rules.touch()
+
     def call(number: int, *_: object) -> int:
         if number == 446:
             raise OSError(1, "landlock: Operation not permitted")
-        return os.open(os.devnull, os.O_RDONLY) if number == 444 else 0
+        return os.open(rules, os.O_RDONLY) if number == 444 else 0
+
+    def is_open() -> bool:
+        return any(one.exists() and one.samefile(rules) for one in Path("/proc/self/fd").iterdir())
 
     monkeypatch.setattr(landlock, "_call", call)
     monkeypatch.setattr(
         landlock, "_libc", lambda: type("C", (), {"prctl": staticmethod(lambda *_: 0)})
     )
-    opened = len(os.listdir("/proc/self/fd"))
+    with rules.open():
+        assert is_open()
     with pytest.raises(OSError, match="not permitted"):
         confine(read=["/"], write=[])
-    assert len(os.listdir("/proc/self/fd")) == opened
+    assert not is_open()
