@@ -3,11 +3,13 @@ does not move."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -35,6 +37,8 @@ HEADER = "time,n,s\n"
 GOOD = HEADER + "".join(f"2026-01-01T00:00:{n:02}Z,{n},row {n}\n" for n in range(20))
 WORK = Path(tempfile.gettempdir()) / f"jobs-of-{os.getpid()}"
 """Of this process alone: seeded names are the same in all of them."""
+_LAKES = itertools.count()
+"""Each lake has its own URL, for a cache that outlives it: seeded names are the same in all."""
 
 # The clock is the test's own, but the thread that keeps a lease waits by the machine: so long that
 # it never wakes here.
@@ -54,10 +58,20 @@ class Lake:
         from blockstore.format.definition import Definition
 
         clock = ManualClock()
-        lake = cls(clock=clock, bucket=MemoryBucket(clock, "memory://lake"))
+        lake = cls(clock=clock, bucket=MemoryBucket(clock, f"memory://lake-{next(_LAKES)}"))
         definition = Definition.create(SCHEMA, time_column="time", sort_by=["n"])
         index_log.create(Prefixed(lake.bucket, "t"), lake.world(0), definition)
         return lake
+
+    def copy(self) -> Lake:
+        """Another lake of the same objects."""
+        clock = ManualClock(self.clock.now_ms())
+        contents = cast(MemoryBucket, self.bucket)._contents
+        own = replace(
+            contents, objects=dict(contents.objects), keys=list(contents.keys), lock=Lock()
+        )
+        bucket = MemoryBucket(clock, f"memory://lake-{next(_LAKES)}", own)
+        return Lake(clock=clock, bucket=bucket)
 
     def world(self, seed: int) -> World:
         return World(clock=self.clock, ids=Ids.seeded(self.clock, seed), pool=Serial())
