@@ -24,6 +24,9 @@ INCOMING = "incoming/"
 FILES = "files/"
 """What cells of columns of type ``file`` name."""
 FILE_RECORD = "file.json"
+
+RESERVED = frozenset({"files", "gc", "index", "jobs"})
+"""Folders of a lake, or of a table, that are no tables."""
 DELETION_MARK = "deletion-mark.json"
 NO_COMPACT_MARK = "no-compact-mark.json"
 SOURCES = "sources.parquet"

@@ -93,6 +93,24 @@ class Change(ABC):
         """What to write on top of ``state``. Pure. Raises Conflict or Invalid."""
 
 
+def nothing(change: Change) -> Draft | Done:
+    """What to write of an operation that has nothing left to do: with a job an entry, so that it
+    does nothing later either."""
+    return Done() if change.job is None else Draft(message="there was nothing to do")
+
+
+@dataclass(kw_only=True)
+class Nothing(Change):
+    """An operation of a job that has found nothing to do."""
+
+    operation: Operation
+    commit: str
+    job: Job | None = None
+
+    def draft(self, state: State) -> Draft | Done:
+        return nothing(self)
+
+
 @dataclass(kw_only=True)
 class Append(Change):
     """Publish level-1 blocks. Without a job, concurrent appends of one handle share an entry."""
@@ -266,7 +284,7 @@ class Tag(Change):
 
     def draft(self, state: State) -> Draft | Done:
         if state.tags.get(self.name) == self.version:
-            return Done()
+            return nothing(self)
         return Draft(tags={self.name: self.version}, message=self.message)
 
 
@@ -284,7 +302,7 @@ class Untag(Change):
     def draft(self, state: State) -> Draft | Done:
         held = state.tags.get(self.name)
         if held is None or self.version not in (None, held):
-            return Done()
+            return nothing(self)
         return Draft(tags={self.name: None}, message=self.message)
 
 

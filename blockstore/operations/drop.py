@@ -15,14 +15,16 @@ from dataclasses import dataclass
 
 from blockstore.bucket import open_bucket
 from blockstore.bucket.api import Bucket
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound, VersionExpired
 from blockstore.format.block import Job
 from blockstore.format.features import DROP
 from blockstore.format.texts import check_text
-from blockstore.index.change import Change, Draft
+from blockstore.index.change import Change, Done, Draft
 from blockstore.index.entry import Operation
+from blockstore.index.history import History
 from blockstore.index.lives import gone
 from blockstore.index.log import Log
+from blockstore.index.rules import batch_done
 from blockstore.index.state import State
 from blockstore.operations.place import what_to_do, whole_block
 from blockstore.operations.writer import MAX_MESSAGE
@@ -39,8 +41,15 @@ class Drop(Change):
     job: Job | None = None
     empty: bool = False
     """Only a table that has no rows is dropped."""
+    created: int | None = None
+    """The version that created the table which is meant; None for the one that is there."""
 
     def draft(self, state: State) -> Draft:
+        if self.created not in (None, state.created):
+            raise Conflict(
+                f"the table was replaced by another one in version {state.created}: nothing was "
+                "changed"
+            )
         if self.empty and len(state.blocks):
             raise Conflict(
                 f"the table has rows at version {state.version}, and it was to be dropped as an "
@@ -108,12 +117,20 @@ def undrop(url: str, *, message: str = "", world: World | None = None) -> int:
 
 
 def drop_table(
-    log: Log, world: World, *, message: str = "", job: Job | None = None, empty: bool = False
+    log: Log,
+    world: World,
+    *,
+    message: str = "",
+    job: Job | None = None,
+    empty: bool = False,
+    created: int | None = None,
 ) -> int:
-    """Drop the table of this index; with a ``job`` it happens once. Returns the version. With
-    ``empty`` it raises Conflict for a table that has rows, also if they come just then."""
+    """Drop the table of this index; with a ``job`` it happens once. Returns the version. Raises
+    Conflict, with ``empty`` for a table that has rows, and with ``created`` for one that another
+    version created, also if that comes just then."""
     check_text("the message", message, limit=MAX_MESSAGE)
-    done = log.commit(Drop(commit=world.ids.ulid(), message=message, job=job, empty=empty))
+    commit = world.ids.ulid()
+    done = log.commit(Drop(commit=commit, message=message, job=job, empty=empty, created=created))
     return done.version or log.state.version
 
 
@@ -123,6 +140,19 @@ def undrop_table(log: Log, world: World, *, message: str = "", job: Job | None =
     url = log.bucket.url
     done = log.commit(Undrop(commit=world.ids.ulid(), url=url, message=message, job=job))
     return done.version or log.state.version
+
+
+def done_of(log: Log, job: Job) -> Done | None:
+    """What a job has done to the table of this index, or to those that were here before, as far
+    back as the index is kept. Raises Invalid for a batch that comes out of order."""
+    state = log.state
+    while not state.committed(job) and state.created > 1:
+        try:
+            state = History(log.reader, log.state).at(state.created - 1)
+        except VersionExpired:
+            break
+    found = state if state.committed(job) else log.state
+    return batch_done(found, job, ordered=True)
 
 
 def log_of(bucket: Bucket, world: World) -> Log:

@@ -41,7 +41,7 @@ from blockstore.errors import (
 from blockstore.format.block import Job
 from blockstore.index import tags, ulids
 from blockstore.index.added import AddedBlock
-from blockstore.index.change import Change, Done, Draft, Untag
+from blockstore.index.change import Change, Done, Draft, Nothing, Untag, nothing
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock, visible_rows
@@ -99,7 +99,7 @@ class Restore(Change):
             )
         found = self.differences[state.version] = difference(state, self.target, self.read)
         if not found.back and not found.gone:
-            return Done()
+            return nothing(self)
         return Draft(
             add=tuple(_as_then(block) for block in found.back),
             remove=tuple(sorted(block.ulid for block in found.gone)),
@@ -189,6 +189,8 @@ def _restored(access: Access, target: State, message: str, job: Job | None) -> R
             return Restored(to=target.version, version=done.version, repeated=True)
         found = difference(read, target, read)
         if not found.back and not found.gone:
+            if job is not None:
+                log.commit(Nothing(operation=Operation.RESTORE, commit=commit, job=job))
             return _answer(target, found, None)
         check_kept(log, read, target.version)
         what = f"version {target.version} is being restored"

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format.block import Job
-from blockstore.index.change import Change, Committed, Done, Draft
+from blockstore.index.change import Change, Committed, Done, Draft, nothing
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
@@ -78,7 +78,7 @@ class Revert(Change):
     def draft(self, state: State) -> Draft | Done:
         found = self.hidings[state.version] = hiding(state, self.sources, self.waiting)
         if not found.held and not found.account:
-            return Done()
+            return nothing(self)
         excepts = {ulid: hits for ulid, hits in found.held.items() if ulid not in found.emptied}
         parameters: dict[str, object] = {"sources": list(self.sources)}
         if found.overwrites:

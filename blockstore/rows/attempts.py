@@ -18,7 +18,7 @@ from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Identity, RowIds
 from blockstore.format.properties import Isolation
-from blockstore.index.change import Done
+from blockstore.index.change import Done, Nothing
 from blockstore.index.entry import Operation
 from blockstore.index.rules import batch_done
 from blockstore.index.state import State
@@ -200,6 +200,13 @@ def commit_blocks(
                 )
             return replace(did, version=committed.version, blocks=tuple(one.ulid for one in blocks))
     raise AssertionError("the last renewal returns or raises")
+
+
+def record_nothing(access: Access, operation: Operation, said: Said) -> None:
+    """Say that a job has found nothing to do, so that it does nothing later either."""
+    if said.job is not None:
+        commit = access.world.ids.ulid()
+        access.log.commit(Nothing(operation=operation, commit=commit, job=said.job))
 
 
 def already_done(state: State, operation: Operation, said: Said) -> RowsChanged | None:

@@ -33,7 +33,13 @@ from blockstore.index.state import State
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
-from blockstore.rows.attempts import Said, already_done, change_rows, identity_of
+from blockstore.rows.attempts import (
+    Said,
+    already_done,
+    change_rows,
+    identity_of,
+    record_nothing,
+)
 from blockstore.rows.expire import PRODUCER
 from blockstore.rows.reading import ids_of
 from blockstore.rows.results import RowsChanged
@@ -160,6 +166,8 @@ def revert_rows(
         done = change_rows(access, Operation.REVERT, write, named, reads=True)
         if done.already:
             return Reverted(version=done.version, repeated=True)
+        if done.version is None:
+            record_nothing(access, Operation.REVERT, said)
         return _reverted(sources, last[0], done.version)
 
 

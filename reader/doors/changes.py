@@ -20,7 +20,12 @@ import orjson
 from blockstore.client.parameters import sendable
 from blockstore.errors import Invalid
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.definitions import check_room, makes_new, request_of_definition
+from blockstore.reader.doors.definitions import (
+    check_room,
+    makes_new,
+    request_of_definition,
+    sent_before,
+)
 from blockstore.reader.doors.submitted import allowed_of, ended, job_id, submit
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
@@ -107,16 +112,21 @@ def request_of(
     if isinstance(step, Text) and (step.defines or (call is not None and call.undrops)):
         return request_of_definition(gateway, caller, step, change.message, change.parameters, job)
     if call is not None:
-        return _job_of_call(gateway, caller, call, change)
+        return _job_of_call(gateway, caller, call, change, job)
     return _job_of_rows(gateway, caller, step, change.message)
 
 
-def _job_of_call(gateway: Gateway, caller: Caller, call: Call, change: Change) -> JobRequest:
+def _job_of_call(
+    gateway: Gateway, caller: Caller, call: Call, change: Change, job: str | None
+) -> JobRequest:
     check_scope(caller, Scope.DDL)
     if call.changes:
         check_scope(caller, Scope.WRITE)
     if change.parameters:
         raise BadSql("CALL takes no parameters: write the values into the statement")
+    before = None if job is None else sent_before(gateway, caller, job)
+    if before is not None:
+        return before
     wanted = _on_table(gateway, caller, call.name, change.message)
     return replace(wanted, what=CALL)
 

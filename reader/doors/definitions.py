@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from blockstore.bucket import Bucket
@@ -64,7 +65,8 @@ def check_room(gateway: Gateway, wanted: JobRequest, job: str, *, new: bool) -> 
     if exists(gateway.lake):
         raise Problem(409, "this gateway serves a table and no lake, which could hold others")
     assert wanted.table is not None, "a table that is created has a name"
-    if new and any(folded(name) == folded(wanted.table) for name in gateway.tables.names()):
+    twins = {one for one in gateway.tables.names() if folded(one) == folded(wanted.table)}
+    if (new and twins) or twins - {wanted.table}:
         raise Problem(409, f"there is already a table {wanted.table} here: choose another name")
 
 
@@ -113,7 +115,7 @@ def request_of_definition(
     check_scope(caller, Scope.DDL)
     if parameters:
         raise BadSql(f"{text.kind} takes no parameters: write the values into the statement")
-    if job is not None and (before := _before(gateway, caller, job)) is not None:
+    if job is not None and (before := sent_before(gateway, caller, job)) is not None:
         return before
     match parsed(text):
         case Create() as create:
@@ -123,7 +125,7 @@ def request_of_definition(
             if query is None:
                 created(gateway.engine, text)
             else:
-                if create.or_replace and wanted.table in gateway.engine.tables(query):
+                if create.or_replace and wanted.table in gateway.engine.reads(query):
                     raise BadSql(
                         f"the query reads table {wanted.table}, which it is to replace, and a "
                         "gateway that ends meanwhile would lose its rows: create another table of "
@@ -167,15 +169,18 @@ def makes_new(step: object) -> bool:
 def _creating(gateway: Gateway, caller: Caller, create: Create, message: str) -> JobRequest:
     """The request to create a table, by the name of one that is there, if it may be; with OR
     REPLACE in its place."""
-    own = (one for one in gateway.tables.names() if folded(one) == folded(create.name))
-    name = next(own, None) if create.if_not_exists or create.or_replace else None
-    if name is None or not create.or_replace:
-        return creating(gateway, caller, name or create.name, message)
-    there = dropping(gateway, caller, name, message)
-    return replace(there, what=What.CREATE)
+    if create.if_not_exists or create.or_replace:
+        with suppress(UnknownTable, TableDropped):
+            name = gateway.tables.find(create.name, caller.tables)
+            if create.or_replace:
+                there = dropping(gateway, caller, name, message)
+                return replace(there, what=What.CREATE)
+            return creating(gateway, caller, name, message)
+    return creating(gateway, caller, create.name, message)
 
 
-def _before(gateway: Gateway, caller: Caller, job: str) -> JobRequest | None:
+def sent_before(gateway: Gateway, caller: Caller, job: str) -> JobRequest | None:
+    """The request of a job that was sent before, if the caller may know it; else None."""
     store = gateway.need_jobs().store
     if not store.sketch(job).submitted:
         return None

@@ -15,21 +15,19 @@ from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
-from blockstore.names import is_ulid
+from blockstore.names import RESERVED, is_ulid
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,199}")
 RULES = ("max_length", "pattern", "default", "check", "description")
 """The rules of a column, beside whether it may be null."""
-_TAKEN = frozenset({"files", "gc", "index", "jobs"})
-"""Folders of a lake, or of a table, that are not tables."""
 
 
 def check_name(name: str) -> None:
     """Raise Invalid for a name that a table of a gateway cannot have."""
-    if not _NAME.fullmatch(name) or name.lower() in _TAKEN or is_ulid(name):
+    if not _NAME.fullmatch(name) or name.lower() in RESERVED or is_ulid(name):
         raise Invalid(
             f"the table's name is {name[:60]!r}, expected letters, digits, _, - and ., a letter or "
-            f"_ first, at most 200, and none of {', '.join(sorted(_TAKEN))}"
+            f"_ first, at most 200, and none of {', '.join(sorted(RESERVED))}"
         )
 
 

@@ -28,6 +28,7 @@ from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
+from blockstore.index.change import Append
 from blockstore.index.log import Log
 from blockstore.index.presence import exists
 from blockstore.index.rules import batch_done
@@ -55,6 +56,9 @@ from blockstore.world import World
 
 NOTHING_TO_DO = Ended(written={"version": None})
 """The end of a statement with IF EXISTS or IF NOT EXISTS that has nothing to do."""
+
+
+_GIVEN_UP = "the statement that was to replace it was given up"
 
 
 class NewTables(Writing):
@@ -98,10 +102,10 @@ class NewTables(Writing):
         except (Conflict, Failed):
             return None
         if made is None:
-            self._bring_back(request, bucket)
+            self._keep_former(request, bucket)
             return None
         if not with_rows:
-            return made
+            return self._created(request, made)
         done = self._rows_of(request, bucket)
         if done is None:
             self._drop_empty(request.table, bucket)
@@ -119,6 +123,10 @@ class NewTables(Writing):
         except Conflict:
             if may_exist(text) and exists(bucket):
                 return NOTHING_TO_DO
+            self._undo(request, bucket)
+            raise
+        except (Invalid, NotFound):
+            self._undo(request, bucket)
             raise
 
     def _create_as(self, request: Request, body: Mapping[str, Any], meter: Meter) -> Ended:
@@ -137,8 +145,9 @@ class NewTables(Writing):
         try:
             try:
                 self._fill(request, bucket, text, meter)
-            finally:
+            except Exception:
                 meter.check()
+                raise
         except Stopped as error:
             if error.reason is not Stop.CLOSING:
                 self._undo(request, bucket)
@@ -163,7 +172,9 @@ class NewTables(Writing):
 
         def metered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                meter.check()
+                # Where a former table is dropped by now, nothing but its successor helps.
+                if not _replaces(request):
+                    meter.check()
                 yield batch
                 meter.advance(rows=batch.num_rows)
 
@@ -173,8 +184,8 @@ class NewTables(Writing):
             definition = created(self._engine, text, answer.schema)
             with self._gathered(request, answer, definition) as batches:
                 meter.check()
-                self._new(request, bucket, definition)
-                table = Table.open_bucket(bucket, self._world)
+                log = self._begun(request, bucket, definition)
+                table = Table(bucket, self._world, log)
                 rows = pa.RecordBatchReader.from_batches(answer.schema, metered(batches))
                 append_first(table, rows, request.message, _job(request, _Step.ROWS))
 
@@ -184,7 +195,7 @@ class NewTables(Writing):
         if not _replaces(request):
             return after_first(answer)
         self._folder.mkdir(parents=True, exist_ok=True)
-        return after_all(answer, definition, self._folder)
+        return after_all(answer, definition, self._folder, self._engine.share.spill_bytes)
 
     def _rows_of(self, request: Request, bucket: Bucket) -> Ended | None:
         """The rows that an attempt has written to the new table, none among them; None before."""
@@ -204,8 +215,10 @@ class NewTables(Writing):
         """Drop the table that this job has made and not filled. Where that fails, what gives the
         job up does it."""
         with suppress(BlockstoreError, Failed):
-            self._bring_back(request, bucket)
-            if self._made(request, bucket) and self._rows_of(request, bucket) is None:
+            made = self._made(request, bucket)
+            if made is None and _replaces(request):
+                self._bring_back(request, self._reopened(bucket, request, dropped=True).log)
+            elif made is not None and self._rows_of(request, bucket) is None:
                 assert request.table is not None, "a job that writes names its table"
                 self._drop_empty(request.table, bucket)
 
@@ -217,21 +230,24 @@ class NewTables(Writing):
                 self._wrote(name, drop_table(log, self._world, message=why, empty=True))
 
     def _new(self, request: Request, bucket: Bucket, definition: Definition) -> Ended:
-        made = self._made(request, bucket)
-        if made is not None:
-            return made
-        if _replaces(request):
-            self._drop_former(request, bucket)
-        check_place(bucket, self._world, index=True)
-        try:
-            job = _job(request, _Step.CREATE)
-            log = index_log.create(bucket, self._world, definition, job=job, program="gateway")
-        except Conflict:
-            made = self._made(request, bucket)
-            if made is None:
-                raise
-            return made
-        return self._created(request, log)
+        return self._created(request, self._begun(request, bucket, definition))
+
+    def _begun(self, request: Request, bucket: Bucket, definition: Definition) -> Log:
+        """The empty table, made by this attempt or by an earlier one."""
+        log = self._made(request, bucket)
+        if log is None:
+            if _replaces(request):
+                self._drop_former(request, bucket)
+            check_place(bucket, self._world, index=True)
+            try:
+                job = _job(request, _Step.CREATE)
+                log = index_log.create(bucket, self._world, definition, job=job, program="gateway")
+            except Conflict:
+                log = self._made(request, bucket)
+                if log is None:
+                    raise
+        self._created(request, log)
+        return log
 
     def _drop_former(self, request: Request, bucket: Bucket) -> None:
         """Drop the table that there was when the request was made. Raises Failed for another."""
@@ -240,19 +256,26 @@ class NewTables(Writing):
             job = _job(request, _Step.DROP)
             drop_table(log, self._world, message=request.message, job=job)
 
-    def _bring_back(self, request: Request, bucket: Bucket) -> None:
-        """Bring back the table that this job has dropped and not replaced."""
+    def _keep_former(self, request: Request, bucket: Bucket) -> None:
+        """See to it that the table which this job was to replace is there, and that no attempt
+        drops it later: the batch of the drop is taken."""
         if not _replaces(request):
             return
-        with suppress(NotFound, Conflict):  # there is none, or its successor has come just now
-            log = Table.open_bucket(bucket, self._world, dropped=True).log
-            dropped = log.state.dropped
-            done = batch_done(log.state, _job(request, _Step.DROP), ordered=True)
-            if dropped is not None and done is not None and done.version == dropped.version:
-                why = "the statement that was to replace it was given up"
-                self._wrote(str(request.table), undrop_table(log, self._world, message=why))
+        with suppress(NotFound, Conflict, Failed):  # another is there by now, or has come just then
+            log = self._reopened(bucket, request, dropped=True).log
+            commit, job = self._world.ids.ulid(), _job(request, _Step.DROP)
+            log.commit(Append(commit=commit, blocks=(), job=job, message=_GIVEN_UP))
+            self._bring_back(request, log)
 
-    def _made(self, request: Request, bucket: Bucket) -> Ended | None:
+    def _bring_back(self, request: Request, log: Log) -> None:
+        """Bring back the table that this job has dropped and not replaced."""
+        dropped = log.state.dropped
+        done = batch_done(log.state, _job(request, _Step.DROP), ordered=False)
+        if dropped is not None and done is not None and done.version == dropped.version:
+            version = undrop_table(log, self._world, message=_GIVEN_UP)
+            self._wrote(str(request.table), version)
+
+    def _made(self, request: Request, bucket: Bucket) -> Log | None:
         """The table that an earlier attempt has made. Raises Conflict for another one, unless this
         job replaces one."""
         try:
@@ -267,7 +290,7 @@ class NewTables(Writing):
             if log.state.dropped is not None or _replaces(request):
                 return None
             raise Conflict(f"there is already a table {request.table}: choose another name")
-        return self._created(request, log)
+        return log
 
     def _created(self, request: Request, log: Log) -> Ended:
         assert request.table is not None, "a job that writes names its table"

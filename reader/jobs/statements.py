@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from blockstore.bucket import Bucket
-from blockstore.errors import Invalid, NotFound, RowConflict
+from blockstore.errors import Conflict, Invalid, NotFound, RowConflict
 from blockstore.format.constraints import BrokenRule
 from blockstore.reader.errors import BadSql
 from blockstore.reader.forms.parameters import from_json
@@ -37,6 +37,7 @@ from blockstore.reader.statements.session import Session
 from blockstore.reader.statements.texts import Kind, Text, numbered, split
 from blockstore.reader.statements.tokens import Misread
 from blockstore.reader.statements.transaction import Block, carry_out, grouped
+from blockstore.reader.tables.names import folded
 from blockstore.rows.results import RowsChanged
 from blockstore.table import Table
 from blockstore.world import World
@@ -119,15 +120,24 @@ class Statements(Writing):
         try:
             did = self._did(job, table, request, body, meter)
         except RowConflict as error:
+            meter.check()
             if not error.rows:
                 raise
             raise Failed(conflict(error)) from error
+        except Conflict as error:
+            meter.check()
+            if request.what != CALL:
+                raise
+            raise Failed(Failure(error="conflict", message=str(error))) from error
         except NotFound as error:
+            meter.check()
             raise Failed(Failure(error="not_found", message=str(error))) from error
         except Invalid as error:
-            raise Failed(_failure(error)) from error
-        finally:
             meter.check()
+            raise Failed(_failure(error)) from error
+        except Exception:
+            meter.check()
+            raise
         ended = self._changed(request, did, table)
         return _version_only(ended) if request.what == CALL else ended
 
@@ -172,10 +182,10 @@ class Statements(Writing):
             meter.check()
 
         folder = self._folder / f"{job}-{self._world.ids.token()}"
-        with self._engine.place(self._time_limit_s) as memory_bytes:
+        with self._engine.place(self._time_limit_s) as share:
             folder.mkdir(parents=True)
             try:
-                yield Merging(memory_bytes=memory_bytes, folder=folder, merged=merged)
+                yield Merging(memory_bytes=share.memory_bytes, folder=folder, merged=merged)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -191,7 +201,7 @@ class _One(ExistingTables):
         return (self._name,)
 
     def open(self, name: str) -> Table:
-        if name != self._name:
+        if folded(name) != folded(self._name):
             raise Invalid(f"the statement is about table {name}, expected {self._name}")
         return self._table
 

@@ -107,7 +107,7 @@ class Engine:
         folders = self._folders()
         shares = capacity.queries if isolated else 1
         limits = _limits(capacity, shares)
-        self._share_bytes = _limits(capacity, capacity.queries).memory_bytes
+        self.share = _limits(capacity, capacity.queries)  # what one query may take
         self._instance = Instance([], _PARSER) if isolated else Instance(folders, limits)
         self._syntax = Syntax(self._instance.cursor)
         self._runner: Runner = _workers(folders, limits) if isolated else InProcess(self._instance)
@@ -187,9 +187,16 @@ class Engine:
     def tables(self, sql: str, *, allowed: Collection[str] | None = None) -> frozenset[str]:
         """The tables that a SELECT names, in their own spelling. Raises BadSql and UnknownTable for
         one that ``run`` would refuse."""
+        return self._admitted(sql, allowed).newest
+
+    def reads(self, sql: str) -> frozenset[str]:
+        """The tables of which a SELECT reads anything, also of earlier versions, or what is known
+        of a table. Raises as ``tables``."""
+        return self._admitted(sql, None).all
+
+    def _admitted(self, sql: str, allowed: Collection[str] | None) -> Statement:
         try:
-            statement = self._parse(sql, allowed)
-            return statement.tables - statement.earlier.keys()
+            return self._parse(sql, allowed)
         except Exception as error:
             raise self._translated(error) from error
 
@@ -233,12 +240,11 @@ class Engine:
         return self._admission.refused
 
     @contextmanager
-    def place(self, seconds: float) -> Iterator[int | None]:
-        """The place of one query, for other work; what a query may take of the memory, if that is
-        limited. Raises Busy."""
+    def place(self, seconds: float) -> Iterator[Limits]:
+        """The place of one query, for other work within the limits of a query. Raises Busy."""
         turn = self._admission.turn(seconds)
         try:
-            yield self._share_bytes
+            yield self.share
         finally:
             turn.give_back()
 

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.tokens import Cursor, Piece, error_at
 from blockstore.table import Table
 
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _FORMS = {
     "compact": "CALL compact('t')",
     "expire": "CALL expire('t')",
@@ -142,6 +144,6 @@ def _constant(piece: Piece) -> str | int:
     token = piece.tokens[0]
     if len(piece.tokens) == 1 and token.is_text:
         return token.text
-    if len(piece.tokens) == 1 and token.text.isdigit():
+    if len(piece.tokens) == 1 and _NUMBER.fullmatch(token.text):
         return int(token.text)
     raise error_at(piece.source, piece.start, "an argument is a text in quotes, or a whole number")

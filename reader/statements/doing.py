@@ -45,9 +45,18 @@ class Tables(Protocol):
         """Create an empty table. Raises AlreadyExists."""
         ...
 
-    def drop(self, name: str, message: str, *, job: Job | None = None, empty: bool = False) -> int:
-        """Drop a table; return the version that did it. Raises Conflict for one with rows that was
-        to be ``empty``."""
+    def drop(self, name: str, message: str, job: Job | None = None) -> int:
+        """Drop a table; return the version that did it."""
+        ...
+
+    def replace(
+        self, name: str, definition: Definition, message: str, job: Job | None = None
+    ) -> Table:
+        """Drop a table, and create an empty one in its place."""
+        ...
+
+    def take_away(self, table: Table, message: str) -> None:
+        """Drop a table that was created just now, if it is still empty."""
         ...
 
     def undrop(self, name: str, message: str, job: Job | None = None) -> int:
@@ -71,8 +80,16 @@ class ExistingTables(ABC):
     def create(self, name: str, definition: Definition, job: Job | None = None) -> Table:
         raise Invalid(f"table {name} cannot be created here: send CREATE TABLE alone")
 
-    def drop(self, name: str, message: str, *, job: Job | None = None, empty: bool = False) -> int:
+    def drop(self, name: str, message: str, job: Job | None = None) -> int:
         raise Invalid(f"table {name} cannot be dropped here: send DROP TABLE alone")
+
+    def replace(
+        self, name: str, definition: Definition, message: str, job: Job | None = None
+    ) -> Table:
+        raise Invalid(f"table {name} cannot be replaced here: send CREATE OR REPLACE TABLE alone")
+
+    def take_away(self, table: Table, message: str) -> None:
+        raise Invalid(f"table {table.name} cannot be dropped here: send DROP TABLE alone")
 
     def undrop(self, name: str, message: str, job: Job | None = None) -> int:
         raise Invalid(f"table {name} cannot be brought back here: send UNDROP alone")

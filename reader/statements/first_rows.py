@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from blockstore.errors import NoMemory
 from blockstore.format.block import Job
 from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
@@ -41,10 +42,13 @@ def append_first(table: Table, rows: Any, message: str, job: Job | None) -> Appe
 
 @contextmanager
 def after_all(
-    answer: Answer, definition: Definition, folder: Path | None = None
+    answer: Answer,
+    definition: Definition,
+    folder: Path | None = None,
+    most_bytes: int | None = None,
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """The rows, once all of them are computed and fit the table; they wait in a file of the folder.
-    Raises what the query does, and Invalid."""
+    Raises what the query does, Invalid, and NoMemory for a larger file."""
     with tempfile.TemporaryFile(prefix="blockstore-rows-", dir=folder) as file:
         rows = 0
         with pa.ipc.new_stream(file, answer.schema) as stream:
@@ -52,6 +56,12 @@ def after_all(
                 cast_batch(batch, definition, first_row=rows)
                 rows += batch.num_rows
                 stream.write_batch(batch)
+                if most_bytes is not None and file.tell() > most_bytes:
+                    raise NoMemory(
+                        f"the rows of the new table take more than {most_bytes:,} bytes of "
+                        "temporary disk, the share of a query: raise spill of [query], or create "
+                        "another table of the query, whose rows need not wait"
+                    )
         file.seek(0)
         with pa.ipc.open_stream(file) as reader:
             yield iter(reader)

@@ -12,15 +12,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from blockstore.bucket import Bucket, open_bucket
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.errors import AlreadyExists, HistoryReplaced, Invalid, NotFound, TableDropped
+from blockstore.errors import (
+    AlreadyExists,
+    HistoryReplaced,
+    Invalid,
+    NotFound,
+    TableDropped,
+)
 from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.index.change import Done
 from blockstore.index.lives import check_there
 from blockstore.index.log import Log
-from blockstore.index.rules import batch_done
-from blockstore.operations.drop import drop_table, log_of, undrop_table
+from blockstore.names import RESERVED
+from blockstore.operations.drop import done_of, drop_table, log_of, undrop_table
 from blockstore.operations.place import check_place, folders, tables_among
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.query.files import local_folder
@@ -96,7 +102,7 @@ class Lake:
             table = Table.open_bucket(self._bucket_of(name), self._world, dropped=True)
         except NotFound:
             return None
-        return batch_done(table.log.state, job, ordered=True) if table.indexed else None
+        return done_of(table.log, job) if table.indexed else None
 
     def create(self, name: str, definition: Definition, job: Job | None = None) -> Table:
         """Create an empty table. Raises AlreadyExists, and Invalid where no lake is named."""
@@ -124,21 +130,42 @@ class Lake:
             if table.indexed:
                 check_there(table.log.poll(), table.url)
         except TableDropped:
-            self._buckets.pop(name, None)
-            self._open.pop(name, None)
+            self._forget(name)
             return False
         except HistoryReplaced:
             pass
         return True
 
-    def drop(self, name: str, message: str, *, job: Job | None = None, empty: bool = False) -> int:
-        """Drop a table; return the version that did it. Raises Invalid without an index, and
-        Conflict for one with rows that was to be ``empty``."""
-        log = log_of(self._buckets[self.find(name)], self._world)
-        version = drop_table(log, self._world, message=message, job=job, empty=empty)
-        self._buckets.pop(name, None)
-        self._open.pop(name, None)
+    def drop(self, name: str, message: str, job: Job | None = None) -> int:
+        """Drop a table; return the version that did it. Raises Invalid without an index."""
+        own = self.find(name)
+        log = log_of(self._buckets[own], self._world)
+        version = drop_table(log, self._world, message=message, job=job)
+        self._forget(own)
         return version
+
+    def replace(
+        self, name: str, definition: Definition, message: str, job: Job | None = None
+    ) -> Table:
+        """Drop a table, and create an empty one in its place. Raises Invalid without an index."""
+        own = self.find(name)
+        bucket = self._buckets[own]
+        drop_table(log_of(bucket, self._world), self._world, message=message)
+        log = index_log.create(bucket, self._world, definition, job=job)
+        self._open[own] = Table(bucket, self._world, log)
+        return self._open[own]
+
+    def take_away(self, table: Table, message: str) -> None:
+        """Drop a table that was created just now, if it is still empty, and the one that is
+        there."""
+        created = table.log.state.created
+        drop_table(table.log, self._world, message=message, empty=True, created=created)
+        for own in [own for own, one in self._open.items() if one is table]:
+            self._forget(own)
+
+    def _forget(self, own: str) -> None:
+        self._buckets.pop(own, None)
+        self._open.pop(own, None)
 
     def undrop(self, name: str, message: str, job: Job | None = None) -> int:
         """Bring a dropped table back; return the version that did it. Raises NotFound, and Conflict
@@ -193,7 +220,9 @@ class Lake:
 
     def _name(self, name: str, bucket: Bucket) -> None:
         twin = next((one for one in self._buckets if folded(one) == folded(name)), None)
-        if twin is not None:
+        if twin is not None and self._is_there(twin):
+            if _is_dropped(bucket, self._world):
+                return
             raise Invalid(
                 f"two tables are named {name}: {self._buckets[twin].url} and {bucket.url}; the "
                 "last parts of their URLs must differ"
@@ -206,8 +235,20 @@ def _is_over(table: Table) -> bool:
     return table.indexed and (table.log.replaced or table.log.state.dropped is not None)
 
 
+def _is_dropped(bucket: Bucket, world: World) -> bool:
+    try:
+        return log_of(bucket, world).state.dropped is not None
+    except (Invalid, NotFound):
+        return False
+
+
 def _check_name(name: str) -> None:
     """Raise Invalid for a name that no folder of a lake can have, or that its URL would not say."""
+    if name.lower() in RESERVED or name != name.strip() or not name.isprintable() or not name:
+        raise Invalid(
+            f"a table cannot be named {name[:60]!r}: a name has printable characters, no space at "
+            f"either end, and is none of {', '.join(sorted(RESERVED))}"
+        )
     odd = sorted(_NOT_IN_NAMES.intersection(name))
     if odd or name.startswith("."):
         raise Invalid(

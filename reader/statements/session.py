@@ -202,12 +202,15 @@ class Session:
                 return self._call(text, read, doing)
 
     def _create(self, text: Text, create: Create, doing: Doing) -> Outcome:
-        if create.if_not_exists and self._is_there(create.name, doing):
-            return Outcome(statement=text.kind, table=create.name)
         if create.query is None:
+            if create.if_not_exists and self._is_there(create.name, doing):
+                return Outcome(statement=text.kind, table=create.name)
             definition = self._defined(create, text, None)
             made = self._made(create, definition, doing, doing.job)
             return Outcome(statement=text.kind, table=create.name, version=made.log.state.version)
+        begun = self._begun(create, doing)
+        if begun is None and create.if_not_exists and self._is_there(create.name, doing):
+            return Outcome(statement=text.kind, table=create.name)
         assert create.rows is not None, "a table of a query has rows"
         with ask(self.engine, create.rows, doing) as answer:
             definition = self._defined(create, text, answer.schema)
@@ -215,16 +218,28 @@ class Session:
             # Where a table goes for it, all of them do, and are checked.
             gathered = after_all(answer, definition) if create.or_replace else after_first(answer)
             with gathered as rows:
-                table = self._made(create, definition, doing, None)
-                written = self._filled(table, create.name, rows, doing)
+                # What comes between the drop of a table and the rows of its successor is short, and
+                # would lose both: nothing interrupts it.
+                doing.marks(create.or_replace)
+                try:
+                    table = begun or self._made(create, definition, doing, _making(doing.job))
+                    written = self._filled(table, rows, doing)
+                finally:
+                    doing.marks(False)
         version = table.log.state.version if written.version is None else written.version
         return Outcome(
             statement=text.kind, table=create.name, version=version, inserted=written.rows
         )
 
-    def _filled(
-        self, table: Table, name: str, rows: Iterator[pa.RecordBatch], doing: Doing
-    ) -> AppendedBlock:
+    def _begun(self, create: Create, doing: Doing) -> Table | None:
+        """The table that its job has made before, and whose rows it has not written."""
+        making = _making(doing.job)
+        if making is None or not self._is_there(create.name, doing):
+            return None
+        table, _ = newest(self.tables, self.engine.source.find(create.name, doing.allowed))
+        return table if table.indexed and table.log.state.committed(making) else None
+
+    def _filled(self, table: Table, rows: Iterator[pa.RecordBatch], doing: Doing) -> AppendedBlock:
         """Append the first rows of a table. After an error it is dropped, unless others have
         written to it, or its rows may be there."""
         try:
@@ -233,21 +248,21 @@ class Session:
             raise
         except BaseException:
             with suppress(BlockstoreError):
-                self.tables.drop(name, "its first rows were refused", empty=True)
+                self.tables.take_away(table, "its first rows were refused")
             raise
 
     def _made(self, create: Create, definition: Definition, doing: Doing, job: Job | None) -> Table:
-        """The new table; with OR REPLACE after the one of its name was dropped."""
+        """The new table; with OR REPLACE in the place of the one of its name."""
         if create.or_replace and self._is_there(create.name, doing):
             name = self.engine.source.find(create.name, doing.allowed)
-            self.tables.drop(name, doing.message)
+            return self.tables.replace(name, definition, doing.message, job)
         return self.tables.create(create.name, definition, job)
 
     def _drop(self, text: Text, drop: Drop, doing: Doing) -> Outcome:
         if drop.if_exists and not self._is_there(drop.name, doing):
             return Outcome(statement=text.kind, table=drop.name)
         name = self.engine.source.find(drop.name, doing.allowed)
-        version = self.tables.drop(name, doing.message, job=doing.job)
+        version = self.tables.drop(name, doing.message, doing.job)
         return Outcome(statement=text.kind, table=name, version=version)
 
     def _defined(self, create: Create, text: Text, schema: pa.Schema | None) -> Definition:
@@ -282,6 +297,11 @@ class Session:
         )
         after = table.log.state.version
         return Outcome(statement=text.kind, table=name, version=after if after > before else None)
+
+
+def _making(job: Job | None) -> Job | None:
+    """The batch of the table that a job makes for rows of its own."""
+    return None if job is None else Job(f"{job.app}#table", job.batch)
 
 
 def _read(text: Text) -> None:

@@ -17,6 +17,7 @@ import duckdb
 from blockstore.errors import Invalid
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.runners.failures import translated
+from blockstore.reader.query.sql.statement import check_characters
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.statements.calling import undrop_as_call
 from blockstore.reader.statements.defining import without_comments
@@ -138,8 +139,7 @@ def split(syntax: Syntax, text: str) -> list[Text]:
             f"the SQL has {len(text):,} characters, expected at most {_LONGEST:,}: pass values as "
             "parameters, or load rows from a file"
         )
-    if "\0" in text:
-        raise BadSql("the SQL contains a NUL character: remove it")
+    check_characters(text)
     pieces = _pieces(text, tokens_of(text))
     if not pieces:
         raise BadSql("the SQL has no statement: write one")

@@ -53,6 +53,7 @@ GIVEN = "given_table"
 does not have it."""
 
 _LONGEST = 256 * 1024
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_REFERENCES = 256
 _SHOWN = 300
 _WITH_NAME = re.compile(r"[\w $]{1,200}")
@@ -74,6 +75,17 @@ class Statement:
     """The names of its WITHs that differ from all named tables; outside their scope they must
     refer to nothing."""
 
+    @property
+    def newest(self) -> frozenset[str]:
+        """The tables that it names as they are now."""
+        return self.tables - self.earlier.keys()
+
+    @property
+    def all(self) -> frozenset[str]:
+        """The tables of which it reads anything."""
+        others = {table for table, _ in self.earlier.values()}
+        return self.newest.union(others, (one.table for one in self.relations.values()))
+
 
 def parse(
     syntax: Callable[[str], str],
@@ -91,8 +103,7 @@ def parse(
             f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: pass values as "
             "parameters"
         )
-    if "\0" in sql:
-        raise BadSql("the SQL contains a NUL character: remove it")
+    check_characters(sql)
     try:
         return _parsed(_tree(syntax, sql), sql, find, given)
     except RecursionError:
@@ -282,6 +293,14 @@ class _Scene:
         self._references += 1
         if self._references > _MOST_REFERENCES:
             raise BadSql(f"the SQL names more than {_MOST_REFERENCES} tables and WITHs: split it")
+
+
+def check_characters(sql: str) -> None:
+    """Raise BadSql for a text with characters that no SQL has."""
+    if "\0" in sql:
+        raise BadSql("the SQL contains a NUL character: remove it")
+    if not sql.isascii() and _SURROGATE.search(sql):
+        raise BadSql("the SQL contains one half of a character (a lone surrogate): remove it")
 
 
 def _at(clause: Node, name: str) -> At:

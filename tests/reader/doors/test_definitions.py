@@ -53,7 +53,7 @@ SCRIPT = [
     "DELETE FROM {t}_kept",
     "INSERT INTO {t}_kept VALUES ('late')",
     "CALL restore('{t}_kept', 'all')",
-    "CALL untag('{t}_kept', 'first')",
+    "CALL untag('{T}_KEPT', 'first')",
     "DROP TABLE {t}_kept",
     "UNDROP {t}_kept",
     "INSERT INTO {t}_kept VALUES ('more'), ('most')",
@@ -70,7 +70,9 @@ ROWS = [("bolt", 5, "2026-01-01"), ("nut", 5, "2026-01-01"), ("rod", 7, None)]
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
     folder = tmp_path_factory.mktemp("definitions")
-    with three(settings(make_lake(folder), folder), folder / "audit.jsonl") as made:
+    url = make_lake(folder)
+    bs.open(f"{url.partition('?')[0]}/flights").tag("taken", version=1)
+    with three(settings(url, folder), folder / "audit.jsonl") as made:
         yield made
 
 
@@ -117,7 +119,7 @@ def definition(doors: Three, name: str) -> Definition:
 
 def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: Send) -> None:
     for statement in SCRIPT:
-        assert send(statement.format(t=door), WRITE) == "", statement
+        assert send(statement.format(t=door, T=door.upper()), WRITE) == "", statement
     found = doors.served.rows(f"SELECT item, amount, CAST(day AS VARCHAR) FROM {door} ORDER BY 1")
     assert [tuple(row.values()) for row in found] == ROWS
     assert doors.served.rows(f"FROM {door}_plain") == [{"item": "b", "n": 20}]
@@ -174,6 +176,11 @@ def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: S
         ("CALL restore('flights')", WRITE, "write CALL restore('t', 3)"),
         ("CALL vacuum('flights')", WRITE, "there is no CALL vacuum"),
         ("CALL undrop('flights')", WRITE, "is not dropped"),
+        ("CALL restore('flights', \u00b2)", WRITE, "a whole number"),
+        ("CALL tag('flights', 'taken')", WRITE, "untag it first"),
+        ("CREATE OR REPLACE TABLE flights AS FROM flights.history", WRITE, "it is to replace"),
+        ("CREATE OR REPLACE TABLE flights AS FROM flights AT (VERSION => 1)", WRITE, "to replace"),
+        ("CREATE OR REPLACE TABLE Secret (a INT)", FEW_DDL, "Secret is none of them"),
         ("UNDROP secret", FEW_DDL, "no table secret"),
         ("UNDROP flights", OTHER, "lacks scope 'ddl'"),
     ],

@@ -4,20 +4,27 @@ and what gives the job up leaves one of the two."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 import blockstore.index.log as index_log
 from blockstore.bucket.prefixed import Prefixed
-from blockstore.errors import NotFound
+from blockstore.errors import AccessDenied, Corrupt, Invalid, NoMemory, NotFound
+from blockstore.format.definition import Definition
 from blockstore.operations.drop import drop_table
 from blockstore.reader.jobs.meter import Stop
 from blockstore.reader.jobs.record import Kind, State
 from blockstore.reader.jobs.writing import identity_of
+from blockstore.reader.query.answer import Answer
+from blockstore.reader.statements.first_rows import after_all
 from blockstore.table import Table
 from tests.reader.jobs.gateways import TERMS, Gateway, Lake
 from tests.reader.jobs.test_statement_jobs import BEFORE, JOB, a_lake, gateway_of, table_of
 from tests.reader.jobs.test_tables_of_queries import attempt, killing, seen
+from tests.support.faulty import Call, FaultyBucket
 
 MADE = "CREATE TABLE made AS SELECT item, n FROM p"
 CASES = {
@@ -231,3 +238,152 @@ def test_a_dropped_table_is_no_longer_there_for_a_call() -> None:
     assert outcome.failure.error == "unknown_table"
     with pytest.raises(NotFound):
         table_of(lake)
+
+
+def test_one_that_is_cancelled_after_the_drop_is_completed() -> None:
+    """The former table is gone by then: nothing but its successor helps."""
+    lake = a_made()
+    faulty = FaultyBucket(lake.bucket)
+    with gateway_of(lake, 1, faulty) as gateway:
+        submit(gateway, "create_as")
+        (claimed,) = gateway.runner.look()
+        meter = gateway.runner._meter(claimed)
+
+        def stop(call: Call) -> None:
+            if call.writes and "made/" in call.key and seen(lake) in (None, []):
+                meter.stop(Stop.CANCELLED)
+
+        faulty.after.append(stop)
+        ended = gateway.runner._works[Kind.TABLE].run(JOB, 1, claimed.request, meter)
+    assert meter.reason() is Stop.CANCELLED
+    assert (ended.written or {})["rows"] == 2
+    assert seen(lake) == NEW["create_as"]
+
+
+@pytest.mark.parametrize("case", ["create", "create_as"])
+def test_an_attempt_that_goes_on_after_its_job_was_cancelled_drops_nothing(case: str) -> None:
+    """It stalled just before the drop; another gateway took the job over, and gave it up."""
+    lake = a_made()
+    faulty = FaultyBucket(lake.bucket)
+    states: list[State] = []
+
+    def stalls(call: Call) -> None:
+        if call.method != "put_if_absent" or "made/index/" not in call.key or states:
+            return
+        states.append(State.RUNNING)
+        lake.clock.advance(TERMS.lease_s + 1)
+        with gateway_of(lake, 2) as other:
+            other.store.cancel(JOB)
+            for _ in range(4):
+                other.look_and_run()
+                lake.clock.advance(TERMS.lease_s + 1)
+            states.append(other.store.load(JOB).state)
+
+    faulty.before.append(stalls)
+    with gateway_of(lake, 1, faulty) as gateway:
+        submit(gateway, case)
+        gateway.look_and_run()
+    assert states == [State.RUNNING, State.CANCELLED]
+    assert seen(lake) == BEFORE
+
+
+def test_its_rows_go_into_its_own_table_alone() -> None:
+    """Another program replaces the new table before the rows come."""
+    lake = a_made()
+    faulty = FaultyBucket(lake.bucket)
+    replaced: list[None] = []
+
+    def replaces(call: Call) -> None:
+        if not (call.writes and "made/index/" in call.key and seen(lake) == []) or replaced:
+            return
+        replaced.append(None)
+        bucket, world = Prefixed(lake.bucket, "made"), lake.world(5)
+        table = Table.open_bucket(bucket, world)
+        drop_table(table.log, world)
+        log = index_log.create(bucket, world, table.definition)
+        own = pa.table({"item": ["own"], "n": [77]}, schema=table.definition.schema)
+        Table(bucket, world, log).append(own)
+
+    faulty.after.append(replaces)
+    with gateway_of(lake, 1, faulty) as gateway:
+        submit(gateway, "create_as")
+        gateway.look_and_run()
+        lake.clock.advance(TERMS.lease_s + 1)
+        gateway.look_and_run()
+        job = gateway.store.load(JOB)
+    assert job.state is State.FAILED
+    assert seen(lake) == [("own", 77)]
+
+
+@pytest.mark.parametrize("error", [Invalid("x"), AccessDenied("no"), Corrupt("c")])
+@pytest.mark.parametrize("case", ["create", "create_as"])
+def test_a_creation_that_fails_brings_the_former_table_back(
+    case: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = a_made()
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    with gateway_of(lake, 1) as gateway:
+        submit(gateway, case)
+        monkeypatch.setattr(index_log, "create", fails)
+        gateway.look_and_run()
+        assert gateway.store.load(JOB).state is State.FAILED
+    assert seen(lake) == BEFORE
+
+
+def test_rows_that_wait_have_a_limit() -> None:
+    schema = pa.schema([("n", pa.int64())])
+    batches = [pa.record_batch([pa.array(range(1000))], schema=schema)] * 20
+    table = Definition.create(schema)
+
+    class Rows:
+        """An answer of twenty batches."""
+
+        def __init__(self) -> None:
+            self.schema = schema
+
+        def __iter__(self) -> Iterator[pa.RecordBatch]:
+            return iter(batches)
+
+    answer = cast(Answer, Rows())
+    with after_all(answer, table, None, 1 << 20) as rows:
+        assert sum(batch.num_rows for batch in rows) == 20_000
+    with pytest.raises(NoMemory, match="temporary disk"), after_all(answer, table, None, 100_000):
+        raise AssertionError("the rows are more than the limit")
+
+
+def test_a_call_that_is_cancelled_while_it_commits_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = a_lake("plain")
+    real = Table.tag
+    with gateway_of(lake, 1) as gateway:
+
+        def tag(*given: Any, **more: Any) -> int:
+            made = real(*given, **more)
+            gateway.store.cancel(JOB)
+            gateway.runner.stop_here(JOB)
+            return made
+
+        monkeypatch.setattr(Table, "tag", tag)
+        send(gateway, "CALL tag('p', 'kept', 2)")
+        gateway.look_and_run()
+        job = gateway.store.load(JOB)
+    assert job.state is State.DONE
+    assert shown(lake)[0] == {"kept": 2}
+
+
+def test_a_call_in_conflict_fails_at_once() -> None:
+    """Tried again later, it would do what its sender has forgotten."""
+    lake = a_lake("plain")
+    table_of(lake).tag("kept", version=2)
+    with gateway_of(lake, 1) as gateway:
+        send(gateway, "CALL tag('p', 'kept')")
+        gateway.look_and_run()
+        outcome = gateway.store.load(JOB).outcome
+    assert outcome is not None
+    assert outcome.failure is not None
+    assert outcome.failure.error == "conflict"
+    assert shown(lake)[0] == {"kept": 2}
