@@ -67,7 +67,7 @@ export function showFigures(status) {
   const well = [ill ? `${count(ill)} not well` : left ? `${count(status.count - left)} well` : "all well", left ? `${count(left)} not tended` : ""].filter(Boolean).join(", ");
   const billed = Object.values(status.month_cost);
   const speed = sum(running, (one) => one.rows_per_s);
-  const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h3", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
+  const figure = (name, value, note, kind = "") => h("div", { class: `card figure ${kind}` }, h("h2", {}, name), h("p", {}, value), h("p", { class: "small muted", title: note }, note));
   fill(find("figures"),
     figure("Backlog", jobs ? counted(jobs, "job") : "none", jobs ? `${bytes(sum(tables, (one) => one.backlog_bytes))} to merge` : "merged as planned"),
     figure("Running", count(running.length), running.length ? `${compact(speed)} rows/s` : status.merges ? "no merge is running" : "this process does not merge"),

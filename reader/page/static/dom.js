@@ -33,6 +33,9 @@ export function announce(text) {
   if (place) place.textContent = text;
 }
 
+/** A text for screen readers alone. */
+export const unseen = (text) => h("span", { class: "unseen" }, text);
+
 /** A form control with a label before it. */
 export function labelled(text, control, extra = {}) {
   return h("label", { class: "field", ...extra }, h("span", { class: "label" }, text), control);

@@ -36,7 +36,7 @@ const look = EditorView.theme({
   ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "13px", maxWidth: "min(90vw, 30em)" },
   ".cm-tooltip-autocomplete > ul > li": { padding: "3px 10px" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
-  ".cm-completionDetail": { color: "inherit", opacity: "0.7", fontStyle: "normal" },
+  ".cm-completionDetail": { color: "inherit", opacity: "0.9", fontStyle: "normal" },
   ".cm-panels": { backgroundColor: "var(--card)", color: "var(--text)" },
 });
 

@@ -2,7 +2,7 @@
 // Rules: text only; a row is read from the result when it becomes visible. What cells look like while they are edited, and
 // what keys and clicks on them do then, is handed in (edit/row_editor.js).
 
-import { announce, fill, h } from "./dom.js";
+import { announce, fill, h, unseen } from "./dom.js";
 import { count } from "./format.js";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "./vendor.js";
 
@@ -113,7 +113,7 @@ export class Grid {
   }
 
   #corner() {
-    return h("div", { class: "cell gutter", role: "columnheader", "aria-colindex": 1, "aria-label": "row" });
+    return h("div", { class: "cell gutter", role: "columnheader", "aria-colindex": 1 }, unseen("Row"));
   }
 
   #head(item) {

@@ -49,7 +49,7 @@ export function openRowHistory({ detail, row, minVersion, onRestore }) {
     restore?.setAttribute("aria-label", `Restore version ${number}`);
     return {
       version: number, said,
-      element: h("li", { "data-version": number }, h("header", {}, h("h3", {}, `Version ${count(number)}`), isGone ? h("span", { class: "chip bad" }, "deleted") : null,
+      element: h("li", { "data-version": number }, h("div", { class: "version-head" }, h("h3", {}, `Version ${count(number)}`), isGone ? h("span", { class: "chip bad" }, "deleted") : null,
         isNewest && !isGone ? h("span", { class: "chip good" }, "current") : null, said, h("span", { class: "grow" }), restore),
       isGone ? null : difference(detail.columns, cells, before && !before._deleted ? before : null)),
     };

@@ -1,7 +1,7 @@
 // The versions of a table, newest first; any two can be compared, and each can be queried.
 
 import * as api from "../api.js";
-import { fill, h } from "../dom.js";
+import { fill, h, unseen } from "../dom.js";
 import { failure } from "../failure.js";
 import { count, many, moment, quoted } from "../format.js";
 import { Latest } from "../latest.js";
@@ -21,7 +21,7 @@ export class HistoryTab {
     this.body = h("tbody", {});
     this.more = h("button", { type: "button", on: { click: () => this.#older() } }, "Older versions");
     this.element = h("div", {}, this.difference, h("div", { class: "scroll" }, h("table", { class: "plain history" },
-      h("thead", {}, h("tr", {}, ["From", "To", "Version", "Time (UTC)", "What", "Rows", "Blocks", "By", ""].map((name) => h("th", { scope: "col", class: ["Version", "Rows"].includes(name) ? "right" : null }, name)))), this.body)), this.more);
+      h("thead", {}, h("tr", {}, ["From", "To", "Version", "Time (UTC)", "What", "Rows", "Blocks", "By", unseen("Actions")].map((name) => h("th", { scope: "col", class: ["Version", "Rows"].includes(name) ? "right" : null }, name)))), this.body)), this.more);
     this.#rows();
   }
 

@@ -51,7 +51,7 @@ export class JobsView {
     }
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     const opened = new Set([...this.list.querySelectorAll("details[open]")].map((details) => details.dataset.key));
-    fill(this.list, jobs.map((job) => this.#card(job, opened)), jobs.length ? null : h("p", { class: "empty" }, "No jobs. Run a query as a job from the console's Download menu, or upload a file."));
+    fill(this.list, jobs.map((job) => this.#card(job, opened)), jobs.length ? null : h("p", { class: "empty", role: "listitem" }, "No jobs. Run a query as a job from the console's Download menu, or upload a file."));
     if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
@@ -59,7 +59,7 @@ export class JobsView {
     const { over } = job;
     const level = { done: "good", failed: "bad", cancelled: "warn" }[job.state] ?? "busy";
     const act = (word, key, click) => h("button", { type: "button", "data-key": `${key}:${job.id}`, on: { click } }, word);
-    return h("article", { class: "card job", role: "listitem", "data-job": job.id },
+    return h("div", { class: "card job", role: "listitem", "data-job": job.id },
       h("header", {}, h("h2", {}, title(job)),
         h("span", { class: `chip ${level}` }, job.state), h("span", { class: "grow" }),
         over ? null : act("Cancel", "cancel", () => this.#try(() => api.cancelJob(job.id))),

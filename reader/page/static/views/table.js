@@ -2,7 +2,7 @@
 // Rules: controls that write are shown to tokens that may. Rows with changes that are not saved stay until they are.
 
 import * as api from "../api.js";
-import { fill, h } from "../dom.js";
+import { fill, h, unseen } from "../dom.js";
 import { openAlter, openDrop } from "../edit/alter_table.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many, quoted } from "../format.js";
@@ -132,7 +132,7 @@ function tags(detail) {
   const found = Object.entries(detail.tags).sort(([, one], [, two]) => two - one);
   if (!found.length) return h("p", { class: "empty" }, "No version of this table has a tag. A tag keeps a version readable as long as the tag exists: blockstore tag URL NAME.");
   return h("div", { class: "scroll" }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, ["Tag", "Version", ""].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, ["Tag", "Version", unseen("Actions")].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, found.map(([tag, version]) => h("tr", {}, h("th", { scope: "row" }, tag), h("td", { class: "right" }, count(version)),
       h("td", {}, h("a", { href: toConsole(`SELECT *\nFROM ${quoted(detail.name)}\nLIMIT 1000`, { tag }) }, "Query at this tag")))))));
 }
