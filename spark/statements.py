@@ -86,9 +86,11 @@ def _parsed(text: str) -> exp.Insert | exp.Merge | exp.Update | exp.Delete:
     if len(found) != 1:
         raise Invalid(f"the text has {len(found)} statements, expected one")
     if not isinstance(found[0], (exp.Insert, exp.Merge, exp.Update, exp.Delete)):
+        first_word = sqlglot.tokenize(text, dialect="spark")[0].text.upper()
         raise Invalid(
-            f"the statement is {found[0].key.upper()}, expected {_SAID}; what only reads is for "
-            "session.sql, with views of blockstore.spark.read"
+            f"the statement is {first_word}, expected {_SAID}; what only reads is for "
+            "session.sql, with views of blockstore.spark.read, and what creates, alters, drops or "
+            "calls is for blockstore.sql(url, …), which needs no Spark"
         )
     return found[0]
 

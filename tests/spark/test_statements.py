@@ -109,6 +109,9 @@ def test_the_merges_of_the_guide(spark_session: SparkSession, tmp_path: Path) ->
     ("text", "said"),
     [
         ("SELECT * FROM {t}", "SELECT, expected MERGE"),
+        ("-- all of it\nTRUNCATE TABLE {t}", "TRUNCATE, expected MERGE"),
+        ("DROP TABLE {t}", "DROP, expected .* blockstore.sql.url, …., which needs no Spark"),
+        ("CALL tag(1)", "CALL, expected .* needs no Spark"),
         ("DELETE FROM {t}; DELETE FROM {t}", "2 statements"),
         ("", "0 statements"),
         ("UPDATE {t} SET n = = 3", "line 1, column"),
