@@ -14,6 +14,8 @@ from typing import Any
 from blockstore.errors import MissingExtra
 
 _PROJECT = "blocklake"
+_OTHER_NAMES = {"jwt": "pyjwt"}
+"""Modules whose package has another name."""
 _NO_ROOM = frozenset({"all", "bench", "dev", "docs"})
 """Extras that no message names: they install more than a user needs."""
 
@@ -74,7 +76,7 @@ def _extras_with(package: str) -> tuple[str, ...]:
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", marker)
         if name and extra:
             brought.setdefault(extra[1], set()).add(name[0].replace("_", "-").lower())
-    wanted = package.replace("_", "-").lower()
+    wanted = _OTHER_NAMES.get(package, package).replace("_", "-").lower()
     found = {extra for extra, names in brought.items() if wanted in names} - _NO_ROOM
     return tuple(
         sorted(one for one in found if not any(brought[other] < brought[one] for other in found))

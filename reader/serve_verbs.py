@@ -116,8 +116,7 @@ def token(
     """
     if not name.strip():
         raise Usage("the token's name is empty, expected who will hold it, such as grafana")
-    from blockstore.reader.http.gate import shown
-    from blockstore.reader.http.tokens import Scope, Token, fresh, hashed
+    from blockstore.reader.http.tokens import Scope, Token, fresh, hashed, shown
     from blockstore.reader.settings.tokens import moment
     from blockstore.world import World
 
@@ -177,10 +176,10 @@ def _check_gate(settings: GatewaySettings, no_auth: bool) -> None:
             f"--no-auth with {open_to_all.host} would give every caller access: listen on "
             "127.0.0.1, or make tokens with blockstore token"
         )
-    if not no_auth and not settings.tokens:
+    if not no_auth and not settings.tokens and not settings.issuers:
         raise Invalid(
             "no token is configured, so every request would be refused: make one with blockstore "
-            "token NAME, or use --no-auth to serve this machine only"
+            "token NAME, name a provider in [issuers], or use --no-auth to serve this machine only"
         )
 
 
@@ -210,11 +209,13 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
         if not postgres.off:
             door = load("blockstore.reader.postgres.door", "PostgresDoor", "the Postgres door")
             urls.append(doors.enter_context(door(gateway, postgres)).url)
+        gateway.gate.people.look()
         gateway.start()
         say(f"serving {', '.join(settings.tables.urls)} at {' and '.join(urls)}")
         while server.alive and not over.wait(LOOK_S):
             if watched is not None:
                 watched.look()
+            gateway.gate.people.look()
             gateway.audit.settle()
 
 

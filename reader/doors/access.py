@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from blockstore.reader.audit import running
-from blockstore.reader.http.gate import Refusal
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.problems import Problem, Refusal
 from blockstore.reader.http.tokens import Caller, Scope
 
 

@@ -12,30 +12,24 @@ Rules:
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable
 
 from blockstore.clock import Clock
-from blockstore.reader.http.problems import Problem
-from blockstore.reader.http.tokens import ANYONE, Caller, Token, Tokens
-
-
-class Refusal(Problem):
-    """A caller who does not come in; ``token`` is the name of the token, if it is known."""
-
-    def __init__(self, message: str, *, token: str | None = None) -> None:
-        super().__init__(401, message, headers={"WWW-Authenticate": "Bearer"})
-        self.token = token
+from blockstore.reader.http.people import People
+from blockstore.reader.http.problems import Refusal, UnknownToken
+from blockstore.reader.http.tokens import ANYONE, Caller, Token, Tokens, bearer, shown
 
 
 class Gate:
     """Who may come in; safe to share between threads."""
 
-    def __init__(self, tokens: Iterable[Token], clock: Clock) -> None:
+    def __init__(self, tokens: Iterable[Token], clock: Clock, people: People | None = None) -> None:
         self._clock = clock
+        self.people = people or People((), (), clock)
+        """Who may come in by the token of an issuer."""
         self._tokens = Tokens(tokens)
         self._removed = Tokens(())
-        self.asks = len(self._tokens) > 0
+        self.asks = len(self._tokens) > 0 or self.people.any
         """Whether a token is required."""
         self.broken: str | None = None
         """Why newer tokens are not used: they could not be read."""
@@ -49,12 +43,15 @@ class Gate:
         if token is not None:
             self._check(token)
             return token.caller
+        person = self.people.caller(bearer(header))
+        if person is not None:
+            return person
         removed = self._removed.presented(header)
         if removed is not None:
             raise _revoked(removed.name)
-        raise Refusal(
+        raise UnknownToken(
             "the token is missing or unknown: send Authorization: Bearer with a token made by "
-            "`blockstore token`"
+            "`blockstore token`" + (", or of a provider of [issuers]" if self.people.any else "")
         )
 
     def check(self, caller: Caller) -> None:
@@ -63,19 +60,23 @@ class Gate:
         if not self.asks:
             return
         token = self._tokens.of(caller)
-        if token is None:
+        now = self.people.of(caller) if token is None else token.caller
+        if now is None:
             raise _revoked(caller.name)
-        self._check(token)
-        if token.caller != caller:
+        if token is not None:
+            self._check(token)
+        if now != caller:
             raise Refusal(
-                f"the rights of the token {token.name!r} have changed: connect again",
-                token=token.name,
+                f"the rights of the token {now.name!r} have changed: connect again",
+                token=now.name,
             )
 
     def left_s(self, caller: Caller) -> float | None:
         """How long the caller's token may still be used; None if it does not expire."""
         token = self._tokens.of(caller)
-        if token is None or token.expires_ms is None:
+        if token is None:
+            return self.people.left_s(caller)
+        if token.expires_ms is None:
             return None
         return max(0.0, (token.expires_ms - self._clock.now_ms()) / 1000)
 
@@ -85,7 +86,9 @@ class Gate:
             for one in tokens:
                 if one.caller.fingerprint == fingerprint:
                     return one.name
-        return ANYONE.name if fingerprint == ANYONE.fingerprint else None
+        if fingerprint == ANYONE.fingerprint:
+            return ANYONE.name
+        return self.people.name_of(fingerprint)
 
     def exchange(self, tokens: Iterable[Token]) -> bool:
         """Go by these tokens from now on; return whether they differ. Raises Invalid; then those
@@ -106,12 +109,6 @@ class Gate:
                 "operator for a new one",
                 token=token.name,
             )
-
-
-def shown(time_ms: int) -> str:
-    """A moment as ISO 8601 in UTC."""
-    moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _revoked(name: str) -> Refusal:

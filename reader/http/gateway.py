@@ -22,6 +22,7 @@ from blockstore.reader.audit.job import line_of_job
 from blockstore.reader.cache import ChunkCache, default_folder
 from blockstore.reader.http.gate import Gate
 from blockstore.reader.http.metrics import GatewayMetrics
+from blockstore.reader.http.people import People
 from blockstore.reader.http.quotas import Quotas
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.iceberg.catalog import Catalog
@@ -65,7 +66,8 @@ class Gateway:
     def __init__(self, settings: GatewaySettings, world: World) -> None:
         self.settings = settings
         self.world = world
-        self.gate = Gate(settings.tokens, world.clock)
+        people = People(settings.issuers, settings.groups, world.clock)
+        self.gate = Gate(settings.tokens, world.clock, people)
         self.quotas = Quotas()
         self.audit = AuditLog(settings.audit.file, world)
         self.registry = CollectorRegistry()
@@ -186,7 +188,8 @@ class Gateway:
     def ready(self) -> Health:
         """Whether queries can be answered: the tables were read once, some of them can be read,
         and the audit log can be written."""
-        warnings = () if self.gate.broken is None else (self.gate.broken,)
+        odd = (self.gate.broken, self.gate.people.broken)
+        warnings = tuple(why for why in odd if why is not None)
         lasting = tuple(why for why in (self.tables.halted, self.audit.broken) if why is not None)
         if lasting:
             return Health(reasons=lasting, warnings=warnings)

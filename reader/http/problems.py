@@ -89,6 +89,18 @@ class Problem(HTTPException):
         self.facts = detail
 
 
+class Refusal(Problem):
+    """A caller who does not come in; ``token`` is the name of the token, if it is known."""
+
+    def __init__(self, message: str, *, token: str | None = None) -> None:
+        super().__init__(401, message, headers={"WWW-Authenticate": "Bearer"})
+        self.token = token
+
+
+class UnknownToken(Refusal):
+    """No token, or one that nothing is known of."""
+
+
 def of_error(error: BaseException) -> Problem:
     """The problem that a client receives for an error."""
     if isinstance(error, Problem):

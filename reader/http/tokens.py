@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import hmac
 import re
@@ -127,8 +128,7 @@ class Tokens:
 
     def presented(self, header: str | None) -> Token | None:
         """The token of an Authorization header; None if it is unknown."""
-        kind, _, presented = (header or "").partition(" ")
-        given = hashed(presented.strip()) if kind.lower() == "bearer" else ""
+        given = hashed(bearer(header)) if bearer(header) else ""
         found: Token | None = None
         for token in self._tokens:
             if hmac.compare_digest(token.sha256, given):
@@ -140,9 +140,21 @@ class Tokens:
         return self._known.get(caller.fingerprint)
 
 
+def bearer(header: str | None) -> str:
+    """The token of an Authorization header, ``Bearer TOKEN``; empty if it has none."""
+    kind, _, presented = (header or "").partition(" ")
+    return presented.strip() if kind.lower() == "bearer" else ""
+
+
 def hashed(token: str) -> str:
     """The hash of a token, as the configuration contains it."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def shown(time_ms: int) -> str:
+    """A moment as ISO 8601 in UTC."""
+    moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def fresh(ids: Ids) -> str:

@@ -27,9 +27,8 @@ from blockstore.export.exported import Exported
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.definitions import dropping
 from blockstore.reader.http.callers import Here, Reading
-from blockstore.reader.http.gate import Refusal
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.problems import Problem, Refusal
 from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.iceberg.commits.altering import NewColumns

@@ -23,7 +23,7 @@ from functools import partial
 
 from blockstore.reader.audit import Statement
 from blockstore.reader.doors.access import check_still
-from blockstore.reader.http.gate import Refusal
+from blockstore.reader.http.problems import Refusal
 from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.postgres import states, wire
 from blockstore.reader.postgres.copying import copied_in

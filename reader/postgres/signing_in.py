@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from blockstore.reader.doors.access import caller_of
-from blockstore.reader.http.gate import Refusal
 from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Refusal, UnknownToken
 from blockstore.reader.http.tokens import ANYONE, Caller
 from blockstore.reader.postgres import states, wire
 from blockstore.reader.postgres.peer import Peer
@@ -90,7 +90,7 @@ def _known(gateway: Gateway, token: str) -> Caller:
         statement.counts = False
     except Refusal as error:
         why = str(error.detail)
-        if error.token is None:
+        if isinstance(error, UnknownToken):
             why = (
                 "the token is missing or unknown: the password is a token made by `blockstore "
                 "token`"

@@ -19,6 +19,7 @@ from blockstore.reader.jobs.places import GROUPS
 from blockstore.reader.settings.audit import AUDIT
 from blockstore.reader.settings.doors import FLIGHT, POSTGRES
 from blockstore.reader.settings.engines import ENGINES, storage_of
+from blockstore.reader.settings.people import ISSUERS, PEOPLES_GROUPS, group_of, issuer_of
 from blockstore.reader.settings.tokens import TOKENS, token_of
 from blockstore.reader.settings.values import (
     CacheSettings,
@@ -362,18 +363,25 @@ JOBS = Section(
 
 
 def _problems(config: Config) -> Iterable[str]:
-    for name, fields in config.overrides(TOKENS).items():
-        try:
-            token_of(name, fields)
-        except Invalid as error:
-            yield str(error)
+    named = ((TOKENS, token_of), (ISSUERS, issuer_of), (PEOPLES_GROUPS, group_of))
+    for table, value_of in named:
+        for name, fields in config.overrides(table).items():
+            try:
+                value_of(name, fields)
+            except Invalid as error:
+                yield str(error)
+    urls = [fields.get("url") for fields in config.overrides(ISSUERS).values()]
+    if len(set(urls)) < len(urls):
+        yield "two [issuers] have the same url: keep one of them"
+    if urls and not config.overrides(PEOPLES_GROUPS):
+        yield "there are [issuers] and no [groups], so none of their people could come in"
 
 
 FILE = ConfigFile(
     name="reader.toml",
     about="The gateway's settings, each at its default. Any of them may be left out.",
     sections=(TABLES, CACHE, QUERY, HTTP, FLIGHT, POSTGRES, JOBS, AUDIT, LOG, PRICES),
-    named=(ENGINES, TOKENS),
+    named=(ENGINES, TOKENS, ISSUERS, PEOPLES_GROUPS),
     check=_problems,
 )
 
@@ -397,4 +405,6 @@ def load_settings(
         prices=config.of(PRICES),
         engines={name: storage_of(fields) for name, fields in config.overrides(ENGINES).items()},
         tokens=tuple(token_of(name, fields) for name, fields in config.overrides(TOKENS).items()),
+        issuers=tuple(issuer_of(name, one) for name, one in config.overrides(ISSUERS).items()),
+        groups=tuple(group_of(name, one) for name, one in config.overrides(PEOPLES_GROUPS).items()),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blockstore.errors import Invalid
+from blockstore.reader.http.people import Group, Issuer
 from blockstore.reader.http.tokens import Token
 from blockstore.reader.iceberg.storage import Storage
 from blockstore.service.billing import Prices
@@ -128,6 +129,8 @@ class GatewaySettings:
     prices: Prices
     flight: DoorSettings = field(default_factory=DoorSettings)
     tokens: tuple[Token, ...] = ()
+    issuers: tuple[Issuer, ...] = ()
+    groups: tuple[Group, ...] = ()
     postgres: DoorSettings = field(default_factory=DoorSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     engines: Mapping[str, Storage] = field(default_factory=dict)

@@ -1,9 +1,9 @@
-"""The configuration's file, read again while the gateway runs: its tokens are exchanged.
+"""The configuration's file, read again while the gateway runs: who may come in is exchanged.
 
 Rules:
 - A file that cannot be used as a whole changes nothing: the tokens of before remain, and the log
   and ``/-/ready`` say so until a file can be used.
-- Only tokens are exchanged. The rest is used by the next start.
+- Only tokens, issuers and groups are exchanged. The rest is used by the next start.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ class Watched:
         if not self._file.have_changed():
             return
         try:
-            tokens = self._read(self._path).tokens
-            if self._gate.exchange(tokens):
-                _logger.info("%s has changed: %d tokens are known now", self._path, len(tokens))
+            read = self._read(self._path)
+            if self._gate.exchange(read.tokens):
+                count = len(read.tokens)
+                _logger.info("%s has changed: %d tokens are known now", self._path, count)
+            if self._gate.people.exchange(read.issuers, read.groups):
+                _logger.info("%s has changed: other issuers or groups count now", self._path)
         except Invalid as error:
             self._gate.broken = (
                 f"the configuration has changed and cannot be used, so the tokens of before "

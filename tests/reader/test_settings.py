@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,10 +107,43 @@ def test_a_token_with_an_end_is_printed_as_the_file_reads_it(
 
 
 def test_the_guides_token_is_read(tmp_path: Path) -> None:
-    (block,) = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    block, _ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
     (made,) = load_settings(written(tmp_path, block.text.replace("…", HASH)), {}).tokens
     assert (made.name, made.tables) == ("grafana", {"flights", "sales_*"})
     assert (made.expires_ms, made.queries_at_once) == (1_798_761_600_000, 4)
+
+
+def test_the_guides_provider_is_read(tmp_path: Path) -> None:
+    _, block = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    for text in (block.text, re.sub(r"(?m)^# ", "", block.text)):
+        read = load_settings(written(tmp_path, text), {})
+        (issuer,), (group,) = read.issuers, read.groups
+        assert (issuer.url, issuer.audience) == ("https://login.example.com", "blockstore")
+        assert (issuer.name_claim, issuer.groups_claim) == ("email", "groups")
+        assert (group.name, group.tables, group.queries_at_once) == ("analysts", {"sales_*"}, 4)
+        assert group.scopes == {Scope.READ}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[issuers."a"]\nurl = "https://a"\naudience = "b"', "no \\[groups\\]"),
+        ('[issuers."a"]\nurl = "https://a"\n[groups."g"]', "has no audience"),
+        ('[issuers."a"]\naudience = "b"\n[groups."g"]', "expected an https"),
+        ('[groups."g"]\nscopes = ["all"]', "scopes"),
+        ('[groups."g"]\nscopes = ["admin"]\ntables = ["t"]', "remove one of them"),
+        (
+            "".join(
+                f'[issuers."{name}"]\nurl = "https://a"\naudience = "b"\n' for name in ("a", "c")
+            )
+            + '[groups."g"]',
+            "the same url",
+        ),
+    ],
+)
+def test_people_that_cannot_be_meant_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        load_settings(written(tmp_path, text), {})
 
 
 def test_an_end_may_be_a_moment_of_toml_and_needs_a_zone(tmp_path: Path) -> None:

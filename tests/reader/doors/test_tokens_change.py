@@ -13,7 +13,8 @@ from pyarrow import flight
 
 from blockstore.clock import ManualClock
 from blockstore.errors import Invalid
-from blockstore.reader.http.gate import Gate, Refusal
+from blockstore.reader.http.gate import Gate
+from blockstore.reader.http.problems import Refusal
 from blockstore.reader.http.tokens import Scope, Token, hashed
 from blockstore.reader.settings import Watched, load_settings
 from tests.reader.doors.three import Three, three

@@ -9,7 +9,8 @@ import pytest
 
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
-from blockstore.reader.http.gate import Gate, Refusal
+from blockstore.reader.http.gate import Gate
+from blockstore.reader.http.problems import Refusal
 from blockstore.reader.http.tokens import Scope, Token, fresh, hashed
 from blockstore.world import World
 from tests.reader.http.gateways import (

@@ -1,0 +1,279 @@
+"""People who sign in at an OpenID provider: their bearer tokens are JWTs (RFC 7519).
+
+Rules:
+- A token counts if a key of its issuer has signed it, and it is for this gateway (``aud``), has an
+  end (``exp``) that has not come, and has begun (``nbf``).
+- A person has the rights of the first group of the configuration that the token names. One of no
+  group is refused.
+- The name of a person is a claim, and what identifies one is the issuer with ``sub``: in jobs, and
+  in limits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeGuard
+
+import jwt
+
+from blockstore.clock import Clock
+from blockstore.errors import Invalid
+from blockstore.reader.http.issuer_keys import ALGORITHMS, IssuerKeys, Read, check_place, read
+from blockstore.reader.http.problems import Refusal
+from blockstore.reader.http.tokens import Caller, Scope, shown
+
+_LONGEST = 16 << 10
+_LONGEST_NAME = 200
+_MOST_SEEN = 10_000
+_LEEWAY_MS = 30_000
+"""By so much the clocks of an issuer and of this machine may differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issuer:
+    """An OpenID provider whose tokens count."""
+
+    name: str
+    url: str
+    """As its tokens name it (``iss``)."""
+    audience: str
+    """What its tokens for this gateway name (``aud``)."""
+    keys: str = ""
+    """A URL or a file of its keys; empty for what its own description names."""
+    name_claim: str = "email"
+    groups_claim: str = "groups"
+
+    def __post_init__(self) -> None:
+        check_place(self.url, f'url of [issuers."{self.name}"]')
+        if "://" in self.keys:
+            check_place(self.keys, f'keys of [issuers."{self.name}"]')
+        if not self.audience:
+            raise Invalid(
+                f'[issuers."{self.name}"] has no audience, so tokens for other programs would '
+                "count here: set the one that the provider gives to this gateway"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What people of a group may do."""
+
+    name: str
+    scopes: frozenset[Scope]
+    tables: frozenset[str] | None = None
+    queries_at_once: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tables is not None and Scope.ADMIN in self.scopes:
+            raise Invalid(
+                f'[groups."{self.name}"] has the scope admin and a list of tables: remove one of '
+                "them, since an admin sees all jobs"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Signed:
+    """A person who came in."""
+
+    caller: Caller
+    group: str
+    issuer: str
+    expires_ms: int
+
+
+class People:
+    """Who may come in by the token of an issuer; safe to share between threads, but for
+    ``look``."""
+
+    def __init__(
+        self,
+        issuers: Iterable[Issuer],
+        groups: Iterable[Group],
+        clock: Clock,
+        *,
+        read: Read = read,
+    ) -> None:
+        self._clock = clock
+        self._read = read
+        self._lock = Lock()
+        self._seen: OrderedDict[str, _Signed] = OrderedDict()
+        self._issuers: Mapping[str, tuple[Issuer, IssuerKeys]] = {}
+        self._groups: tuple[Group, ...] = ()
+        self.exchange(issuers, groups)
+
+    def exchange(self, issuers: Iterable[Issuer], groups: Iterable[Group]) -> bool:
+        """Go by these from now on; return whether they differ. Of an issuer that stays the keys
+        stay."""
+        before, kept = (self._issuers, self._groups), self._issuers
+        self._issuers = {
+            one.url: kept[one.url]
+            if one.url in kept and kept[one.url][0] == one
+            else (one, IssuerKeys(one.url, one.keys, self._clock, self._read))
+            for one in issuers
+        }
+        self._groups = tuple(groups)
+        return before != (self._issuers, self._groups)
+
+    @property
+    def any(self) -> bool:
+        """Whether anyone can come in so."""
+        return bool(self._issuers)
+
+    @property
+    def broken(self) -> str | None:
+        """Why the keys of an issuer are not those of now."""
+        return next((keys.broken for _, keys in self._issuers.values() if keys.broken), None)
+
+    def look(self) -> None:
+        """Read keys whose time has come. Never raises."""
+        for _, keys in list(self._issuers.values()):
+            keys.look()
+
+    def caller(self, token: str) -> Caller | None:
+        """The person with this token; None if it is no token of an issuer here. Raises Refusal."""
+        if not self._issuers or token.count(".") != 2 or len(token) > _LONGEST:
+            return None
+        if not token.isascii():
+            return None
+        try:
+            header = jwt.get_unverified_header(token)
+            said = jwt.decode(token, options={"verify_signature": False})
+        except jwt.PyJWTError:
+            return None
+        known = self._issuers.get(str(said.get("iss")))
+        if known is None:
+            return None
+        issuer, keys = known
+        signed = self._signed(issuer, _checked(token, header, issuer, keys))
+        with self._lock:
+            self._seen[signed.caller.fingerprint] = signed
+            self._seen.move_to_end(signed.caller.fingerprint)
+            while len(self._seen) > _MOST_SEEN:
+                self._seen.popitem(last=False)
+        return signed.caller
+
+    def of(self, caller: Caller) -> Caller | None:
+        """A person who came in before, with the rights of now; None if it is nobody that is
+        remembered. Raises Refusal for one whose token has ended, or whose group has gone."""
+        with self._lock:
+            signed = self._seen.get(caller.fingerprint)
+        if signed is None:
+            return None
+        self._check_time(signed.caller.name, signed.expires_ms)
+        group = next((one for one in self._groups if one.name == signed.group), None)
+        if group is None or signed.issuer not in self._issuers:
+            raise _refused(signed.caller.name, "may not come in any more: ask the operator")
+        return _with_rights(signed.caller, group)
+
+    def left_s(self, caller: Caller) -> float | None:
+        """How long the person's token may still be used; None if nobody is remembered."""
+        with self._lock:
+            signed = self._seen.get(caller.fingerprint)
+        if signed is None:
+            return None
+        return max(0.0, (signed.expires_ms - self._clock.now_ms()) / 1000)
+
+    def name_of(self, fingerprint: str) -> str | None:
+        """The name of a person who came in before."""
+        with self._lock:
+            signed = self._seen.get(fingerprint)
+        return None if signed is None else signed.caller.name
+
+    def _signed(self, issuer: Issuer, said: Mapping[str, Any]) -> _Signed:
+        subject = str(said["sub"])
+        name = said.get(issuer.name_claim)
+        if not isinstance(name, str) or not name.isprintable() or not name:
+            name = subject if subject.isprintable() and subject else "a person without a name"
+        name = name[:_LONGEST_NAME]
+        expires_ms = round(said["exp"] * 1000)
+        self._check_time(name, expires_ms)
+        begins = said.get("nbf")
+        begins_ms = round(begins * 1000) if _is_number(begins) else 0
+        if begins_ms > self._clock.now_ms() + _LEEWAY_MS:
+            raise _refused(name, f"begins at {shown(begins_ms)}: wait until then")
+        named = said.get(issuer.groups_claim)
+        theirs = {named} if isinstance(named, str) else set(filter(_is_text, _listed(named)))
+        group = next((one for one in self._groups if one.name in theirs), None)
+        if group is None:
+            raise _refused(
+                name,
+                f"names no group of this gateway in its claim {issuer.groups_claim!r}: ask the "
+                "operator for one",
+            )
+        digest = hashlib.sha256(f"{issuer.url}\n{subject}".encode("utf-8", "surrogatepass"))
+        who = Caller(name=name, fingerprint=digest.hexdigest()[:16], scopes=group.scopes)
+        return _Signed(
+            caller=_with_rights(who, group),
+            group=group.name,
+            issuer=issuer.url,
+            expires_ms=expires_ms,
+        )
+
+    def _check_time(self, name: str, expires_ms: int) -> None:
+        if self._clock.now_ms() >= expires_ms:
+            raise _refused(name, f"ended at {shown(expires_ms)}: sign in again")
+
+
+def _checked(
+    token: str, header: Mapping[str, Any], issuer: Issuer, keys: IssuerKeys
+) -> Mapping[str, Any]:
+    """What a token says, if its issuer has signed it for this gateway. Raises Refusal."""
+    name = header.get("kid")
+    key = keys.key(name if isinstance(name, str) else None)
+    if key is None:
+        raise Refusal(
+            f"the token is signed by a key of {issuer.url} that is not known here: try again in a "
+            "minute, or sign in again"
+        )
+    algorithm = str(header.get("alg"))
+    try:
+        if algorithm not in ALGORITHMS:
+            raise jwt.InvalidAlgorithmError(f"{algorithm[:20]} is not accepted")
+        said = jwt.decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            audience=issuer.audience,
+            issuer=issuer.url,
+            options={
+                "require": ["exp", "sub", "iss", "aud"],
+                "verify_exp": False,  # by the gateway's clock, below
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+        )
+    except (jwt.PyJWTError, ValueError, TypeError) as error:
+        raise Refusal(f"the token of {issuer.url} does not count here: {error}") from None
+    if not _is_number(said["exp"]) or not said["sub"]:
+        raise Refusal(f"the token of {issuer.url} has no end, or no subject: sign in again")
+    return said
+
+
+def _with_rights(caller: Caller, group: Group) -> Caller:
+    return Caller(
+        name=caller.name,
+        fingerprint=caller.fingerprint,
+        scopes=group.scopes,
+        tables=group.tables,
+        queries_at_once=group.queries_at_once,
+    )
+
+
+def _refused(name: str, why: str) -> Refusal:
+    return Refusal(f"the token of {name!r} {why}", token=name)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e11
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
