@@ -142,7 +142,7 @@ class People:
         try:
             header = jwt.get_unverified_header(token)
             said = jwt.decode(token, options={"verify_signature": False})
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         known = self._issuers.get(str(said.get("iss")))
         if known is None:

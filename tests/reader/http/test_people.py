@@ -144,7 +144,11 @@ def test_what_does_not_count_is_refused_with_a_sentence(why: str) -> None:
         "a.b",
         "bsk_x",
         "x.y." * 5_000,
-        f"{coded(b'[]')}.{coded(b'{}')}.x",
+        f"{coded(b'[]')}.{coded(b'{}')}.eHg",
+        f"{coded(b'[' * 6_000)}.{coded(b'{}')}.eHg",
+        RSA.token({}).replace(".", f".{coded(b'[' * 6_000)}.", 1).rpartition(".")[0],
+        f"{RSA.token({}).partition('.')[0]}.{coded(b'1' * 9_000)}.eHg",
+        f"{RSA.token({}).partition('.')[0]}.{coded(b'[' * 9_000)}.eHg",
         "\udcff.a.b",
     ],
 )
