@@ -4,14 +4,17 @@ same statement by a fresh process, with the same job, counts once."""
 from __future__ import annotations
 
 import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import blockstore as bs
 from blockstore.errors import BlockstoreError
 from blockstore.reader.query.engine import Engine
+from blockstore.reader.query.source import Source
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.lake import Lake
 from blockstore.reader.statements.session import Session
@@ -70,19 +73,35 @@ def run(folder: Path, name: str, sql: str, **faults: Any) -> tuple[FaultyBucket,
     for fault, number in faults.items():
         setattr(bucket, f"_{fault}", frozenset({number}) if fault == "lose_answer" else number)
     done = False
-    with Engine(lake, world=world) as engine:
-        session = Session(engine, lake)
-        (step,) = grouped(session.parse(sql))
-        doing = Doing(job=bs.Job("nightly", 1))
-        try:
-            if isinstance(step, Block):
-                carry_out(session, step, doing)
-            else:
-                session.run(step, doing)
-            done = True
-        except (Killed, BlockstoreError):
-            pass
+    engine = _engine()
+    engine.source = lake
+    session = Session(engine, lake)
+    (step,) = grouped(session.parse(sql))
+    doing = Doing(job=bs.Job("nightly", 1))
+    try:
+        if isinstance(step, Block):
+            carry_out(session, step, doing)
+        else:
+            session.run(step, doing)
+        done = True
+    except (Killed, BlockstoreError):
+        pass
     return bucket, done
+
+
+@cache
+def _engine() -> Engine:
+    """The engine of all processes here, one after the other: it takes most of the time to start."""
+
+    class Anywhere:
+        """All folders for temporary files."""
+
+        remote = False
+
+        def folders(self) -> list[str]:
+            return [tempfile.gettempdir()]
+
+    return Engine(cast(Source, Anywhere()))
 
 
 def rows(folder: Path, name: str) -> list[tuple[int, int]]:
