@@ -118,26 +118,23 @@ class Statements(Writing):
             body = orjson.loads(path.read_bytes())
         meter.check()
         try:
-            did = self._did(job, table, request, body, meter)
+            try:
+                did = self._did(job, table, request, body, meter)
+            except Exception:
+                meter.check()  # it was stopped, and failed for that
+                raise
         except RowConflict as error:
-            meter.check()
             if not error.rows:
                 raise
             raise Failed(conflict(error)) from error
         except Conflict as error:
-            meter.check()
             if request.what != CALL:
                 raise
             raise Failed(Failure(error="conflict", message=str(error))) from error
         except NotFound as error:
-            meter.check()
             raise Failed(Failure(error="not_found", message=str(error))) from error
         except Invalid as error:
-            meter.check()
             raise Failed(_failure(error)) from error
-        except Exception:
-            meter.check()
-            raise
         ended = self._changed(request, did, table)
         return _version_only(ended) if request.what == CALL else ended
 
