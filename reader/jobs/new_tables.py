@@ -108,7 +108,7 @@ class NewTables(Writing):
             return self._created(request, made)
         done = self._rows_of(request, bucket)
         if done is None:
-            self._drop_empty(request.table, bucket)
+            self._drop_empty(request.table, made)
             done = self._rows_of(request, bucket)
         return done
 
@@ -185,6 +185,7 @@ class NewTables(Writing):
             with self._gathered(request, answer, definition) as batches:
                 meter.check()
                 log = self._begun(request, bucket, definition)
+                self._created(request, log)
                 table = Table(bucket, self._world, log)
                 rows = pa.RecordBatchReader.from_batches(answer.schema, metered(batches))
                 append_first(table, rows, request.message, _job(request, _Step.ROWS))
@@ -220,14 +221,18 @@ class NewTables(Writing):
                 self._bring_back(request, self._reopened(bucket, request, dropped=True).log)
             elif made is not None and self._rows_of(request, bucket) is None:
                 assert request.table is not None, "a job that writes names its table"
-                self._drop_empty(request.table, bucket)
+                self._drop_empty(request.table, made)
 
-    def _drop_empty(self, name: str, bucket: Bucket) -> None:
-        log = Table.open_bucket(bucket, self._world, dropped=True).log
-        if log.state.dropped is None:
-            with suppress(Conflict):  # its rows have come just now
+    def _drop_empty(self, name: str, log: Log) -> None:
+        """Drop the table that this job has made."""
+        state = log.state
+        if state.dropped is None:
+            with suppress(Conflict):  # its rows have come just now, or another table
                 why = "its first rows were refused"
-                self._wrote(name, drop_table(log, self._world, message=why, empty=True))
+                version = drop_table(
+                    log, self._world, message=why, empty=True, created=state.created
+                )
+                self._wrote(name, version)
 
     def _new(self, request: Request, bucket: Bucket, definition: Definition) -> Ended:
         return self._created(request, self._begun(request, bucket, definition))
@@ -246,7 +251,6 @@ class NewTables(Writing):
                 log = self._made(request, bucket)
                 if log is None:
                     raise
-        self._created(request, log)
         return log
 
     def _drop_former(self, request: Request, bucket: Bucket) -> None:

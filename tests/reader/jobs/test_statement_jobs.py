@@ -24,6 +24,7 @@ from blockstore.reader.cache import ChunkCache
 from blockstore.reader.jobs.record import Kind, State
 from blockstore.reader.jobs.statements import Statements
 from blockstore.reader.jobs.tables import TableChanges
+from blockstore.reader.query.admission import Capacity
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.tables.at import NEWEST, At
 from blockstore.scan.view import TableSnapshot
@@ -116,7 +117,9 @@ def _engine() -> tuple[Engine, _Tables]:
     folder = tempfile.mkdtemp(prefix="chunks-of-jobs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     world = World.real()
-    return Engine(tables, world=world, cache=ChunkCache(Path(folder), world)), tables
+    cache_ = ChunkCache(Path(folder), world)
+    # With one thread rows come in their order, and so does an error in one of them.
+    return Engine(tables, world=world, cache=cache_, capacity=Capacity(threads=1)), tables
 
 
 @contextmanager
