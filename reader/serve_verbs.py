@@ -19,6 +19,7 @@ from blockstore.cli.output import say, show_json
 from blockstore.extras import load
 
 if TYPE_CHECKING:
+    from blockstore.reader.http.gateway import Gateway
     from blockstore.reader.settings import GatewaySettings
 
 
@@ -82,7 +83,7 @@ def serve(
     )
     _check_gate(settings, no_auth)
     if no_auth:
-        settings = replace(settings, tokens=())
+        settings = replace(settings, tokens=(), issuers=(), groups=())
     _run(settings, None if no_auth else config)
 
 
@@ -209,14 +210,20 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
         if not postgres.off:
             door = load("blockstore.reader.postgres.door", "PostgresDoor", "the Postgres door")
             urls.append(doors.enter_context(door(gateway, postgres)).url)
-        gateway.gate.people.look()
+        threading.Thread(target=_read_keys, args=(gateway, over), daemon=True).start()
         gateway.start()
         say(f"serving {', '.join(settings.tables.urls)} at {' and '.join(urls)}")
         while server.alive and not over.wait(LOOK_S):
             if watched is not None:
                 watched.look()
-            gateway.gate.people.look()
             gateway.audit.settle()
+
+
+def _read_keys(gateway: Gateway, over: threading.Event) -> None:
+    """Read the keys of providers, which may be slow, while the gateway runs."""
+    gateway.gate.people.look()
+    while not over.wait(1):
+        gateway.gate.people.look()
 
 
 def _quoted(text: str) -> str:

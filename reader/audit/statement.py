@@ -24,7 +24,7 @@ from blockstore.reader.http.problems import Problem
 MOST_TEXT = 8_192
 """So many characters of a text are kept."""
 _MOST_WHY = 1_000
-_TOKEN = re.compile(r"bsk_[0-9A-Za-z_]{4,}")
+_TOKEN = re.compile(r"bsk_[0-9A-Za-z_]{4,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*")
 _REFUSED = frozenset({401, 403, 429})
 _LEFT = frozenset({408, 499})
 

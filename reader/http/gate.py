@@ -60,10 +60,11 @@ class Gate:
         if not self.asks:
             return
         token = self._tokens.of(caller)
-        now = self.people.of(caller) if token is None else token.caller
+        now = token.caller if caller.signed is None and token is not None else None
+        now = now or self.people.of(caller)
         if now is None:
             raise _revoked(caller.name)
-        if token is not None:
+        if caller.signed is None and token is not None:
             self._check(token)
         if now != caller:
             raise Refusal(

@@ -2,7 +2,7 @@
 
 Rules:
 - Keys are read when the gateway starts, every hour, and soon after a token named a key that is not
-  known; never while a caller waits, and at most twice a minute.
+  known, at most twice a minute; by a thread of their own, for which nothing waits.
 - While they cannot be read the keys of before stay in use, and ``broken`` says why.
 - Only keys for signatures by asymmetric algorithms count: what is published must not be a secret.
 """
@@ -14,12 +14,14 @@ import logging
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
 
 from blockstore.clock import Clock
 from blockstore.errors import Invalid
+from blockstore.world import World
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +31,9 @@ ALGORITHMS = frozenset(
 _EVERY_S = 3600.0
 _SOON_S = 30.0
 _TIMEOUT_S = 5.0
+_COMPLETE_S = 10.0
 _MOST_BYTES = 1 << 20
+_LEAST_RSA_BITS = 2048
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Read = Callable[[str], bytes]
@@ -48,8 +52,8 @@ class IssuerKeys:
         self._keys: Mapping[str | None, jwt.PyJWK] = {}
         self._next_s = 0.0
         self._wanted = False
-        self.broken: str | None = None
-        """Why the keys could not be read last."""
+        self.broken: str | None = f"the keys of {issuer} have not been read yet"
+        """Why the keys are not those of now."""
 
     def key(self, name: str | None) -> jwt.PyJWK | None:
         """The key of a name; without a name the only one. None for one that is not known, which is
@@ -71,7 +75,7 @@ class IssuerKeys:
         self._next_s, self._wanted = now_s + _EVERY_S, False
         try:
             self._keys = _keys_of(self._read(self._where or self._published()))
-        except (OSError, ValueError, Invalid, jwt.PyJWTError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever a provider sends, a gateway goes on
             self.broken = (
                 f"the keys of {self._issuer} cannot be read, so "
                 f"{'those of before are used' if self._keys else 'its tokens are refused'}: "
@@ -86,7 +90,7 @@ class IssuerKeys:
         place = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         said = json.loads(self._read(place))
         if not isinstance(said, dict) or said.get("issuer") != self._issuer:
-            raise ValueError("its description is of another issuer")
+            raise ValueError(f"its description is of another issuer, {str(said)[:200]!a}")
         where = said.get("jwks_uri")
         if not isinstance(where, str):
             raise ValueError("its description names no jwks_uri")
@@ -96,21 +100,44 @@ class IssuerKeys:
 
 def check_place(where: str, name: str) -> None:
     """Raise Invalid unless this is a URL that is read over TLS, or on this machine."""
-    parts = urlsplit(where)
-    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _HERE):
-        return
-    raise Invalid(f"{name} is {where[:200]!r}, expected an https:// URL")
+    try:
+        parts = urlsplit(where)
+        host, secret = parts.hostname, parts.username or parts.password
+    except ValueError:
+        host = secret = None
+    else:
+        safe = parts.scheme == "https" or (parts.scheme == "http" and host in _HERE)
+        if safe and host and not secret:
+            return
+    raise Invalid(f"{name} is {where[:200]!r}, expected an https:// URL without a password")
 
 
 def read(where: str) -> bytes:
     """Read a URL, or a file. Raises OSError."""
     if "://" not in where:
         return Path(where).read_bytes()
-    with urllib.request.urlopen(where, timeout=_TIMEOUT_S) as answer:
-        data: bytes = answer.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise OSError(f"{where} is larger than {_MOST_BYTES:,} bytes")
+    clock = World.real().clock
+    until_s = clock.monotonic_s() + _COMPLETE_S
+    data = b""
+    with _opener.open(where, timeout=_TIMEOUT_S) as answer:
+        while piece := answer.read1(1 << 16):
+            data += piece
+            if len(data) > _MOST_BYTES:
+                raise OSError(f"{where} is larger than {_MOST_BYTES:,} bytes")
+            if clock.monotonic_s() > until_s:
+                raise OSError(f"{where} took more than {_COMPLETE_S:g} s")
     return data
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a provider only to where its keys could be read from the start."""
+
+    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
+        check_place(str(given[-1]), "a redirect of the provider")
+        return super().redirect_request(*given)
+
+
+_opener = urllib.request.build_opener(_Redirects)
 
 
 def _keys_of(data: bytes) -> dict[str | None, jwt.PyJWK]:
@@ -125,9 +152,10 @@ def _keys_of(data: bytes) -> dict[str | None, jwt.PyJWK]:
             continue
         try:
             key = jwt.PyJWK(one)
-        except jwt.PyJWTError:
-            continue  # of an algorithm that is not known here: other keys count
-        if key.algorithm_name in ALGORITHMS:
+        except Exception:  # noqa: BLE001 - of an algorithm that is not known here: others count
+            continue
+        weak = one.get("kty") == "RSA" and key.key.key_size < _LEAST_RSA_BITS
+        if key.algorithm_name in ALGORITHMS and not weak and isinstance(key.key_id, str | None):
             found[key.key_id] = key
     if not found:
         raise ValueError("it has no key for signatures by an asymmetric algorithm")

@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeGuard
 
@@ -24,11 +25,11 @@ from blockstore.clock import Clock
 from blockstore.errors import Invalid
 from blockstore.reader.http.issuer_keys import ALGORITHMS, IssuerKeys, Read, check_place, read
 from blockstore.reader.http.problems import Refusal
-from blockstore.reader.http.tokens import Caller, Scope, shown
+from blockstore.reader.http.tokens import Caller, Scope, Signed, shown
 
 _LONGEST = 16 << 10
 _LONGEST_NAME = 200
-_MOST_SEEN = 10_000
+_MOST_NAMES = 10_000
 _LEEWAY_MS = 30_000
 """By so much the clocks of an issuer and of this machine may differ."""
 
@@ -51,6 +52,13 @@ class Issuer:
         check_place(self.url, f'url of [issuers."{self.name}"]')
         if "://" in self.keys:
             check_place(self.keys, f'keys of [issuers."{self.name}"]')
+        elif self.keys and not Path(self.keys).is_absolute():
+            raise Invalid(
+                f'keys of [issuers."{self.name}"] is {self.keys[:200]!r}, expected an https:// '
+                "URL or the complete path of a file"
+            )
+        if not self.name_claim or not self.groups_claim:
+            raise Invalid(f'[issuers."{self.name}"] has a claim without a name: name it')
         if not self.audience:
             raise Invalid(
                 f'[issuers."{self.name}"] has no audience, so tokens for other programs would '
@@ -68,21 +76,16 @@ class Group:
     queries_at_once: int | None = None
 
     def __post_init__(self) -> None:
+        if not self.name or not self.scopes:
+            raise Invalid(
+                f'[groups."{self.name}"] has no name or no scopes, expected read, write, ddl or '
+                "admin"
+            )
         if self.tables is not None and Scope.ADMIN in self.scopes:
             raise Invalid(
                 f'[groups."{self.name}"] has the scope admin and a list of tables: remove one of '
                 "them, since an admin sees all jobs"
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signed:
-    """A person who came in."""
-
-    caller: Caller
-    group: str
-    issuer: str
-    expires_ms: int
 
 
 class People:
@@ -100,23 +103,26 @@ class People:
         self._clock = clock
         self._read = read
         self._lock = Lock()
-        self._seen: OrderedDict[str, _Signed] = OrderedDict()
+        self._names: OrderedDict[str, str] = OrderedDict()
         self._issuers: Mapping[str, tuple[Issuer, IssuerKeys]] = {}
         self._groups: tuple[Group, ...] = ()
         self.exchange(issuers, groups)
 
     def exchange(self, issuers: Iterable[Issuer], groups: Iterable[Group]) -> bool:
-        """Go by these from now on; return whether they differ. Of an issuer that stays the keys
+        """Go by these from now on; return whether they differ. Keys that are read at the same place
         stay."""
-        before, kept = (self._issuers, self._groups), self._issuers
+        kept = {(one.url, one.keys): keys for one, keys in self._issuers.values()}
+        before = ([one for one, _ in self._issuers.values()], self._groups)
         self._issuers = {
-            one.url: kept[one.url]
-            if one.url in kept and kept[one.url][0] == one
-            else (one, IssuerKeys(one.url, one.keys, self._clock, self._read))
+            one.url: (
+                one,
+                kept.get((one.url, one.keys))
+                or IssuerKeys(one.url, one.keys, self._clock, self._read),
+            )
             for one in issuers
         }
         self._groups = tuple(groups)
-        return before != (self._issuers, self._groups)
+        return before != ([one for one, _ in self._issuers.values()], self._groups)
 
     @property
     def any(self) -> bool:
@@ -148,69 +154,65 @@ class People:
         if known is None:
             return None
         issuer, keys = known
-        signed = self._signed(issuer, _checked(token, header, issuer, keys))
+        caller = self._caller(issuer, _checked(token, header, issuer, keys))
         with self._lock:
-            self._seen[signed.caller.fingerprint] = signed
-            self._seen.move_to_end(signed.caller.fingerprint)
-            while len(self._seen) > _MOST_SEEN:
-                self._seen.popitem(last=False)
-        return signed.caller
+            self._names[caller.fingerprint] = caller.name
+            self._names.move_to_end(caller.fingerprint)
+            while len(self._names) > _MOST_NAMES:
+                self._names.popitem(last=False)
+        return caller
 
     def of(self, caller: Caller) -> Caller | None:
-        """A person who came in before, with the rights of now; None if it is nobody that is
-        remembered. Raises Refusal for one whose token has ended, or whose group has gone."""
-        with self._lock:
-            signed = self._seen.get(caller.fingerprint)
+        """A person who came in before, with the rights of now; None for a caller that is none.
+        Raises Refusal for one whose token has ended, or would not count any more."""
+        signed = caller.signed
         if signed is None:
             return None
-        self._check_time(signed.caller.name, signed.expires_ms)
-        group = next((one for one in self._groups if one.name == signed.group), None)
-        if group is None or signed.issuer not in self._issuers:
-            raise _refused(signed.caller.name, "may not come in any more: ask the operator")
-        return _with_rights(signed.caller, group)
+        self._check_time(caller.name, signed.expires_ms)
+        if signed.issuer not in [issuer for issuer, _ in self._issuers.values()]:
+            raise _refused(caller.name, "is of a provider that has changed here: connect again")
+        return self._with_rights(caller, signed)
 
     def left_s(self, caller: Caller) -> float | None:
-        """How long the person's token may still be used; None if nobody is remembered."""
-        with self._lock:
-            signed = self._seen.get(caller.fingerprint)
-        if signed is None:
+        """How long the person's token may still be used; None for a caller that is none."""
+        if caller.signed is None:
             return None
-        return max(0.0, (signed.expires_ms - self._clock.now_ms()) / 1000)
+        return max(0.0, (caller.signed.expires_ms - self._clock.now_ms()) / 1000)
 
     def name_of(self, fingerprint: str) -> str | None:
-        """The name of a person who came in before."""
+        """The name of a person who came in before, one of the last."""
         with self._lock:
-            signed = self._seen.get(fingerprint)
-        return None if signed is None else signed.caller.name
+            return self._names.get(fingerprint)
 
-    def _signed(self, issuer: Issuer, said: Mapping[str, Any]) -> _Signed:
+    def _caller(self, issuer: Issuer, said: Mapping[str, Any]) -> Caller:
         subject = str(said["sub"])
-        name = said.get(issuer.name_claim)
-        if not isinstance(name, str) or not name.isprintable() or not name:
-            name = subject if subject.isprintable() and subject else "a person without a name"
-        name = name[:_LONGEST_NAME]
+        name = _name_of(issuer, said, subject)
         expires_ms = round(said["exp"] * 1000)
         self._check_time(name, expires_ms)
-        begins = said.get("nbf")
-        begins_ms = round(begins * 1000) if _is_number(begins) else 0
-        if begins_ms > self._clock.now_ms() + _LEEWAY_MS:
-            raise _refused(name, f"begins at {shown(begins_ms)}: wait until then")
+        begins = said.get("nbf", 0)
+        if not (begins == 0 or _is_number(begins)):
+            raise _refused(name, "does not say when it begins: sign in again")
+        if begins * 1000 > self._clock.now_ms() + _LEEWAY_MS:
+            raise _refused(name, f"begins at {shown(round(begins * 1000))}: wait until then")
         named = said.get(issuer.groups_claim)
-        theirs = {named} if isinstance(named, str) else set(filter(_is_text, _listed(named)))
-        group = next((one for one in self._groups if one.name in theirs), None)
-        if group is None:
-            raise _refused(
-                name,
-                f"names no group of this gateway in its claim {issuer.groups_claim!r}: ask the "
-                "operator for one",
-            )
+        listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+        groups = frozenset(one for one in listed if isinstance(one, str))
         digest = hashlib.sha256(f"{issuer.url}\n{subject}".encode("utf-8", "surrogatepass"))
-        who = Caller(name=name, fingerprint=digest.hexdigest()[:16], scopes=group.scopes)
-        return _Signed(
-            caller=_with_rights(who, group),
-            group=group.name,
-            issuer=issuer.url,
-            expires_ms=expires_ms,
+        signed = Signed(issuer=issuer, groups=groups, expires_ms=expires_ms)
+        who = Caller(
+            name=name, fingerprint=digest.hexdigest()[:16], scopes=frozenset(), signed=signed
+        )
+        return self._with_rights(who, signed)
+
+    def _with_rights(self, caller: Caller, signed: Signed) -> Caller:
+        group = next((one for one in self._groups if one.name in signed.groups), None)
+        if group is None:
+            raise _refused(caller.name, "names no group of this gateway: ask the operator for one")
+        return replace(
+            caller,
+            scopes=group.scopes,
+            tables=group.tables,
+            queries_at_once=group.queries_at_once,
         )
 
     def _check_time(self, name: str, expires_ms: int) -> None:
@@ -232,7 +234,7 @@ def _checked(
     algorithm = str(header.get("alg"))
     try:
         if algorithm not in ALGORITHMS:
-            raise jwt.InvalidAlgorithmError(f"{algorithm[:20]} is not accepted")
+            raise jwt.InvalidAlgorithmError(f"the algorithm {algorithm[:20]!a} is not accepted")
         said = jwt.decode(
             token,
             key,
@@ -247,20 +249,21 @@ def _checked(
             },
         )
     except (jwt.PyJWTError, ValueError, TypeError) as error:
-        raise Refusal(f"the token of {issuer.url} does not count here: {error}") from None
+        plain = (one if one.isascii() and one.isprintable() else "?" for one in str(error)[:200])
+        why = "".join(plain)
+        raise Refusal(f"the token of {issuer.url} does not count here: {why}") from None
     if not _is_number(said["exp"]) or not said["sub"]:
         raise Refusal(f"the token of {issuer.url} has no end, or no subject: sign in again")
     return said
 
 
-def _with_rights(caller: Caller, group: Group) -> Caller:
-    return Caller(
-        name=caller.name,
-        fingerprint=caller.fingerprint,
-        scopes=group.scopes,
-        tables=group.tables,
-        queries_at_once=group.queries_at_once,
-    )
+def _name_of(issuer: Issuer, said: Mapping[str, Any], subject: str) -> str:
+    """What a person is called: the claim, unless the provider says that it is not verified."""
+    name = said.get(issuer.name_claim)
+    verified = said.get(f"{issuer.name_claim}_verified", True) is not False
+    names = (name if verified else None, subject)
+    fit = (one for one in names if isinstance(one, str) and one and one.isprintable())
+    return next(fit, "a person without a name")[:_LONGEST_NAME]
 
 
 def _refused(name: str, why: str) -> Refusal:
@@ -269,11 +272,3 @@ def _refused(name: str, why: str) -> Refusal:
 
 def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e11
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blockstore.errors import Invalid
@@ -41,6 +41,16 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """What the token of a provider said, in addition to who it is."""
+
+    issuer: object
+    """The provider, as the configuration had it."""
+    groups: frozenset[str]
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The sender of a request."""
 
@@ -52,6 +62,8 @@ class Caller:
     """The tables that it may know, by name or by pattern (``sales_*``); None for all."""
     queries_at_once: int | None = None
     """How many of its queries may run at once; None for as many as the gateway runs."""
+    signed: Signed | None = field(default=None, compare=False, repr=False)
+    """Of a person who came in by the token of a provider."""
 
     def may(self, scope: Scope) -> bool:
         """Whether it has the scope."""

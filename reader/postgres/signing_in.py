@@ -93,7 +93,7 @@ def _known(gateway: Gateway, token: str) -> Caller:
         if isinstance(error, UnknownToken):
             why = (
                 "the token is missing or unknown: the password is a token made by `blockstore "
-                "token`"
+                "token`" + (", or of a provider of [issuers]" if gateway.gate.people.any else "")
             )
         statement.failed(error, why)
         raise Refused(states.BAD_PASSWORD, why) from None

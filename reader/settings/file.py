@@ -373,8 +373,8 @@ def _problems(config: Config) -> Iterable[str]:
     urls = [fields.get("url") for fields in config.overrides(ISSUERS).values()]
     if len(set(urls)) < len(urls):
         yield "two [issuers] have the same url: keep one of them"
-    if urls and not config.overrides(PEOPLES_GROUPS):
-        yield "there are [issuers] and no [groups], so none of their people could come in"
+    if bool(urls) != bool(config.overrides(PEOPLES_GROUPS)):
+        yield "[issuers] and [groups] need one another: people come in by both"
 
 
 FILE = ConfigFile(

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from blockstore.errors import Invalid
 from blockstore.reader.http.gate import Gate
 from blockstore.reader.settings.file import load_settings
 from blockstore.reader.settings.values import GatewaySettings
@@ -46,7 +45,7 @@ class Watched:
                 _logger.info("%s has changed: %d tokens are known now", self._path, count)
             if self._gate.people.exchange(read.issuers, read.groups):
                 _logger.info("%s has changed: other issuers or groups count now", self._path)
-        except Invalid as error:
+        except Exception as error:  # noqa: BLE001 - whatever a file has, a gateway goes on
             self._gate.broken = (
                 f"the configuration has changed and cannot be used, so the tokens of before "
                 f"remain: {error}"

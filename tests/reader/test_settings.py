@@ -127,7 +127,9 @@ def test_the_guides_provider_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[issuers."a"]\nurl = "https://a"\naudience = "b"', "no \\[groups\\]"),
+        ('[issuers."a"]\nurl = "https://a"\naudience = "b"', "need one another"),
+        ('[groups."g"]', "need one another"),
+        ('[groups."g"]\nscopes = []', "no scopes"),
         ('[issuers."a"]\nurl = "https://a"\n[groups."g"]', "has no audience"),
         ('[issuers."a"]\naudience = "b"\n[groups."g"]', "expected an https"),
         ('[groups."g"]\nscopes = ["all"]', "scopes"),

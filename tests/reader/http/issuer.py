@@ -32,12 +32,13 @@ class Signer:
 
     alg: str
     kid: str | None = "one"
+    bits: int = 2048
     key: Any = field(init=False)
 
     def __post_init__(self) -> None:
         match self.alg:
             case "RS256":
-                self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+                self.key = rsa.generate_private_key(public_exponent=65537, key_size=self.bits)
             case "ES256":
                 self.key = ec.generate_private_key(ec.SECP256R1())
             case _:

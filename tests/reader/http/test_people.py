@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from http.client import BadStatusLine, IncompleteRead, InvalidURL
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +115,16 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "an endless end": (lambda: RSA.token(claims(exp=1e300)), "no end"),
     "without a subject": (lambda: RSA.token(claims(sub="")), "no subject"),
     "another's key": (lambda: OTHERS.token(claims()), "does not count here"),
+    "begun at a text": (lambda: RSA.token(claims(nbf="9999999999")), "when it begins"),
+    "begun in milliseconds": (lambda: RSA.token(claims(nbf=1e12)), "when it begins"),
+    "an odd algorithm": (
+        lambda: RSA.token(claims(), {"alg": "\ud800\x1b\n"}),
+        r"'.ud800.x1b.n' is not accepted",
+    ),
     "an unknown key": (lambda: RSA.token(claims(), {"kid": "two"}), "not known here"),
     "an odd key": (lambda: RSA.token(claims(), {"kid": 5}), "missing or unknown"),
-    "unsigned": (lambda: forged(claims(), "none", b""), "none is not accepted"),
-    "a shared secret": (lambda: forged(claims(), "HS256", RSA.pem), "HS256 is not accepted"),
+    "unsigned": (lambda: forged(claims(), "none", b""), "'none' is not accepted"),
+    "a shared secret": (lambda: forged(claims(), "HS256", RSA.pem), "'HS256' is not accepted"),
     "another algorithm": (lambda: RSA.token(claims(), {"alg": "PS256"}), "does not count here"),
     "a critical extension": (
         lambda: RSA.token(claims(), {"crit": ["b64"], "b64": False}),
@@ -198,7 +206,7 @@ def test_an_open_connection_ends_with_its_token_and_its_rights() -> None:
     with pytest.raises(Refusal, match="have changed"):
         own.check(caller)
     own.people.exchange([ISSUER], [])
-    with pytest.raises(Refusal, match="may not come in any more"):
+    with pytest.raises(Refusal, match="names no group"):
         own.check(caller)
     own.people.exchange([ISSUER], [ANALYSTS])
     own.check(caller)
@@ -208,6 +216,82 @@ def test_an_open_connection_ends_with_its_token_and_its_rights() -> None:
     own.people.exchange([], [ANALYSTS])
     with pytest.raises(Refusal):
         own.check(caller)
+
+
+def test_an_open_connection_lives_by_its_own_token() -> None:
+    """Not by another one of the same person, which ends later, or has another name."""
+    own, clock, _ = gate()
+    short = come(own, RSA.token(claims(exp=600)))
+    long = come(own, RSA.token(claims(exp=9_000, email=None)))
+    assert short.fingerprint == long.fingerprint
+    own.check(short)
+    assert own.left_s(short) == 100
+    clock.advance(100)
+    own.check(long)
+    with pytest.raises(Refusal, match="ended at"):
+        own.check(short)
+
+
+def test_an_open_connection_goes_by_the_groups_and_the_provider_of_now() -> None:
+    own, _, _ = gate()
+    caller = come(own, RSA.token(claims(groups=["analysts", "blocked"])))
+    blocked = Group(name="blocked", scopes=ANALYSTS.scopes, tables=frozenset({"nothing"}))
+    own.people.exchange([ISSUER], [blocked, ANALYSTS])
+    with pytest.raises(Refusal, match="have changed"):
+        own.check(caller)
+    assert come(own, RSA.token(claims(groups=["analysts", "blocked"]))).tables == blocked.tables
+    own.people.exchange([ISSUER], [ANALYSTS])
+    own.check(caller)
+    own.people.exchange([replace(ISSUER, audience="others")], [ANALYSTS])
+    with pytest.raises(Refusal, match="provider that has changed"):
+        own.check(caller)
+
+
+def test_keys_stay_with_an_issuer_of_which_something_else_changes() -> None:
+    own, clock, provider = gate()
+    provider.error = OSError("away")
+    for name in ("name", "nickname"):
+        own.people.exchange([replace(ISSUER, name_claim=name)], [ANALYSTS])
+        own.people.look()
+    assert provider.reads == 2
+    assert come(own, RSA.token(claims())).scopes == ANALYSTS.scopes
+    assert clock.now_ms() == 500_000
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        IncompleteRead(b""),
+        BadStatusLine("garbage"),
+        RecursionError("deep"),
+        UnicodeError("odd"),
+        InvalidURL("odd"),
+    ],
+)
+def test_whatever_a_provider_sends_the_gateway_goes_on(sent: Exception) -> None:
+    own, clock, provider = gate()
+    provider.error = sent
+    clock.advance(3_600)
+    own.people.look()
+    assert type(sent).__name__ in (own.people.broken or "")
+    come(own, RSA.token(claims(exp=9_000)))
+
+
+def test_odd_keys_among_good_ones_are_left_out() -> None:
+    own, clock, provider = gate()
+    odd = [
+        {**RSA.public, "kid": ["x"]},
+        {**RSA.public, "alg": ["RS256"]},
+        {**RSA.public, "alg": {}, "kid": "b"},
+        {**Signer("RS256", kid="weak", bits=1024).public},
+    ]
+    provider.keys = json.dumps({"keys": [*odd, RSA.public]}).encode()
+    clock.advance(3_600)
+    own.people.look()
+    assert own.people.broken is None
+    come(own, RSA.token(claims(exp=9_000)))
+    (_, keys), *_ = own.people._issuers.values()
+    assert keys.key("weak") is None
 
 
 def test_new_keys_are_read_soon_and_no_caller_waits_for_them() -> None:
@@ -282,8 +366,15 @@ def test_keys_are_read_from_a_file_and_over_http(tmp_path: Path) -> None:
     def keys(_: Any) -> Response:
         return Response(published(RSA))
 
+    def moved(_: Any) -> Response:
+        return Response(status_code=302, headers={"location": "http://192.0.2.2/keys"})
+
     app = Starlette(
-        routes=[Route("/.well-known/openid-configuration", described), Route("/keys", keys)]
+        routes=[
+            Route("/.well-known/openid-configuration", described),
+            Route("/keys", keys),
+            Route("/moved", moved),
+        ]
     )
     with Server(app, Listening(host="127.0.0.1", port=0)) as server:
         made.append(server.url)
@@ -294,6 +385,10 @@ def test_keys_are_read_from_a_file_and_over_http(tmp_path: Path) -> None:
         elsewhere = IssuerKeys(f"{server.url}/", "", ManualClock(0), read)
         elsewhere.look()
         assert "of another issuer" in (elsewhere.broken or "")
+        with pytest.raises(
+            Invalid, match=r"a redirect of the provider is 'http://192\.0\.2\.2/keys'"
+        ):
+            read(f"{server.url}/moved")
 
 
 def test_a_description_that_names_keys_without_tls_is_not_followed() -> None:
@@ -316,6 +411,12 @@ def test_a_description_that_names_keys_without_tls_is_not_followed() -> None:
         ({"url": "ftp://x"}, "expected an https"),
         ({"audience": ""}, "has no audience"),
         ({"keys": "http://elsewhere/keys"}, "expected an https"),
+        ({"keys": "https:/elsewhere/keys"}, "complete path"),
+        ({"keys": "~/keys"}, "complete path"),
+        ({"url": "https://[login.example.com"}, "expected an https"),
+        ({"url": "https://"}, "expected an https"),
+        ({"url": "https://u:secret@login.example.com"}, "without a password"),
+        ({"groups_claim": ""}, "without a name"),
     ],
 )
 def test_an_issuer_that_cannot_be_trusted_is_refused(fields: dict[str, str], said: str) -> None:
