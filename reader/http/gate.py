@@ -59,13 +59,12 @@ class Gate:
         Refusal."""
         if not self.asks:
             return
-        token = self._tokens.of(caller)
-        now = token.caller if caller.signed is None and token is not None else None
-        now = now or self.people.of(caller)
+        token = self._tokens.of(caller) if caller.signed is None else None
+        if token is not None:
+            self._check(token)
+        now = self.people.of(caller) if token is None else token.caller
         if now is None:
             raise _revoked(caller.name)
-        if caller.signed is None and token is not None:
-            self._check(token)
         if now != caller:
             raise Refusal(
                 f"the rights of the token {now.name!r} have changed: connect again",

@@ -25,7 +25,7 @@ from blockstore.clock import Clock
 from blockstore.errors import Invalid
 from blockstore.reader.http.issuer_keys import ALGORITHMS, IssuerKeys, Read, check_place, read
 from blockstore.reader.http.problems import Refusal
-from blockstore.reader.http.tokens import Caller, Scope, Signed, shown
+from blockstore.reader.http.tokens import Caller, Scope, Signed, check_rights, shown
 
 _LONGEST = 16 << 10
 _LONGEST_NAME = 200
@@ -76,16 +76,9 @@ class Group:
     queries_at_once: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.name or not self.scopes:
-            raise Invalid(
-                f'[groups."{self.name}"] has no name or no scopes, expected read, write, ddl or '
-                "admin"
-            )
-        if self.tables is not None and Scope.ADMIN in self.scopes:
-            raise Invalid(
-                f'[groups."{self.name}"] has the scope admin and a list of tables: remove one of '
-                "them, since an admin sees all jobs"
-            )
+        if not self.name:
+            raise Invalid('[groups.""] has no name: give it that of a group of the provider')
+        check_rights(f'[groups."{self.name}"]', self.scopes, self.tables)
 
 
 class People:

@@ -97,15 +97,7 @@ class Token:
                 "digits: make one with "
                 "blockstore token"
             )
-        if not self.scopes:
-            raise Invalid(
-                f'[tokens."{self.name}"] has no scopes, expected read, write, ddl or admin'
-            )
-        if self.tables is not None and Scope.ADMIN in self.scopes:
-            raise Invalid(
-                f'[tokens."{self.name}"] has the scope admin and a list of tables: remove one of '
-                "them, since an admin sees all jobs"
-            )
+        check_rights(f'[tokens."{self.name}"]', self.scopes, self.tables)
 
     @property
     def caller(self) -> Caller:
@@ -121,6 +113,17 @@ class Token:
     def over(self, now_ms: int) -> bool:
         """Whether it has expired."""
         return self.expires_ms is not None and now_ms >= self.expires_ms
+
+
+def check_rights(place: str, scopes: frozenset[Scope], tables: frozenset[str] | None) -> None:
+    """Raise Invalid for rights that cannot be meant; ``place`` names them in the configuration."""
+    if not scopes:
+        raise Invalid(f"{place} has no scopes, expected read, write, ddl or admin")
+    if tables is not None and Scope.ADMIN in scopes:
+        raise Invalid(
+            f"{place} has the scope admin and a list of tables: remove one of them, since an admin "
+            "sees all jobs"
+        )
 
 
 class Tokens:

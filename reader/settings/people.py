@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from blockstore.reader.http.people import Group, Issuer
-from blockstore.reader.http.tokens import Scope
+from blockstore.reader.settings.tokens import RIGHTS, rights_of
 from blockstore.service import kinds
 from blockstore.service.config import Key, Named
 
@@ -56,27 +55,7 @@ PEOPLES_GROUPS = Named(
     sentence="What people of a group of their provider may do; one of several groups has the "
     "rights of the first that is listed here.",
     example="analysts",
-    keys=(
-        Key(
-            name="scopes",
-            default=["read"],
-            read=kinds.items(kinds.one_of(*Scope)),
-            sentence="As those of a token.",
-        ),
-        Key(
-            name="tables",
-            default=[],
-            read=kinds.items(kinds.text),
-            sentence="As those of a token; leave it out for all.",
-        ),
-        Key(
-            name="queries_at_once",
-            default="none",
-            read=kinds.optional(kinds.between(kinds.count, 1, 1024), "none"),
-            sentence="How many queries of one person may run at once; none for no limit of its "
-            "own.",
-        ),
-    ),
+    keys=RIGHTS,
 )
 
 
@@ -89,12 +68,4 @@ def issuer_of(name: str, fields: Mapping[str, object]) -> Issuer:
 
 def group_of(name: str, fields: Mapping[str, object]) -> Group:
     """A group of its fields. Raises Invalid."""
-    scopes: Any = fields.get("scopes", ("read",))
-    tables: Any = fields.get("tables")
-    queries: Any = fields.get("queries_at_once")
-    return Group(
-        name=name,
-        scopes=frozenset(Scope(one) for one in scopes),
-        tables=None if tables is None else frozenset(tables),
-        queries_at_once=queries,
-    )
+    return Group(name=name, **rights_of(fields))

@@ -26,6 +26,31 @@ def moment(value: Any, name: str) -> int:
     return round(found.timestamp() * 1000)
 
 
+RIGHTS = (
+    Key(
+        name="scopes",
+        default=["read"],
+        read=kinds.items(kinds.one_of(*Scope)),
+        sentence="What it may do: read, write (rows and files), ddl (tables), admin (all of "
+        "it, and all jobs).",
+    ),
+    Key(
+        name="tables",
+        default=[],
+        read=kinds.items(kinds.text),
+        sentence="The only tables that it may know, each by name or by a pattern such as "
+        '"sales_*"; leave it out for all.',
+    ),
+    Key(
+        name="queries_at_once",
+        default="none",
+        read=kinds.optional(kinds.between(kinds.count, 1, 1024), "none"),
+        sentence="How many queries may run at once, of a token or of each person of a group; none "
+        "for no limit of its own.",
+    ),
+)
+"""What a token, or a group of people, may do."""
+
 TOKENS = Named(
     name="tokens",
     sentence="The tokens of clients; `blockstore token NAME` makes one. A token with a list of "
@@ -34,47 +59,34 @@ TOKENS = Named(
     keys=(
         Key(name="sha256", default="", read=kinds.text, sentence="The SHA-256 of the token."),
         Key(
-            name="scopes",
-            default=["read"],
-            read=kinds.items(kinds.one_of(*Scope)),
-            sentence="What it may do: read, write (rows and files), ddl (tables), admin (all of "
-            "it, and all jobs).",
-        ),
-        Key(
-            name="tables",
-            default=[],
-            read=kinds.items(kinds.text),
-            sentence="The only tables that it may know, each by name or by a pattern such as "
-            '"sales_*"; leave it out for all.',
-        ),
-        Key(
             name="expires",
             sets="expires_ms",
             default="never",
             read=kinds.optional(moment, "never"),
             sentence='Until when it may be used, such as "2027-01-01T00:00:00Z".',
         ),
-        Key(
-            name="queries_at_once",
-            default="none",
-            read=kinds.optional(kinds.between(kinds.count, 1, 1024), "none"),
-            sentence="How many of its queries may run at once; none for no limit of its own.",
-        ),
+        *RIGHTS,
     ),
 )
 
 
 def token_of(name: str, fields: Mapping[str, object]) -> Token:
     """A token of its fields. Raises Invalid."""
-    scopes: Any = fields.get("scopes", ("read",))
-    tables: Any = fields.get("tables")
     expires_ms: Any = fields.get("expires_ms")
-    queries: Any = fields.get("queries_at_once")
     return Token(
         name=name,
         sha256=str(fields.get("sha256", "")).lower(),
-        scopes=frozenset(Scope(one) for one in scopes),
-        tables=None if tables is None else frozenset(tables),
         expires_ms=expires_ms,
-        queries_at_once=queries,
+        **rights_of(fields),
     )
+
+
+def rights_of(fields: Mapping[str, object]) -> dict[str, Any]:
+    """What the fields of ``RIGHTS`` say, by their names."""
+    scopes: Any = fields.get("scopes", ("read",))
+    tables: Any = fields.get("tables")
+    return {
+        "scopes": frozenset(Scope(one) for one in scopes),
+        "tables": None if tables is None else frozenset(tables),
+        "queries_at_once": fields.get("queries_at_once"),
+    }

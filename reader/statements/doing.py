@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -139,6 +139,15 @@ class Doing:
         """Say whether what was computed is being committed."""
         if self.commits is not None:
             (self.commits.set if commits else self.commits.clear)()
+
+    @contextmanager
+    def whole(self, is_so: bool) -> Iterator[None]:
+        """A context in which nothing may interrupt the statement, if so."""
+        self.marks(is_so)
+        try:
+            yield
+        finally:
+            self.marks(False)
 
     def said(self, sql: str) -> Said:
         """The same for an operation on rows that carries out these statements."""

@@ -206,7 +206,8 @@ class Session:
             if create.if_not_exists and self._is_there(create.name, doing):
                 return Outcome(statement=text.kind, table=create.name)
             definition = self._defined(create, text, None)
-            made = self._made(create, definition, doing, doing.job)
+            with doing.whole(create.or_replace):
+                made = self._made(create, definition, doing, doing.job)
             return Outcome(statement=text.kind, table=create.name, version=made.log.state.version)
         begun = self._begun(create, doing)
         if begun is None and create.if_not_exists and self._is_there(create.name, doing):
@@ -217,15 +218,11 @@ class Session:
             # The first rows come before the table: most of what is wrong with a query shows there.
             # Where a table goes for it, all of them do, and are checked.
             gathered = after_all(answer, definition) if create.or_replace else after_first(answer)
-            with gathered as rows:
-                # What comes between the drop of a table and the rows of its successor is short, and
-                # would lose both: nothing interrupts it.
-                doing.marks(create.or_replace)
-                try:
-                    table = begun or self._made(create, definition, doing, _making(doing.job))
-                    written = self._filled(table, rows, doing)
-                finally:
-                    doing.marks(False)
+            # What is interrupted between the drop of a table and the rows of its successor would
+            # lose both.
+            with gathered as rows, doing.whole(create.or_replace):
+                table = begun or self._made(create, definition, doing, _making(doing.job))
+                written = self._filled(table, rows, doing)
         version = table.log.state.version if written.version is None else written.version
         return Outcome(
             statement=text.kind, table=create.name, version=version, inserted=written.rows

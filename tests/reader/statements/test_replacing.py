@@ -6,10 +6,12 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import blockstore as bs
+from blockstore.reader.statements import lake as lakes
 from blockstore.reader.statements import session as sessions
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
@@ -149,7 +151,16 @@ def test_nothing_interrupts_what_comes_after_the_drop(
     lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C waits while the event is set."""
-    real, commits, seen = sessions.append_first, threading.Event(), []
+    real, commits = sessions.append_first, threading.Event()
+    seen: list[bool] = []
+    dropped: list[bool] = []
+    drop = lakes.drop_table
+
+    def drops(*given: Any, **more: Any) -> int:
+        dropped.append(commits.is_set())
+        return drop(*given, **more)
+
+    monkeypatch.setattr(lakes, "drop_table", drops)
 
     def spied(*given: object) -> object:
         seen.append(commits.is_set())
@@ -164,7 +175,10 @@ def test_nothing_interrupts_what_comes_after_the_drop(
             (text,) = session.parse(sql)
             session.run(text, Doing(commits=commits))
             assert not commits.is_set()
+        (text,) = session.parse("CREATE OR REPLACE TABLE t (n INTEGER)")
+        session.run(text, Doing(commits=commits))
     assert seen == [True, False]
+    assert dropped == [True, True], "with rows, and without"
     assert signal.getsignal(signal.SIGINT) is not None
 
 
