@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
+from blockstore.files.named import columns_with_files
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Key
 from blockstore.index.entry import Operation
@@ -36,7 +37,16 @@ from blockstore.operations.access import Access
 from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.labelled import by_labels, labels_of
-from blockstore.rows.reading import column_like, current_rows, gathered, ids_of, range_of, rows_with
+from blockstore.rows.reading import (
+    column_like,
+    current_rows,
+    gathered,
+    identities_of,
+    ids_of,
+    likely_rows,
+    range_of,
+    schema_of,
+)
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
 from blockstore.rows.update import Value, evaluated
@@ -70,6 +80,40 @@ class _Sink:
 
     def delete(self, keys: pa.RecordBatch) -> None:
         self.changes.delete(self.stream, keys)
+
+
+class _SourceKeys:
+    """The keys of the source's rows, and which of them rows of the table have."""
+
+    def __init__(self, rows: pa.Array) -> None:
+        coded = rows.dictionary_encode()
+        self.rows = rows
+        self.values = coded.dictionary
+        """Each key once."""
+        self._codes = np.asarray(coded.indices.fill_null(len(self.values)).to_numpy())
+        self._counts = np.bincount(self._codes, minlength=len(self.values) + 1)
+        self._some = np.zeros(len(self.values) + 1, dtype=np.int64)
+        self._some[self._codes] = np.arange(len(rows))
+        """A row of each key."""
+        self._hit = np.zeros(len(self.values) + 1, dtype=np.bool_)
+
+    def match(self, own: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """Return which of these rows of the table have a key of the source, and for each that has
+        the place of a row of the source."""
+        places = pc.index_in(own, value_set=self.values)
+        codes = places.drop_null().to_numpy()
+        self._hit[codes] = True
+        return places.is_valid(), pa.array(self._some[codes])
+
+    def doubled(self) -> pa.Scalar | None:
+        """A key that matched and that several rows of the source have. One that did not may have
+        several."""
+        both = np.flatnonzero(self._hit & (self._counts > 1))
+        return self.values[int(both[0])] if len(both) else None
+
+    def fresh(self) -> pa.Array:
+        """Which rows of the source matched none. A null is among them."""
+        return pa.array(~self._hit[self._codes])
 
 
 class Merge:
@@ -149,28 +193,26 @@ class Merge:
 
     def _write(self, state: State, changes: StreamChanges) -> RowsChanged:
         self._check_names(state)
-        keys = identities([self._source[name] for name in self._on])
+        keys = _SourceKeys(identities([self._source[name] for name in self._on]))
         counts = Counter[str]()
-        hit = np.zeros(len(keys), dtype=bool)
-        named = self._see_keys(state, changes, keys)
-        for stream, target in self._targets(state, keys):
-            own = identities([target.column(name) for name in self._on])
-            places = pc.index_in(own, value_set=keys, skip_nulls=True)
-            matched = places.is_valid()
-            at = places.drop_null()
+        named = self._see_keys(state, changes, keys.rows)
+        for stream, target in self._targets(state, keys.values):
+            matched, at = keys.match(identities_of(target, self._on))
             if changes.seen is not None and not named:
                 mine = target.filter(matched)
                 changes.seen.rows(stream, [mine.column(name) for name in self._identity.columns])
-            hit[at.to_numpy()] = True
-            joined = _joined(target.filter(matched), self._source.take(at))
             sink = _Sink(changes, stream)
+            joined = _joined(target.filter(matched), self._source.take(at))
             self._apply(state, sink, self._of(_MATCHED), joined, counts)
-            rest = _joined(target.filter(pc.invert(matched)), None)
-            self._apply(state, sink, self._of(_BY_SOURCE), rest, counts)
-        self._refuse_doubles(keys, hit)
-        found = keys.filter(pa.array(hit))
-        fresh = pc.invert(pc.is_in(keys, value_set=found, skip_nulls=True))
-        joined = _joined(None, self._source.filter(fresh))
+            if by_source := self._of(_BY_SOURCE):
+                rest = _joined(target.filter(pc.invert(matched)), None)
+                self._apply(state, sink, by_source, rest, counts)
+        if (doubled := keys.doubled()) is not None:
+            raise Invalid(
+                f"several source rows match the row with {', '.join(self._on)} = "
+                f"{doubled.as_py()!r}, and each would change it: keep one of them"
+            )
+        joined = _joined(None, self._source.filter(keys.fresh()))
         self._apply(state, _Sink(changes, changes.own), self._of(_UNMATCHED), joined, counts)
         return RowsChanged(
             operation=str(Operation.MERGE),
@@ -181,18 +223,35 @@ class Merge:
         )
 
     def _targets(self, state: State, keys: pa.Array) -> Iterator[tuple[StreamKey, pa.RecordBatch]]:
-        """The rows of each stream, many together: the keys are prepared once for each."""
-        parts: Iterable[tuple[StreamKey, Iterable[pa.RecordBatch]]]
+        """The rows that matter, those of each stream: many together, since the keys are prepared
+        once for each."""
+        parts: Iterator[tuple[StreamKey, pa.Table]]
         if self._of(_BY_SOURCE):
             read = groupby(current_rows(self._access, state), lambda pair: pair[0])
-            parts = ((stream, (batch for _, batch in rows)) for stream, rows in read)
+            parts = (
+                (stream, some)
+                for stream, rows in read
+                for some in gathered((batch for _, batch in rows), len(keys))
+            )
         else:
-            found = rows_with(self._access, state, self._on, keys, None)
-            parts = ((one, found.rows.filter(own).to_batches()) for one, own in found.each())
-        for stream, batches in parts:
-            for some in gathered(batches, len(keys)):
-                for batch in some.combine_chunks().to_batches():
-                    yield stream, batch
+            needed = self._columns(state)
+            parts = likely_rows(self._access, state, self._on, keys, None, needed)
+        for stream, some in parts:
+            for batch in some.combine_chunks().to_batches():
+                yield stream, batch
+
+    def _columns(self, state: State) -> list[str] | None:
+        """The columns of matched rows that are read; None for all. Where the source has new values
+        for all columns, the others of the target would be read in vain."""
+        definition = state.definition
+        whole = set(definition.schema.names) <= set(self._source.schema.names)
+        for clause in self._of(_MATCHED):
+            takes = clause.deletes or (clause.values is None and whole)
+            if clause.condition is not None or not takes:
+                return None
+        needed = {*self._on, *self._identity.columns, *labels_of(state)}
+        needed |= {*columns_with_files(definition)}
+        return [name for name in schema_of(state).names if name in needed]
 
     def _see_keys(self, state: State, changes: StreamChanges, keys: pa.Array) -> bool:
         """Note which rows this merge looks for; return whether that names those that it matches."""
@@ -210,18 +269,6 @@ class Merge:
             seen.where(range_of(Snapshot.of(state), self._on, keys) or Predicate())
         return False
 
-    def _refuse_doubles(self, keys: pa.Array, hit: np.ndarray[Any, Any]) -> None:
-        """A key that occurs twice in the source matters only where it matches."""
-        counts = pc.value_counts(keys)
-        twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        matched = keys.filter(pa.array(hit))
-        both = matched.filter(pc.is_in(matched, value_set=twice))
-        if len(both):
-            raise Invalid(
-                f"several source rows match the row with {', '.join(self._on)} = "
-                f"{both[0].as_py()!r}, and each would change it: keep one of them"
-            )
-
     def _apply(
         self,
         state: State,
@@ -234,7 +281,7 @@ class Merge:
             meets = _meets(clause.condition, rows)
             self._carry_out(state, sink, clause, rows.filter(meets), counts)
             rows = rows.filter(pc.invert(meets))
-        if rows.num_rows and "target." + state.definition.schema.names[0] in rows.schema.names:
+        if any(name.startswith("target.") for name in rows.schema.names):
             counts["unchanged"] += rows.num_rows
 
     def _carry_out(

@@ -18,6 +18,7 @@ from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.predicate import Condition, Predicate, parse_filters
+from blockstore.rows.likely import Likely
 from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.execute import read_plan
 from blockstore.scan.identities import identities
@@ -38,7 +39,7 @@ def current_rows(
     """Yield the current rows that meet a condition, those of one stream after those of another, or
     of one alone: ``columns``, or else the table's, then the labels, then ``_row_id`` where rows
     have ids, then ``_version``. Raises Invalid for a condition that the table cannot evaluate."""
-    names = _schema(state).names if columns is None else columns
+    names = schema_of(state).names if columns is None else columns
     plan = plan_scan(Snapshot.of(state), columns=names, where=where)
     for one, own in by_stream(plan):
         if stream in (None, one):
@@ -94,24 +95,43 @@ def rows_with(
     one value of them; those of one stream, or of all. ``columns`` as ``current_rows``; they have
     those of ``on``."""
     found, streams = [], []
-    where = range_of(Snapshot.of(state), on, values)
-    for one, rows in groupby(
-        current_rows(access, state, where, stream, columns), lambda pair: pair[0]
-    ):
-        for some in gathered((batch for _, batch in rows), len(values)):
-            among = pc.is_in(identities([some[name] for name in on]), value_set=values)
-            if pc.any(among).as_py():
-                found.append(some.filter(among))
-                streams.append(one)
-    known = tuple(dict.fromkeys(streams)) or (stream or StreamKey((), 0),)
+    for one, some in likely_rows(access, state, on, values, stream, columns):
+        among = pc.is_in(identities_of(some, on), value_set=values)
+        if pc.any(among).as_py():
+            found.append(some.filter(among))
+            streams.append(one)
+    all_streams = tuple(dict.fromkeys(streams)) or (stream or StreamKey((), 0),)
     places = [
-        np.full(len(rows), known.index(one)) for one, rows in zip(streams, found, strict=True)
+        np.full(len(rows), all_streams.index(one)) for one, rows in zip(streams, found, strict=True)
     ]
     return Found(
-        pa.concat_tables([_schema(state, columns).empty_table(), *found]),
+        pa.concat_tables([schema_of(state, columns).empty_table(), *found]),
         np.concatenate([np.zeros(0, dtype=np.int64), *places]),
-        known,
+        all_streams,
     )
+
+
+def likely_rows(
+    access: Access,
+    state: State,
+    on: Sequence[str],
+    values: pa.Array,
+    stream: StreamKey | None,
+    columns: Sequence[str] | None = None,
+) -> Iterator[tuple[StreamKey, pa.Table]]:
+    """Yield the rows that ``rows_with`` returns, some hundred thousand together, and some others
+    that it has still to leave out."""
+    where, known = range_of(Snapshot.of(state), on, values), Likely(values)
+    read = current_rows(access, state, where, stream, columns)
+    for one, pairs in groupby(read, lambda pair: pair[0]):
+        likely = (batch.filter(known.among(identities_of(batch, on))) for _, batch in pairs)
+        for some in gathered(likely, len(values)):
+            yield one, some
+
+
+def identities_of(rows: pa.Table | pa.RecordBatch, on: Sequence[str]) -> pa.Array:
+    """Return one value for each row, of its ``on`` columns."""
+    return identities([rows.column(name) for name in on])
 
 
 def gathered(batches: Iterable[pa.RecordBatch], values: int) -> Iterator[pa.Table]:
@@ -130,8 +150,8 @@ def gathered(batches: Iterable[pa.RecordBatch], values: int) -> Iterator[pa.Tabl
         yield pa.Table.from_batches(held)
 
 
-def _schema(state: State, names: Sequence[str] | None = None) -> pa.Schema:
-    """The columns of ``current_rows``."""
+def schema_of(state: State, names: Sequence[str] | None = None) -> pa.Schema:
+    """Return the columns of ``current_rows``."""
     if names is not None:
         return Snapshot.of(state).columns.select(names)
     hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)

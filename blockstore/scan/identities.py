@@ -49,6 +49,11 @@ def hashes(identity: Identity, stream: StreamKey, columns: Sequence[pa.Array]) -
     return np.frombuffer(b"".join(digest.digest() for digest in digests), dtype="<u8")
 
 
+def ticks(times: pa.Array) -> pa.Array:
+    """Return times as integers of their own unit."""
+    return times.cast(pa.int32() if times.type.bit_width == 32 else pa.int64()).cast(pa.int64())
+
+
 def _with_nulls(column: pa.Array) -> pa.Array:
     """A text of each value that says whether there is one."""
     if pt.is_nested(column.type) or pt.is_null(column.type):
@@ -76,7 +81,7 @@ def _joined(columns: Sequence[pa.Array]) -> pa.Array:
 def _text(column: pa.Array) -> pa.Array:
     kind = column.type
     if pt.is_temporal(kind):
-        column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
+        column = ticks(column)
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
         return column.cast(pa.large_binary())
     return column.cast(pa.large_string()).cast(pa.large_binary())

@@ -129,23 +129,24 @@ class PostgresDoor:
 
     async def _client(self, peer: Peer) -> None:
         """One connection, from its first byte to its last."""
-        reason = "closed"
+        reason, patience_s = "closed", self._gateway.settings.http.stall_s
         try:
             await self._session(peer)
         except Gone as error:
             reason = str(error)
         except asyncio.CancelledError:
-            reason = "the gateway stops"
+            reason, patience_s = "the gateway stops", _CLOSES_S
             with suppress(Exception):
                 stops = Reported(state=states.SHUTTING_DOWN, message=reason, fatal=True)
-                await peer.send(stops.message_bytes)
+                async with asyncio.timeout(_CLOSES_S):
+                    await peer.send(stops.message_bytes)
         except Exception as error:  # noqa: BLE001 - one connection never ends the others
             found = reported(error, fatal=True)
             reason = found.message
             with suppress(Gone):
                 await peer.send(found.message_bytes)
         finally:
-            peer.close()
+            await peer.end(patience_s)
             _logger.info("postgres %s", reason, extra={"client": peer.address})
 
     async def _session(self, peer: Peer) -> None:

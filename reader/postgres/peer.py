@@ -38,6 +38,7 @@ class Peer(asyncio.Protocol):
         self._came = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._lost = asyncio.Event()
         self._wanted = False
         self._leaves: Callable[[], None] | None = None
         self.gone = False
@@ -60,6 +61,7 @@ class Peer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._left()
+        self._lost.set()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -161,10 +163,11 @@ class Peer(asyncio.Protocol):
             raise Gone("the client has left")
         self._transport = made
 
-    def close(self) -> None:
-        """Close it, after what was sent."""
+    async def end(self, patience_s: float) -> None:
+        """Close it once the client took what was sent, or after so long without."""
         self._transport.close()
-
-    def abort(self) -> None:
-        """Close it at once."""
-        self._transport.abort()
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lost.wait(), patience_s)
+        finally:
+            self._transport.abort()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import random
 import socket
 import ssl
 import struct
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from select import select
 
 import pytest
 
 import blockstore as bs
 from blockstore.errors import Invalid
 from blockstore.reader.postgres.door import PostgresDoor
+from blockstore.reader.postgres.peer import Peer
 from blockstore.service.listening import Listening
 from blockstore.world import World
 from tests.reader.http.gateways import FEW, READ, Token, hashed
@@ -331,6 +336,43 @@ def test_a_gateway_that_stops_disconnects_its_clients(tmp_path: Path) -> None:
         assert not made.door.alive
         assert idle.ended()
         assert busy.ended()
+
+
+def test_a_gateway_that_stops_leaves_no_connection_of_a_client_that_reads_nothing(
+    tmp_path: Path,
+) -> None:
+    with both(settings_of(tmp_path)) as made:
+        one = made.client()
+        one.send(query("SELECT repeat('x', 1000) FROM range(100000)"))
+        assert until(lambda: made.door.connected == 1 and select([one.socket], [], [], 0)[0])
+        began = time.monotonic()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made.door.stop()
+            gc.collect()
+        assert not made.door.alive
+        assert time.monotonic() - began < 5
+        assert [str(one.message) for one in seen if one.category is ResourceWarning] == []
+
+
+@pytest.mark.parametrize(("size", "patience_s", "taken"), [(16 << 20, 0.2, False), (8, 20, True)])
+def test_a_connection_ends_once_its_last_bytes_are_taken_or_after_a_while(
+    size: int, patience_s: float, taken: bool
+) -> None:
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            made: list[Peer] = []
+            transport, peer = await loop.create_connection(
+                lambda: Peer(1 << 20, 20, made.append), sock=ours
+            )
+            transport.write(bytes(size))
+            await peer.end(patience_s)
+            assert transport.get_write_buffer_size() == 0
+            return theirs.recv(100)
+
+    assert (asyncio.run(run()) == bytes(size)) == taken
 
 
 def test_a_table_that_is_written_is_read_at_the_version_that_was_written(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""What a merge reads, and what it counts."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from blockstore.bucket.memory import MemoryBucket
+from blockstore.format.definition import Definition
+from blockstore.index import log as index_log
+from blockstore.table import Table
+from tests.support.depth import DepthBucket, Time
+
+TIME = Time()
+ROWS = 20_000
+NOTE = 200
+
+
+def notes(seed: int, ids: range) -> pa.Table:
+    draw = random.Random(seed)
+    return pa.table(
+        {"id": list(ids), "n": [0] * len(ids), "note": [draw.randbytes(NOTE).hex() for _ in ids]}
+    )
+
+
+@pytest.fixture
+def bucket() -> DepthBucket:
+    world = TIME.world()
+    bucket = DepthBucket(MemoryBucket(world.clock), TIME)
+    schema = notes(0, range(1)).schema
+    index_log.create(bucket, world, Definition.create(schema, key=["id"]))
+    Table.open_bucket(bucket, world).insert(notes(1, range(ROWS)))
+    return bucket
+
+
+def rows_of(table: Table) -> dict[int, tuple[int, str]]:
+    found = table.snapshot().scan(columns=["id", "n", "note"]).to_table()
+    return {one["id"]: (one["n"], one["note"]) for one in found.to_pylist()}
+
+
+def test_a_merge_that_takes_all_columns_of_the_source_reads_the_keys_alone(
+    bucket: DepthBucket,
+) -> None:
+    table = Table.open_bucket(bucket, TIME.world(seed=2))
+    source = notes(2, range(0, ROWS * 2, 1_000))
+    with bucket.watch() as seen:
+        did = table.merge(source, on="id").when_matched_update().when_not_matched_insert().execute()
+    assert (did.updated, did.inserted, did.unchanged) == (20, 20, 0)
+    assert sum(one.bytes for one in seen.requests if one.what == "RANGE") < ROWS * NOTE // 10
+    expected = rows_of(table)
+    assert len(expected) == ROWS + 20
+    assert all(expected[one["id"]] == (0, one["note"]) for one in source.to_pylist())
+
+
+def test_a_merge_with_conditions_reads_what_they_look_at(bucket: DepthBucket) -> None:
+    table = Table.open_bucket(bucket, TIME.world(seed=2))
+    before = rows_of(table)
+    source = notes(2, range(0, ROWS * 2, 1_000))
+    merge = table.merge(source, on="id")
+    merge.when_matched_delete(condition=pc.field("target.note") == before[1_000][1])
+    merge.when_matched_update({"n": "source.id"}, condition=pc.field("source.id") < 4_000)
+    did = merge.execute()
+    assert (did.updated, did.deleted, did.inserted, did.unchanged) == (3, 1, 0, 16)
+    changed = {one: (one, before[one][1]) for one in (0, 2_000, 3_000)}
+    assert rows_of(table) == {one: row for one, row in (before | changed).items() if one != 1_000}
