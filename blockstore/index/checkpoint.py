@@ -58,13 +58,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 EVERY = 64
-"""A committer writes a checkpoint after every entry whose id is a multiple of this.
-
-Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them, at
-most, are 6 ms and four rounds of requests. More often: each commit pays a larger share of a
-checkpoint, which has 120 bytes a block; of 10,000 blocks a 64th is 19 KiB, 15 times the entry
-itself (decision 10).
-"""
+_EVERY_MOST = 512
+_BLOCKS_A_ENTRY = 1024
 
 _KEY = b"blockstore"
 _DIGEST = b"blockstore.sha256"
@@ -73,6 +68,20 @@ _GROUPS_KEPT = 8
 """Row groups that stay decompressed: 15 MB each, and 20 ms to make. The blocks of a million are 61
 of them."""
 _COMPRESSION = {"compression": "zstd", "compression_level": 1}
+
+
+def every(blocks: int) -> int:
+    """A committer to a table of so many blocks writes a checkpoint after every entry whose id is a
+    multiple of this: 64, and from 131,072 blocks on more, up to 512.
+
+    Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them are
+    6 ms and four rounds of requests, 511 are 50 ms and 32 rounds. More often: each commit pays a
+    larger share of a checkpoint: 6 us and 16 to 120 bytes a block (decisions 10 and 67).
+    """
+    due = EVERY
+    while due < _EVERY_MOST and blocks >= 2 * due * _BLOCKS_A_ENTRY:
+        due *= 2
+    return due
 
 
 def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:

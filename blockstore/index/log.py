@@ -9,8 +9,8 @@ Rules:
 - Operations whose fate is not certain are settled before the handle commits anything else; what can
   never be known is Indeterminate permanently, and the handle continues. Once the boundary was lost
   they are forgotten, as by a process that starts again.
-- A committer writes a checkpoint after every 64th entry, once its commit has succeeded and
-  returned; that it fails is not an error of the commit.
+- A committer writes a checkpoint after every 64th entry, of a large table less often, once its
+  commit has succeeded and returned; that it fails is not an error of the commit.
 - ``create`` writes the boundary as 0 with create-if-absent, then entry 1 as any commit. Entries
   without a boundary are BoundaryLost, for every process. Where the table was dropped its index is
   continued.
@@ -42,7 +42,7 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.checkpoint import EVERY, try_write_checkpoint
+from blockstore.index.checkpoint import every, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
@@ -394,8 +394,8 @@ class Log:
         if (
             not isinstance(answer, Committed)
             or answer.entry is None
-            or answer.entry.id % EVERY
             or state is None
+            or answer.entry.id % every(len(state.blocks))
         ):
             return None
         return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None

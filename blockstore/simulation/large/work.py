@@ -16,7 +16,7 @@ from blockstore.export.exported import Memo
 from blockstore.export.iceberg.export import METADATA, export_iceberg
 from blockstore.extras import load
 from blockstore.index.change import Append
-from blockstore.index.checkpoint import EVERY
+from blockstore.index.checkpoint import every
 from blockstore.index.log import Log
 from blockstore.names import checkpoint_key
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
@@ -111,7 +111,8 @@ def commits(url: str, blocks: int, world: World) -> list[Figure]:
     """Commit up to the next version that has a checkpoint."""
     watch, log = Watch(world), Log(open_bucket(url, world), world)
     state = log.poll()
-    for number in range(blocks, blocks + EVERY - state.version % EVERY):
+    due = every(blocks)
+    for number in range(blocks, blocks + due - state.version % due):
         watch.run("commit", partial(_commit, log, world, number))
     *plain, last = watch.figures
     return [

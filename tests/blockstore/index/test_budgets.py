@@ -204,7 +204,7 @@ def test_a_compaction_entry_grows_neither_with_the_history_nor_with_what_it_acco
     bucket: MemoryBucket, world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last merge of a block that takes in all before it says as much as the 10th."""
-    monkeypatch.setattr("blockstore.index.log.EVERY", 10**9)
+    monkeypatch.setattr("blockstore.index.log.every", lambda blocks: 10**9)
     sizes: list[int] = []
     made = block(1_000_000)
     log.commit(

@@ -23,6 +23,7 @@ from blockstore.index.change import Append
 from blockstore.index.checkpoint import (
     decode_checkpoint,
     encode_checkpoint,
+    every,
     read_hint,
     write_checkpoint,
 )
@@ -62,6 +63,14 @@ def test_blocks_of_several_row_groups_are_taken_one_by_one(monkeypatch: pytest.M
         ulid(n) for n in (32, 10, 19, 18)
     ]
     assert loaded == state
+
+
+@pytest.mark.parametrize(
+    ("blocks", "entries"),
+    [(0, 64), (131_071, 64), (131_072, 128), (262_144, 256), (524_288, 512), (10**8, 512)],
+)
+def test_a_checkpoint_of_a_large_table_is_due_less_often(blocks: int, entries: int) -> None:
+    assert every(blocks) == entries
 
 
 def test_few_row_groups_stay_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:

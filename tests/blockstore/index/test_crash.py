@@ -69,7 +69,7 @@ def again(change: Change, state: State) -> Change | None:
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """The objects of a table at version 3, with a checkpoint every few entries from now on."""
-    monkeypatch.setattr("blockstore.index.log.EVERY", EVERY)
+    monkeypatch.setattr("blockstore.index.log.every", lambda blocks: EVERY)
     world = World.manual()
     bucket = MemoryBucket(world.clock)
     log = create(bucket, world, DEFINITION)

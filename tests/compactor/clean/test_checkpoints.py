@@ -93,6 +93,22 @@ def test_the_next_is_due_once_64_entries_follow_the_last_and_not_before(tmp_path
     assert checkpoints(made) == [checkpoint_key(EVERY), checkpoint_key(2 * EVERY)]
 
 
+def test_those_of_a_large_table_are_further_apart_for_committers_and_compactor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blockstore.index.checkpoint._BLOCKS_A_ENTRY", 1)
+    made = Scene(tmp_path)
+    for number in range(5 * EVERY):
+        made.append(f"w{number}", count=1)
+    # 127 blocks and fewer are a small table; from 128 on each 128th entry has one.
+    assert checkpoints(made) == [checkpoint_key(place * EVERY) for place in (1, 2, 4)]
+    # Of 256 blocks each 256th has one.
+    grow(made, 3 * EVERY - 2)
+    assert catch_up(log(made)) is None
+    grow(made, 1)
+    assert catch_up(log(made)) == 8 * EVERY
+
+
 def test_where_nothing_is_missing_nothing_is_written(table: Scene) -> None:
     catch_up(log(table))
     watched = FaultyBucket(table.bucket)
