@@ -64,12 +64,11 @@ class AuditLog:
         self,
         door: str,
         *,
-        token: str | None = None,
         request: str = "",
         text: str | None = None,
         asked: str = "",
     ) -> Statement:
-        """A statement that begins now; with a ``token`` it is written at its end."""
+        """A statement that begins now. It is written at its end if it is some token's by then."""
         made = Statement(
             key=self._world.ids.ulid(),
             door=door,
@@ -79,8 +78,6 @@ class AuditLog:
             text=text,
             asked=asked,
         )
-        if token is not None:
-            made.is_of(token)
         with self._lock:
             self._open.add(made)
         return made

@@ -85,6 +85,7 @@ class Statement:
         self._over = False
         self._read: dict[str, int | None] = {}
         self._committed: dict[str, int] = {}
+        self._count: Callable[[int], None] | None = None
         self._rows = 0
         self._bytes = 0
         self._job: str | None = None
@@ -95,9 +96,10 @@ class Statement:
         """Whether it has ended."""
         return self._over
 
-    def is_of(self, token: str | None) -> None:
-        """From now on it is a statement of this token, and is written."""
-        self.token, self.counts = token, True
+    def is_of(self, token: str | None, count: Callable[[int], None] | None = None) -> None:
+        """From now on it is a statement of this token, and is written; ``count`` is called with the
+        bytes that it gives."""
+        self.token, self.counts, self._count = token, True, count
 
     def reads(self, versions: Mapping[str, int | None]) -> None:
         """It reads these versions of tables."""
@@ -116,6 +118,8 @@ class Statement:
         """The client is given so much more."""
         self._rows += rows
         self._bytes += size
+        if self._count is not None:
+            self._count(size)
 
     def failed(self, error: BaseException, why: str = "") -> None:
         """It will end with this error; ``why`` is the client's sentence."""

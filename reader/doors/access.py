@@ -10,8 +10,8 @@ from blockstore.reader.http.tokens import Caller, Scope
 
 def caller_of(gateway: Gateway, authorization: str | None) -> Caller:
     """The caller with this value of an Authorization header, ``Bearer TOKEN``: the statement that
-    runs is its own. Raises Refusal for a token that is unknown, expired or revoked, and Problem 503
-    where statements cannot be audited."""
+    runs is its own. Raises Refusal for a token that is unknown, expired or revoked, Busy for one
+    that was sent its bytes of today, and Problem 503 where statements cannot be audited."""
     gateway.audit.check()
     try:
         caller = gateway.gate.caller(authorization)
@@ -19,7 +19,8 @@ def caller_of(gateway: Gateway, authorization: str | None) -> Caller:
         if error.token is not None:
             running().is_of(error.token)
         raise
-    running().is_of(caller.name)
+    running().is_of(caller.name, gateway.quotas.counting(caller))
+    gateway.quotas.check_bytes(caller)
     return caller
 
 
@@ -28,6 +29,7 @@ def check_still(gateway: Gateway, caller: Caller) -> None:
     ``caller_of`` raises."""
     gateway.audit.check()
     gateway.gate.check(caller)
+    gateway.quotas.check_bytes(caller)
 
 
 def check_scope(caller: Caller, scope: Scope) -> None:

@@ -68,7 +68,7 @@ class Gateway:
         self.world = world
         people = People(settings.issuers, settings.groups, world.clock)
         self.gate = Gate(settings.tokens, world.clock, people)
-        self.quotas = Quotas()
+        self.quotas = Quotas(world.clock)
         self.audit = AuditLog(settings.audit.file, world)
         self.registry = CollectorRegistry()
         self._meters: list[Billed] = []

@@ -74,6 +74,7 @@ class Group:
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
     queries_at_once: int | None = None
+    bytes_a_day: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -206,6 +207,7 @@ class People:
             scopes=group.scopes,
             tables=group.tables,
             queries_at_once=group.queries_at_once,
+            bytes_a_day=group.bytes_a_day,
         )
 
     def _check_time(self, name: str, expires_ms: int) -> None:

@@ -62,6 +62,8 @@ class Caller:
     """The tables that it may know, by name or by pattern (``sales_*``); None for all."""
     queries_at_once: int | None = None
     """How many of its queries may run at once; None for as many as the gateway runs."""
+    bytes_a_day: int | None = None
+    """How many bytes it may be sent in a day; None for no limit."""
     signed: Signed | None = field(default=None, compare=False, repr=False)
     """Of a person who came in by the token of a provider."""
 
@@ -89,6 +91,7 @@ class Token:
     expires_ms: int | None = None
     """From this moment on it is refused; None for never."""
     queries_at_once: int | None = None
+    bytes_a_day: int | None = None
 
     def __post_init__(self) -> None:
         if not _SHA256.fullmatch(self.sha256):
@@ -108,6 +111,7 @@ class Token:
             scopes=self.scopes,
             tables=self.tables,
             queries_at_once=self.queries_at_once,
+            bytes_a_day=self.bytes_a_day,
         )
 
     def over(self, now_ms: int) -> bool:

@@ -23,6 +23,7 @@ from functools import partial
 
 from blockstore.reader.audit import Statement
 from blockstore.reader.doors.access import check_still
+from blockstore.reader.errors import Busy
 from blockstore.reader.http.problems import Refusal
 from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.postgres import states, wire
@@ -74,7 +75,7 @@ class Session:
         """Raise Ended for a session whose token is no longer what it was."""
         try:
             check_still(self.runs.gateway, self.runs.caller)
-        except Refusal as error:
+        except (Refusal, Busy) as error:
             match message:
                 case wire.Query() | wire.Parse():
                     refused = self._begin(message.sql)
@@ -89,14 +90,18 @@ class Session:
                 case _:
                     refused = self._begin("")
                     refused.counts = False
-            why = str(error.detail)
+            why, state = str(error), states.TOO_MANY
+            if isinstance(error, Refusal):
+                why, state = str(error.detail), states.NOT_ALLOWED
             await in_thread(partial(refused.end_with, error, why))
             await self._flush()
-            raise Ended(states.NOT_ALLOWED, why) from None
+            raise Ended(state, why) from None
 
     def _begin(self, sql: str) -> Statement:
-        audit, token = self.runs.gateway.audit, self.runs.caller.name
-        return audit.began("postgres", token=token, text=sql)
+        gateway, caller = self.runs.gateway, self.runs.caller
+        made = gateway.audit.began("postgres", text=sql)
+        made.is_of(caller.name, gateway.quotas.counting(caller))
+        return made
 
     def _begin_of(self, portal: Portal) -> Statement:
         """The statement of a portal, which begins with its first use."""

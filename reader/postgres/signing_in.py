@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from blockstore.reader.doors.access import caller_of
+from blockstore.reader.errors import Busy
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Refusal, UnknownToken
 from blockstore.reader.http.tokens import ANYONE, Caller
@@ -97,6 +98,9 @@ def _known(gateway: Gateway, token: str) -> Caller:
             )
         statement.failed(error, why)
         raise Refused(states.BAD_PASSWORD, why) from None
+    except Busy as error:
+        statement.failed(error)
+        raise
     finally:
         statement.end()
     return caller

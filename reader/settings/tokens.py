@@ -48,6 +48,13 @@ RIGHTS = (
         sentence="How many queries may run at once, of a token or of each person of a group; none "
         "for no limit of its own.",
     ),
+    Key(
+        name="bytes_a_day",
+        default="none",
+        read=kinds.optional(kinds.size, "none"),
+        sentence="How many bytes of responses it may be sent in a day (UTC) by each gateway, of a "
+        "token or of each person of a group; none for no limit.",
+    ),
 )
 """What a token, or a group of people, may do."""
 
@@ -89,4 +96,5 @@ def rights_of(fields: Mapping[str, object]) -> dict[str, Any]:
         "scopes": frozenset(Scope(one) for one in scopes),
         "tables": None if tables is None else frozenset(tables),
         "queries_at_once": fields.get("queries_at_once"),
+        "bytes_a_day": fields.get("bytes_a_day"),
     }

@@ -20,7 +20,7 @@ from pyarrow import flight
 
 import blockstore as bs
 from blockstore.errors import Invalid
-from blockstore.reader.audit import AuditLog, Outcome
+from blockstore.reader.audit import AuditLog, Outcome, Statement
 from blockstore.reader.audit.statement import MOST_TEXT
 from blockstore.reader.http.callers import LOOKS
 from blockstore.reader.http.problems import Problem
@@ -378,11 +378,18 @@ def _log(path: Path, **options: int) -> AuditLog:
     return AuditLog(path, World.real(), **options)
 
 
+def began(log: AuditLog, text: str | None = None) -> Statement:
+    """A statement of a token."""
+    made = log.began("http", text=text)
+    made.is_of("a")
+    return made
+
+
 def test_a_file_that_is_moved_away_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = _log(path)
     for place in range(3):
-        log.began("http", token="a", text=str(place)).end()
+        began(log, str(place)).end()
         if place < 2:
             path.rename(tmp_path / f"old-{place}")
     log.close()
@@ -396,7 +403,7 @@ def test_a_line_that_a_process_did_not_finish_does_not_spoil_the_next(tmp_path: 
     path = tmp_path / "audit.jsonl"
     path.write_bytes(b'{"event":"state')
     log = _log(path)
-    log.began("http", token="a").end()
+    began(log).end()
     log.close()
     torn, whole = path.read_bytes().splitlines()
     assert torn == b'{"event":"state'
@@ -431,7 +438,7 @@ def test_a_full_disk_loses_no_line_and_is_said(
     disk = _Full(500)
     monkeypatch.setattr("blockstore.reader.audit.log.os.write", disk)
     for place in range(5):
-        log.began("http", token="a", text=f"statement {place}").end()
+        began(log, f"statement {place}").end()
     assert log.broken == f"the audit log {path} cannot be written: No space left on device"
     assert path.stat().st_size == 500, "a part of a line is there"
     log.check()
@@ -449,7 +456,7 @@ def test_a_part_of_a_line_that_was_moved_away_is_written_whole_again(
     disk = _Full(500)
     monkeypatch.setattr("blockstore.reader.audit.log.os.write", disk)
     for place in range(3):
-        log.began("http", token="a", text=f"statement {place}").end()
+        began(log, f"statement {place}").end()
     path.rename(tmp_path / "old")
     disk.room = 1 << 20
     log.settle()
@@ -469,7 +476,7 @@ def test_statements_are_refused_when_no_more_lines_can_be_kept(
     monkeypatch.setattr("blockstore.reader.audit.log.os.write", disk)
     for place in range(2):
         log.check()
-        log.began("http", token="a", text=f"statement {place}").end()
+        began(log, f"statement {place}").end()
     for _ in range(3):
         with pytest.raises(Problem, match="the audit log cannot be written"):
             log.check()
@@ -511,7 +518,7 @@ def test_lines_of_many_threads_are_whole_and_each_is_there(tmp_path: Path) -> No
     log = _log(path)
 
     def write(place: int) -> None:
-        one = log.began("http", token="a", text=f"{place} " + "y" * 3_000)
+        one = began(log, f"{place} " + "y" * 3_000)
         each = [threading.Thread(target=one.end, args=(Outcome.OK,)) for _ in range(2)]
         for thread in each:
             thread.start()
