@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
@@ -107,10 +108,52 @@ def browser() -> Iterator[Browser]:
             started.close()
 
 
+class Profiles:
+    """The profiles of one browser, by what only a profile can have. Pages of one share what the
+    browser keeps of scripts, so that a page takes half as long; and nothing else, for it is
+    forgotten after each test."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._kept: dict[str, BrowserContext] = {}
+
+    def of(self, **options: Any) -> BrowserContext:
+        """The profile with these options."""
+        key = repr(sorted(options.items()))
+        if key not in self._kept:
+            made = self._browser.new_context(reduced_motion="reduce", **options)
+            made.set_default_timeout(PATIENCE_MS)
+            made.add_init_script(_WATCH)
+            self._kept[key] = made
+        return self._kept[key]
+
+    def forget(self, pages: Iterable[Page]) -> None:
+        """Forget what pages have kept, and close them; a profile where that cannot be, too."""
+        for page in pages:
+            try:
+                page.evaluate("localStorage.clear()")
+            except PlaywrightError:
+                self._drop(page.context)
+        for context in self._kept.values():
+            context.clear_cookies()
+            for page in context.pages:
+                page.close()
+
+    def _drop(self, context: BrowserContext) -> None:
+        self._kept = {key: one for key, one in self._kept.items() if one is not context}
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def profiles(browser: Browser) -> Profiles:
+    """The profiles of the module's browser."""
+    return Profiles(browser)
+
+
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Visiting]:
-    """``visit(url, dark=…, width=…, height=…, touch=…)`` opens a page of its own; ``errors=True``
-    where a test expects some. All are checked, and closed, at the end."""
+def visit(profiles: Profiles) -> Iterator[Visiting]:
+    """``visit(url, dark=…, width=…, height=…, touch=…)`` opens a page; ``errors=True`` where a test
+    expects some. All are checked, and closed, at the end."""
     opened: list[tuple[Visit, bool]] = []
 
     def open_page(
@@ -123,16 +166,9 @@ def visit(browser: Browser) -> Iterator[Visiting]:
         errors: bool = False,
         **options: Any,
     ) -> Visit:
-        context = browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            has_touch=touch,
-            reduced_motion="reduce",
-            **options,
-        )
-        context.set_default_timeout(PATIENCE_MS)
-        context.add_init_script(_WATCH)
-        page = context.new_page()
+        page = profiles.of(has_touch=touch, **options).new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
         parts = urlsplit(url)
         made = Visit(page=page, origin=f"{parts.scheme}://{parts.netloc}")
         _watch(made)
@@ -146,8 +182,7 @@ def visit(browser: Browser) -> Iterator[Visiting]:
             if not expected:
                 made.check()
     finally:
-        for made, _ in opened:
-            made.page.context.close()
+        profiles.forget(made.page for made, _ in opened)
 
 
 def _watch(made: Visit) -> None:

@@ -15,9 +15,9 @@ from blockstore.world import World
 from tests.blockstore.service.pages.scene import lived_in
 from tests.compactor.web.process import Drawn, ShownProcess, busy
 from tests.support.asking import HERE
-from tests.support.browser import browser, visit
+from tests.support.browser import browser, profiles, visit
 
-__all__ = ["browser", "shown", "visit"]
+__all__ = ["browser", "profiles", "shown", "visit"]
 
 
 @dataclass(frozen=True, slots=True)
