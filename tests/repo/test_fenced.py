@@ -90,6 +90,9 @@ ELSEWHERE = {
     ("docs/guides/gateway.md", '[tokens."grafana"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '[issuers."company"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '{"event"'): "compared by tests/reader/doors/test_audit.py",
+    ("docs/guides/gateway.md", "blockstore create logs/audit"): (
+        "run with a gateway's own log by tests/reader/doors/test_audit.py"
+    ),
     ("docs/guides/spark.md", "pip install"): INSTALLED,
     ("docs/guides/spark.md", "import blockstore as bs"): GUIDE,
     ("docs/guides/spark.md", "df.write.format"): GUIDE,

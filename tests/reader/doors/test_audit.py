@@ -7,6 +7,8 @@ import errno
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +89,39 @@ def test_the_guide_shows_a_line_as_it_is(doors: Three) -> None:
     assert {name: type(value) for name, value in line.items()} == {
         name: type(value) for name, value in shown.items()
     }
+
+
+def test_the_guide_shows_how_every_line_becomes_a_row_of_a_table(tmp_path: Path) -> None:
+    (shown,) = [one.text for one in blocks("docs/guides/gateway.md") if "logs/audit" in one.text]
+    log = tmp_path / "audit.jsonl"
+    with three(settings(make_lake(tmp_path), tmp_path), log) as doors:
+        doors.served.query("select count(*) as c from flights")
+        sql = "insert into flights values (now(), 5000, 'new')"
+        with doors.served.as_(WRITE) as http:
+            assert http.post("/v1/statements?wait=60", json={"sql": sql}).status_code == 200
+    written = AuditLog(log, World.real(), most_kept=1)
+    written.record({"event": "gap", "at_ms": 1, "refused": 3, "error": "full"})
+    written.close()
+    lines = lines_of(log)
+    assert {one["event"] for one in lines} == {"statement", "job", "gap"}
+    command = f"alias blockstore={Path(sys.executable).parent / 'blockstore'}\n{shown}"
+    run = subprocess.run(
+        ["bash", "-O", "expand_aliases", "-ec", command.replace("sleep 1\n", "")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "writer" in run.stdout
+    rows = bs.open(str(tmp_path / "logs" / "audit")).snapshot().scan().to_table().to_pylist()
+    assert len(rows) == len(lines)
+    by_id = {(one["event"], one["id"]): one for one in rows}
+    for line in lines:
+        row = by_id[line["event"], line.get("id")]
+        for name, value in line.items():
+            found = dict(row[name]) if isinstance(value, dict) else row[name]
+            assert found == value, name
 
 
 def test_the_line_is_there_when_the_client_has_its_answer(doors: Three) -> None:
