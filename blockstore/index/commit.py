@@ -1,6 +1,7 @@
 """One operation into the index: decide, create the entry, check the boundary (protocol 3.3).
 
 Invariants:
+- The loser of a race for a number applies the winner's entry, decides again, and tries the next.
 - Create, then check: an entry counts once the boundary, read after the response to the create, is
   below it (step 5). That read goes to the store. A refused file stays; collection takes it.
 - Before every attempt the operation checks whether it is done already. A refusal at step 5 does not

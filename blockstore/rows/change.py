@@ -3,7 +3,8 @@
 Rules (design 8.4):
 - Changes that read no rows never conflict: the later entry wins.
 - Changes that have read rows at a version conflict if an entry since then has touched one of their
-  rows, or may have. Which rows an entry touched says ``index/touches.py``.
+  rows, or may have. Which rows an entry touched says ``index/touches.py``. Such a conflict names
+  no rows, and is planned again (``attempts.py``).
 - Where they are ``serializable`` they conflict too if anything else that they read would be read
   otherwise now (``seen.py``).
 - An entry holds the changes of one operation: a block of each stream of which it changes rows.

@@ -4,6 +4,8 @@ rows without a match inserted; one version.
 Rules:
 - Clauses are tried in the order in which they were named, and the first whose condition is true for
   a row decides. A matched row of which no clause speaks stays as it is.
+- Of the target it reads the rows whose keys may be among the source's, and with a clause of rows
+  by source all of them; where the source has new values for all columns, only their keys.
 - Rows of all streams are matched, and keep their labels; ``on`` may name labels. Inserted rows have
   the labels that they say, or those of the call, or the table's own.
 - A null matches nothing, as in SQL.

@@ -15,6 +15,7 @@ from blockstore.format.identity import Key
 from blockstore.operations.overwrite import overwrite
 from blockstore.operations.results import Changed
 from blockstore.operations.writer import WriteOptions, Writer
+from blockstore.reader.jobs.arrow_sizes import check_sizes
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.work import Ended
 from blockstore.reader.jobs.writing import BUFFER_BYTES, access_of
@@ -45,7 +46,7 @@ class Mode(StrEnum):
 class ArrowRows:
     """The batches of a file, as often as they are read. ``before_end`` is called after the last
     one, before anything is committed. A client has made the file: every batch is validated, and
-    reading raises Invalid for one that is damaged."""
+    reading raises Invalid for one that is damaged, or too large once it is decompressed."""
 
     def __init__(self, path: Path, meter: Meter, before_end: Callable[[], None]) -> None:
         self._path = path
@@ -62,6 +63,8 @@ class ArrowRows:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         # Mapped: a batch may be as large as the file.
         with pa.memory_map(str(self._path)) as file:
+            check_sizes(file)
+            file.seek(0)
             stream = _read(lambda: _opened(file))
             while (batch := _read(lambda: _next(stream))) is not None:
                 yield batch
