@@ -96,17 +96,19 @@ def test_the_next_is_due_once_64_entries_follow_the_last_and_not_before(tmp_path
 def test_those_of_a_large_table_are_further_apart_for_committers_and_compactor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blockstore.index.checkpoint._BLOCKS_A_ENTRY", 1)
+    few = 8
+    for name, value in (("EVERY", few), ("_EVERY_MOST", 8 * few), ("_BLOCKS_A_ENTRY", 1)):
+        monkeypatch.setattr(f"blockstore.index.checkpoint.{name}", value)
     made = Scene(tmp_path)
-    for number in range(5 * EVERY):
+    for number in range(5 * few):
         made.append(f"w{number}", count=1)
-    # 127 blocks and fewer are a small table; from 128 on each 128th entry has one.
-    assert checkpoints(made) == [checkpoint_key(place * EVERY) for place in (1, 2, 4)]
-    # Of 256 blocks each 256th has one.
-    grow(made, 3 * EVERY - 2)
+    # 15 blocks and fewer are a small table; from 16 on each 16th entry has one.
+    assert checkpoints(made) == [checkpoint_key(place * few) for place in (1, 2, 4)]
+    # Of 32 blocks each 32nd has one.
+    grow(made, 3 * few - 2)
     assert catch_up(log(made)) is None
     grow(made, 1)
-    assert catch_up(log(made)) == 8 * EVERY
+    assert catch_up(log(made)) == 8 * few
 
 
 def test_where_nothing_is_missing_nothing_is_written(table: Scene) -> None:
