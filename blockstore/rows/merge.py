@@ -102,7 +102,8 @@ class _SourceKeys:
     def match(self, own: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return which of these rows of the table have a key of the source, and for each that has
         the place of a row of the source."""
-        places = pc.index_in(own, value_set=self.values)
+        # A dictionary of nothing but nulls contains one.
+        places = pc.index_in(own, value_set=self.values, skip_nulls=True)
         codes = places.drop_null().to_numpy()
         self._hit[codes] = True
         return places.is_valid(), pa.array(self._some[codes])

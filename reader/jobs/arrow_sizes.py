@@ -4,8 +4,9 @@ The problem: a compressed batch of a few kilobytes may become gigabytes, in the 
 Arrow decompresses a whole batch at once, and has no limit.
 
 Rule: each compressed buffer begins with its size as it was (Arrow's IPC format), and Arrow
-allocates just that. The sizes are read, and the batch is refused, before Arrow sees it. What is not
-compressed is mapped, and takes no memory of its own.
+allocates just that. The sizes are read, and the batch is refused, before Arrow sees it.
+Dictionaries are held with it: their sizes count together, until another takes the place of one.
+What is not compressed is mapped, and takes no memory of its own.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ _AS_IT_IS = -1
 """The size that says that a buffer is not compressed, although its batch is."""
 _DICTIONARY, _BATCH = 2, 3
 _HEADER_TYPE, _HEADER = 1, 2
-_DATA = 1
+_ID, _DATA, _IS_DELTA = 0, 1, 2
 _BUFFERS, _COMPRESSION = 2, 3
 
 
 def check_sizes(file: pa.NativeFile, most: int = MOST_BYTES) -> None:
-    """Raise Invalid for a stream that has a batch which becomes larger than ``most`` bytes. What is
-    damaged in another way is left to the one who reads it."""
+    """Raise Invalid for a stream that has a batch which becomes larger than ``most`` bytes, with
+    the dictionaries before it. What is damaged in another way is left to the one who reads it."""
+    dictionaries: dict[int, int] = {}
     for place, message in enumerate(_messages(file)):
         try:
-            size = _expanded(message.metadata, message.body)
+            size = _expanded(message.metadata, message.body, dictionaries)
         except (struct.error, ValueError, OverflowError):
             raise Invalid(
                 f"the rows are not an Arrow stream, or it is damaged (message {place} has no sizes)"
@@ -54,21 +56,28 @@ def _messages(file: pa.NativeFile) -> Iterator[Any]:
         return
 
 
-def _expanded(metadata: pa.Buffer, body: pa.Buffer | None) -> int:
-    """The bytes of a message's batch once it is decompressed; 0 for one that is not compressed, and
-    for other messages."""
+def _expanded(metadata: pa.Buffer, body: pa.Buffer | None, dictionaries: dict[int, int]) -> int:
+    """The bytes of a message's batch once it is decompressed, and of the ``dictionaries`` by then,
+    by their ids; 0 for other messages."""
     data = memoryview(metadata)
     message = _Table(data, _at(data, 0))
     kind = message.field(_HEADER_TYPE)
     header = message.field(_HEADER)
     if not kind or not header or data[kind] not in (_BATCH, _DICTIONARY) or body is None:
         return 0
-    batch = _Table(data, _at(data, header))
-    if data[kind] == _DICTIONARY:
-        inner = batch.field(_DATA)
-        if not inner:
-            return 0
-        batch = _Table(data, _at(data, inner))
+    table = _Table(data, _at(data, header))
+    if data[kind] == _BATCH:
+        return _decompressed(data, table, body) + sum(dictionaries.values())
+    inner, where, delta = (table.field(number) for number in (_DATA, _ID, _IS_DELTA))
+    (name,) = struct.unpack_from("<q", data, where) if where else (0,)
+    size = _decompressed(data, _Table(data, _at(data, inner)), body) if inner else 0
+    adds = bool(delta and data[delta])
+    dictionaries[name] = size + (dictionaries.get(name, 0) if adds else 0)
+    return sum(dictionaries.values())
+
+
+def _decompressed(data: memoryview, batch: _Table, body: pa.Buffer) -> int:
+    """The bytes of a batch once it is decompressed; 0 for one that is not compressed."""
     buffers = batch.field(_BUFFERS)
     if not batch.field(_COMPRESSION) or not buffers:
         return 0

@@ -66,3 +66,19 @@ def test_a_merge_with_conditions_reads_what_they_look_at(bucket: DepthBucket) ->
     assert (did.updated, did.deleted, did.inserted, did.unchanged) == (3, 1, 0, 16)
     changed = {one: (one, before[one][1]) for one in (0, 2_000, 3_000)}
     assert rows_of(table) == {one: row for one, row in (before | changed).items() if one != 1_000}
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.int64(), pa.string()])
+def test_a_null_matches_nothing_whatever_its_type(kind: pa.DataType) -> None:
+    world = TIME.world(seed=3)
+    bucket = MemoryBucket(world.clock)
+    column = pa.int64() if pa.types.is_null(kind) else kind
+    schema = pa.schema([("a", column), ("n", pa.int64())])
+    index_log.create(bucket, world, Definition.create(schema, row_ids=True))
+    table = Table.open_bucket(bucket, world)
+    table.append(pa.table({"a": pa.nulls(2, column), "n": [1, 2]}))
+    source = pa.table({"a": pa.nulls(3, kind), "n": [7, 8, 9]})
+    did = table.merge(source, on="a").when_matched_update().when_not_matched_insert().execute()
+    assert (did.updated, did.inserted) == (0, 3)
+    found = table.snapshot().scan(columns=["n"]).to_table()["n"].to_pylist()
+    assert sorted(found) == [1, 2, 7, 8, 9]

@@ -47,6 +47,20 @@ def test_a_dictionary_counts_as_a_batch_does(compression: str) -> None:
         check_sizes(pa.BufferReader(data), 19_999)
 
 
+def test_dictionaries_count_together_until_another_takes_the_place_of_one() -> None:
+    texts = [["x" * 1_000], ["x" * 1_000, "y" * 1_000], ["x" * 1_000, "y" * 1_000, "z" * 1_000]]
+    batches = [pa.record_batch({"w": pa.array(one).dictionary_encode()}) for one in texts]
+    for deltas, size in ((True, 3_100), (False, 3_100)):
+        sink = io.BytesIO()
+        options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=deltas)
+        with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        check_sizes(pa.BufferReader(sink.getvalue()), size)
+        with pytest.raises(Invalid, match="once it is decompressed"):
+            check_sizes(pa.BufferReader(sink.getvalue()), 2_999)
+
+
 @pytest.mark.parametrize("table", [ZEROS, WORDS, NESTED, ZEROS.slice(0, 0)])
 def test_what_is_not_compressed_has_any_size(table: pa.Table) -> None:
     check_sizes(pa.BufferReader(stream(table, None)), 0)
