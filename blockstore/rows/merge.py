@@ -180,7 +180,14 @@ class Merge:
         return self
 
     def _check_names(self, state: State) -> None:
-        """Raise Invalid for a clause that sets what the table does not have."""
+        """Raise Invalid for a merge on, or a clause that sets, what the table does not have."""
+        there = schema_of(state).names
+        for name in self._on:
+            if name not in there:
+                raise Invalid(
+                    f"the merge is on {name!r}, which the table does not have; its columns are "
+                    f"{', '.join(there)}"
+                )
         for clause in self._clauses:
             labels = labels_of(state) if clause.of == _UNMATCHED else ()
             known = [*state.definition.schema.names, *labels]
@@ -205,8 +212,9 @@ class Merge:
                 mine = target.filter(matched)
                 changes.seen.rows(stream, [mine.column(name) for name in self._identity.columns])
             sink = _Sink(changes, stream)
-            joined = _joined(target.filter(matched), self._source.take(at))
-            self._apply(state, sink, self._of(_MATCHED), joined, counts)
+            if len(at):
+                joined = _joined(target.filter(matched), self._source.take(at))
+                self._apply(state, sink, self._of(_MATCHED), joined, counts)
             if by_source := self._of(_BY_SOURCE):
                 rest = _joined(target.filter(pc.invert(matched)), None)
                 self._apply(state, sink, by_source, rest, counts)

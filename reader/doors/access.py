@@ -25,11 +25,10 @@ def caller_of(gateway: Gateway, authorization: str | None) -> Caller:
 
 
 def check_still(gateway: Gateway, caller: Caller) -> None:
-    """Refuse a caller of an open connection whose token is no longer what it was. Raises what
-    ``caller_of`` raises."""
+    """Refuse a caller of an open connection whose token is no longer what it was. Raises Refusal,
+    and Problem 503 as ``caller_of``."""
     gateway.audit.check()
     gateway.gate.check(caller)
-    gateway.quotas.check_bytes(caller)
 
 
 def check_scope(caller: Caller, scope: Scope) -> None:

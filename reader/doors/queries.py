@@ -90,10 +90,11 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
     """Begin a query; the caller closes it. ``stopper`` stops it from any thread, also before it has
     begun.
 
-    Raises Problem 403 without the scope, Busy beyond the token's number of queries, and what
-    ``Engine.run`` raises.
+    Raises Problem 403 without the scope, Busy beyond the token's number of queries or bytes of the
+    day, and what ``Engine.run`` raises.
     """
     check_scope(caller, Scope.READ)
+    gateway.quotas.check_bytes(caller)
     for name, version in asked.min_version.items():
         gateway.tables.at_least(name, version, caller.tables)
     explains = explanation(gateway, asked.sql)

@@ -7,7 +7,8 @@ Rules:
 - Bytes count as they are sent, as the audit log counts them: those of HTTP and PostgreSQL, and of
   Flight the bytes of the rows. Only those of tokens with a limit are counted.
 - What was begun below the limit is sent to its end. Then the token is refused until the day ends,
-  in UTC: so it may exceed its limit by what it had under way.
+  in UTC: so it may exceed its limit by what it had under way. On an open connection of PostgreSQL
+  queries are refused; a transaction can still be ended.
 - Each gateway counts for itself, from its start.
 """
 

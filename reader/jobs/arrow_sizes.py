@@ -6,7 +6,7 @@ Arrow decompresses a whole batch at once, and has no limit.
 Rule: each compressed buffer begins with its size as it was (Arrow's IPC format), and Arrow
 allocates just that. The sizes are read, and the batch is refused, before Arrow sees it.
 Dictionaries are held with it: their sizes count together, until another takes the place of one.
-What is not compressed is mapped, and takes no memory of its own.
+What is not compressed is mapped, and Arrow takes no memory to read it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from blockstore.errors import Invalid
 
 MOST_BYTES = 256 << 20
 """So many bytes a compressed batch may become."""
+_OLD_KEY = b"ARROW:experimental_compression"
+"""By this Arrow 0.17 named the compression of a batch, whose header does not say it."""
 _AS_IT_IS = -1
 """The size that says that a buffer is not compressed, although its batch is."""
 _DICTIONARY, _BATCH = 2, 3
@@ -60,6 +62,10 @@ def _expanded(metadata: pa.Buffer, body: pa.Buffer | None, dictionaries: dict[in
     """The bytes of a message's batch once it is decompressed, and of the ``dictionaries`` by then,
     by their ids; 0 for other messages."""
     data = memoryview(metadata)
+    if _OLD_KEY in bytes(data):
+        raise Invalid(
+            "the Arrow stream is compressed as Arrow 0.17 did it: write it with a newer release"
+        )
     message = _Table(data, _at(data, 0))
     kind = message.field(_HEADER_TYPE)
     header = message.field(_HEADER)

@@ -157,9 +157,14 @@ class Peer(asyncio.Protocol):
                 server_side=True,
                 ssl_handshake_timeout=self._stall_s,
             )
-        except (OSError, ssl.SSLError) as error:
-            raise Gone(f"TLS did not begin: {error}") from error
+        except BaseException as error:
+            # asyncio closes the connection, and does not say so to a protocol without TLS.
+            self._lost.set()
+            if isinstance(error, OSError):
+                raise Gone(f"TLS did not begin: {error}") from error
+            raise
         if made is None:
+            self._lost.set()
             raise Gone("the client has left")
         self._transport = made
 

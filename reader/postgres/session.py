@@ -23,7 +23,6 @@ from functools import partial
 
 from blockstore.reader.audit import Statement
 from blockstore.reader.doors.access import check_still
-from blockstore.reader.errors import Busy
 from blockstore.reader.http.problems import Refusal
 from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.postgres import states, wire
@@ -75,7 +74,7 @@ class Session:
         """Raise Ended for a session whose token is no longer what it was."""
         try:
             check_still(self.runs.gateway, self.runs.caller)
-        except (Refusal, Busy) as error:
+        except Refusal as error:
             match message:
                 case wire.Query() | wire.Parse():
                     refused = self._begin(message.sql)
@@ -90,12 +89,10 @@ class Session:
                 case _:
                     refused = self._begin("")
                     refused.counts = False
-            why, state = str(error), states.TOO_MANY
-            if isinstance(error, Refusal):
-                why, state = str(error.detail), states.NOT_ALLOWED
+            why = str(error.detail)
             await in_thread(partial(refused.end_with, error, why))
             await self._flush()
-            raise Ended(state, why) from None
+            raise Ended(states.NOT_ALLOWED, why) from None
 
     def _begin(self, sql: str) -> Statement:
         gateway, caller = self.runs.gateway, self.runs.caller

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.table import Table
@@ -82,3 +83,14 @@ def test_a_null_matches_nothing_whatever_its_type(kind: pa.DataType) -> None:
     assert (did.updated, did.inserted) == (0, 3)
     found = table.snapshot().scan(columns=["n"]).to_table()["n"].to_pylist()
     assert sorted(found) == [1, 2, 7, 8, 9]
+
+
+@pytest.mark.parametrize("values", [[1], [None]])
+def test_a_merge_on_what_the_table_does_not_have_is_refused(
+    bucket: DepthBucket, values: list[int | None]
+) -> None:
+    table = Table.open_bucket(bucket, TIME.world(seed=2))
+    source = pa.table({"nope": pa.array(values, pa.int64()), "id": [1], "n": [1], "note": ["x"]})
+    for on in ("nope", ["id", "nope"]):
+        with pytest.raises(Invalid, match="the merge is on 'nope', which the table does not have"):
+            table.merge(source, on=on).when_not_matched_insert().execute()

@@ -13,8 +13,8 @@ from blockstore.reader.errors import Busy
 from blockstore.reader.http.quotas import Quotas
 from blockstore.reader.http.tokens import Caller, Scope
 from tests.reader.doors.three import Three, three
-from tests.reader.http.gateways import READ, TOKENS, make_lake, settings
-from tests.reader.postgres.raw import error_of, query
+from tests.reader.http.gateways import READ, TOKENS, WRITE, make_lake, settings
+from tests.reader.postgres.raw import SYNC, bind, describe, execute, parse
 
 DAY_MS = 86_400_000
 LIMIT = 10_000
@@ -104,11 +104,9 @@ def test_what_one_door_sent_counts_at_all_doors(tmp_path: Path, spend: object) -
             assert "the token 'reader' was sent its bytes_a_day (10000)" in found.json()["message"]
         with pytest.raises(flight.FlightUnavailableError, match="its bytes_a_day"):
             client.query("select 1 /* q2 */")
-        raw.send(query("select 1 /* q3 */"))
-        kind, body = raw.next()
-        assert (kind, error_of(body)["S"], error_of(body)["C"]) == ("E", "FATAL", "53300")
-        assert "its bytes_a_day" in error_of(body)["M"]
-        assert raw.ended()
+        refused = raw.fails("select 1 /* q3 */")
+        assert (refused["S"], refused["C"]) == ("ERROR", "53300")
+        assert "its bytes_a_day" in refused["M"]
         with pytest.raises(PermissionError, match="its bytes_a_day"):
             doors.raw(READ)
         assert [one["outcome"] for one in doors.about("q3")] == ["refused"]
@@ -118,3 +116,25 @@ def test_what_one_door_sent_counts_at_all_doors(tmp_path: Path, spend: object) -
         assert set(statuses) == {"refused"}
         assert len(statuses) == 5
         assert doors.served.rows("select 1 as a") == [{"a": 1}], "another token goes on"
+
+
+def test_what_was_begun_below_the_limit_is_sent_and_committed(tmp_path: Path) -> None:
+    limited = [replace(one, bytes_a_day=LIMIT) if one.name == "writer" else one for one in TOKENS]
+    asked = replace(settings(make_lake(tmp_path), tmp_path), tokens=tuple(limited))
+    with three(asked, tmp_path / "audit.jsonl") as doors:
+        with doors.raw(WRITE) as raw:
+            raw.send(
+                parse("select repeat('x', 4000) from range(8)"), bind(), describe(b"P"), execute(3)
+            )
+            raw.send(execute(2), execute(0), SYNC)
+            assert [kind for kind, _ in raw.until_ready()].count("D") == 8
+            assert raw.fails("select 1")["C"] == "53300"
+        doors.tokens("writer", bytes_a_day=2 * LIMIT + 20_000)
+        with doors.raw(WRITE) as raw:
+            raw.ask("begin")
+            raw.ask("insert into flights values (now(), 7000, 'kept')")
+            raw.ask("select repeat('x', 30000)")
+            assert raw.ask("commit")[0] == ("C", b"COMMIT\0")
+            assert raw.fails("select 1")["C"] == "53300"
+        with doors.raw(READ) as raw:
+            assert raw.rows("select s from flights where n = 7000") == [["kept"]]

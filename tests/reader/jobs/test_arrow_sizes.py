@@ -101,3 +101,18 @@ def test_whatever_is_damaged_is_refused_in_a_sentence_or_read(table: pa.Table) -
             check_sizes(pa.BufferReader(bytes(data)), 1 << 30)
         except Invalid:
             pass
+
+
+def test_many_rows_of_nothing_come_in_pieces(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.nulls(200_000)})
+    (tmp_path / "rows").write_bytes(stream(table, None))
+    found = list(ArrowRows(tmp_path / "rows", Meter(SystemClock(), 60), lambda: None)())
+    assert max(one.num_rows for one in found) <= 65_536
+    assert sum(one.num_rows for one in found) == 200_000
+
+
+def test_the_compression_of_old_arrow_is_refused() -> None:
+    schema = ZEROS.schema.with_metadata({"ARROW:experimental_compression": "zstd"})
+    data = stream(ZEROS.replace_schema_metadata(schema.metadata), "zstd")
+    with pytest.raises(Invalid, match=r"as Arrow 0.17 did it"):
+        check_sizes(pa.BufferReader(data))

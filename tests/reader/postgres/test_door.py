@@ -158,6 +158,21 @@ def test_what_comes_before_tls_is_never_taken_for_the_clients(tmp_path: Path) ->
         assert one.ended()
 
 
+def test_a_client_that_resets_while_tls_begins_leaves_its_place_at_once(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    secure = Listening(host="127.0.0.1", port=0, tls_cert=cert, tls_key=key)
+    with both(settings_of(tmp_path), secure) as made:
+        began = time.monotonic()
+        for _ in range(3):
+            one = Raw(made.door.port)
+            one.send(TLS_REQUEST)
+            assert one.byte() == b"S"
+            one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            one.close()
+        assert until(lambda: made.door.connected == 0)
+        assert time.monotonic() - began < made.served.gateway.settings.http.stall_s / 2
+
+
 def test_tls_and_gssapi_are_declined_where_there_are_none(doors: Doors) -> None:
     with Raw(doors.door.port) as one:
         one.send(GSS_REQUEST)
