@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
         "MiB at rest and at most "
         f"{report.peak_up_kib >> 10} MiB; down {report.bytes_down >> 20} MiB, "
         f"{report.rows_down:,} rows, at most "
-        f"{report.peak_down_kib >> 10} MiB; progress told {report.progress_up} and "
+        f"{report.peak_down_kib >> 10} MiB; progress reported {report.progress_up} and "
         f"{report.progress_down} times"
     )
     return 0 if report.rows == report.rows_down else 1

@@ -16,7 +16,7 @@ from blockstore.format.definition import Definition
 from blockstore.table import Table
 from tests.reader.doors.three import Three, three
 from tests.reader.http.gateways import DDL, FEW_DDL, OTHER, READ, WRITE, make_lake, settings
-from tests.reader.postgres.raw import error_of
+from tests.reader.postgres.raw import error_of, until
 
 DOORS = ("http", "flight", "postgres")
 Send = Callable[[str, str], str]
@@ -73,6 +73,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
     url = make_lake(folder)
     bs.open(f"{url.partition('?')[0]}/flights").tag("taken", version=1)
     with three(settings(url, folder), folder / "audit.jsonl") as made:
+        assert until(made.gateway.tables.names), "the gateway has listed its lake"
         yield made
 
 
