@@ -255,6 +255,7 @@ TARGETS = (
     _at_most("rows_update", "… written", "written_mb", "MB", 0.5),
     _at_most("rows_update", "… group-by after it, times raw DuckDB", "unmerged_ratio", "", 1.5),
     _at_most("rows_update", "… after 100 updates and a merge", "hundred_ratio", "", 2.5),
+    _at_most("rows_update", "… once all is old and merged", "merged_ratio", "", 1.1),
     _at_most("rows_point", "one row of 10 M by its key", "lookup_ms", "ms", 1.5),
     _at_most("rows_point", "… through a gateway", "lookup_ms", "ms", 3, None, "ours-gateway"),
     _at_most(

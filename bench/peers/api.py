@@ -92,6 +92,10 @@ class Handle:
         output is sorted over all of them, and none if it is not."""
         raise self.unsupported("merge")
 
+    def merge_old(self) -> Sequence[Path]:
+        """The same as if all that was written were months old, until nothing is left to merge."""
+        raise self.unsupported("merge_old")
+
     def requests(self) -> int:
         """Requests made to the store since the handle was opened (``Peer.open_metered``)."""
         raise self.unsupported("requests")

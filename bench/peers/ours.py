@@ -34,6 +34,8 @@ LARGE_BYTES = 64 << 20
 """Blocks beyond are not held until a lot is full."""
 SOURCE = "news"
 """The table whose rows a statement merges."""
+_ALL_ARE_OLD = 1, 2, 4, 8
+"""Windows of so many milliseconds are closed soon."""
 SINGLE = 10_000
 """The last blocks of a table are appended one by one, so that its index looks as it does after
 years of appends."""
@@ -123,7 +125,13 @@ class OursHandle(Handle):
         return dict(zip(answer["origin"].to_pylist(), answer["n"].to_pylist(), strict=True))
 
     def merge(self) -> Sequence[Path]:
-        report = compact_once(self._table, Settings(work_dir=self._directory.parent))
+        return self._merged(Settings(work_dir=self._directory.parent))
+
+    def merge_old(self) -> Sequence[Path]:
+        return self._merged(Settings(work_dir=self._directory.parent, ranges_ms=_ALL_ARE_OLD))
+
+    def _merged(self, settings: Settings) -> Sequence[Path]:
+        report = compact_once(self._table, settings)
         if failed := [
             result.problem for result in report.results if result.outcome is not Outcome.COMMITTED
         ]:

@@ -11,11 +11,13 @@ from random import Random
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import blockstore as bs
+from blockstore.clock import ManualClock
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import Invalid
@@ -24,6 +26,8 @@ from blockstore.export.iceberg import export as exporting
 from blockstore.export.iceberg.export import export_iceberg
 from blockstore.export.iceberg.schema import partition_spec, schema_of
 from blockstore.export.iceberg.values import bound
+from blockstore.ids import Ids
+from blockstore.index import ulids
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 
@@ -62,7 +66,7 @@ def test_the_same_version_is_the_same_objects_wherever_it_is_exported(tmp_path: 
 
 
 def test_a_new_block_changes_one_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "_ENDS", 2)
+    monkeypatch.setattr(exporting, "_END_BITS", 1)
     table = bs.create(f"{tmp_path}/t?durable=false", schema=SCHEMA)
     for first in range(24):
         table.append(rows(range(first, first + 1)))
@@ -75,6 +79,29 @@ def test_a_new_block_changes_one_manifest(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert new == ["data", "snap", "v26"]
     assert len([key for key in objects(table) if "/data-" in key]) > 4
+
+
+@pytest.mark.parametrize("random_part", [True, False], ids=["random", "counted"])
+def test_where_groups_of_blocks_end_follows_from_their_names(random_part: bool) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    ids = Ids.seeded(clock, 1)
+    listed = []
+    for number in range(20_000):
+        clock.advance(1)
+        ulid = ids.ulid()
+        listed.append(ulid if random_part else f"{ulid[:10]}{number:016}")
+    names = ulids.from_texts(listed)
+    groups = list(exporting._groups(names))
+    assert [first for first, _ in groups] == [0, *(end for _, end in groups[:-1])]
+    assert groups[-1][1] == len(names)
+    sizes = [end - first for first, end in groups]
+    assert 20 <= len(sizes) <= 80
+    assert max(sizes) <= 1_024
+    assert list(exporting._groups(names[:15_000]))[:-1] == [
+        one for one in groups if one[1] < 15_000
+    ]
+    less = np.delete(names, 10)
+    assert list(exporting._groups(less))[-5:] == [(a - 1, b - 1) for a, b in groups[-5:]]
 
 
 def test_what_a_manifest_says_of_a_file(tmp_path: Path) -> None:
