@@ -1,6 +1,6 @@
 """Runs in the environment of the foreign engines: reads all tables of a catalog with one of them.
 
-Prints a JSON object: for each table its rows now and at the tag ``then``, as lines.
+Prints a JSON object: for each table its newest rows and those of its tags, as lines.
 
 ``catalog_clients.py ENGINE URI TOKEN NAMESPACE``
 """
@@ -13,33 +13,32 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-Read = Iterator[tuple[str, Any, Any]]
-"""Each table's name, its rows, and its rows at the tag; both as Arrow tables."""
+Read = Iterator[tuple[str, list[Any]]]
+"""Each table's name, and its rows now and at each tag, as Arrow tables."""
 
 
-def _pyiceberg(uri: str, token: str, namespace: str) -> Iterator[tuple[str, Any, int]]:
+def _pyiceberg(uri: str, token: str, namespace: str) -> Iterator[tuple[str, Any, list[int | None]]]:
+    from forms import snapshots
     from pyiceberg.catalog import load_catalog
 
     catalog = load_catalog("lake", type="rest", uri=uri, credential=f"me:{token}")
     assert catalog.list_namespaces() == [(namespace,)]
     for identifier in catalog.list_tables(namespace):
         table = catalog.load_table(identifier)
-        snapshot = table.snapshot_by_name("then")
-        assert snapshot is not None
-        yield identifier[-1], table, snapshot.snapshot_id
+        yield identifier[-1], table, [None, *snapshots(table)]
 
 
 def by_pyiceberg(uri: str, token: str, namespace: str) -> Read:
-    for name, table, then in _pyiceberg(uri, token, namespace):
-        yield name, table.scan().to_arrow(), table.scan(snapshot_id=then).to_arrow()
+    for name, table, asked in _pyiceberg(uri, token, namespace):
+        yield name, [table.scan(snapshot_id=one).to_arrow() for one in asked]
 
 
 def by_polars(uri: str, token: str, namespace: str) -> Read:
     import polars
 
-    for name, table, then in _pyiceberg(uri, token, namespace):
-        now = polars.scan_iceberg(table).collect().to_arrow()
-        yield name, now, polars.scan_iceberg(table, snapshot_id=then).collect().to_arrow()
+    for name, table, asked in _pyiceberg(uri, token, namespace):
+        frames = [polars.scan_iceberg(table, snapshot_id=one) for one in asked]
+        yield name, [frame.collect().to_arrow() for frame in frames]
 
 
 def by_duckdb(uri: str, token: str, namespace: str) -> Read:
@@ -54,16 +53,13 @@ def by_duckdb(uri: str, token: str, namespace: str) -> Read:
     ).fetchall()
     for (name,) in sorted(names):
         place = f'lake."{namespace}"."{name}"'
-        now = connection.execute(f"SELECT * FROM {place}").to_arrow_table()
-        then = min(
-            one for (one,) in connection.execute(
-                f"SELECT snapshot_id FROM iceberg_snapshots({place})"
-            ).fetchall()
-        )  # fmt: skip
+        listed = connection.execute(f"SELECT snapshot_id FROM iceberg_snapshots({place})")
+        *tagged, _ = sorted(one for (one,) in listed.fetchall())
+        asked = ["", *(f" AT (VERSION => {one})" for one in tagged)]
+        # A connection keeps one result.
         yield (
             name,
-            now,
-            connection.execute(f"SELECT * FROM {place} AT (VERSION => {then})").to_arrow_table(),
+            [connection.execute(f"SELECT * FROM {place}{at}").to_arrow_table() for at in asked],
         )
 
 
@@ -73,9 +69,9 @@ def by_spark(uri: str, token: str, namespace: str) -> Read:
     session = spark_with(catalog(uri, token))
     for row in session.sql(f"SHOW TABLES IN lake.`{namespace}`").collect():
         place = f"lake.`{namespace}`.`{row.tableName}`"
-        now = session.sql(f"SELECT * FROM {place}")
-        then = session.sql(f"SELECT * FROM {place} VERSION AS OF 'then'")
-        yield row.tableName, Rows(now.collect()), Rows(then.collect())
+        asked = ["", " VERSION AS OF 'first'", " VERSION AS OF 'then'"]
+        found = [session.sql(f"SELECT * FROM {place}{at}").collect() for at in asked]
+        yield row.tableName, [Rows(rows) for rows in found]
     session.stop()
 
 
@@ -87,7 +83,7 @@ def main() -> None:
 
     engine, *words = sys.argv[1:]
     warnings.simplefilter("ignore")
-    found = {name: [lines(now), lines(then)] for name, now, then in ENGINES[engine](*words)}
+    found = {name: [lines(one) for one in rows] for name, rows in ENGINES[engine](*words)}
     print(json.dumps(found))
 
 

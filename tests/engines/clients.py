@@ -1,43 +1,35 @@
-"""Runs in the environment of the foreign engines: reads an exported table with one of them, and
-prints its rows, one a line, in a form that does not depend on the engine.
+"""Runs in the environment of the foreign engines: reads exported tables with one of them.
 
-``clients.py ENGINE METADATA [TAG]``
+Prints a JSON object: for each table its newest rows and those of its tags, as lines.
+
+``clients.py ENGINE METADATA…``
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from typing import Any
 
 
-def by_pyiceberg(metadata: str, tag: str | None) -> Any:
+def by_pyiceberg(metadata: str, snapshot: int | None) -> Any:
     from pyiceberg.table import StaticTable
 
-    table = StaticTable.from_metadata(metadata)
-    snapshot = None if tag is None else table.snapshot_by_name(tag).snapshot_id
-    return table.scan(snapshot_id=snapshot).to_arrow()
+    return StaticTable.from_metadata(metadata).scan(snapshot_id=snapshot).to_arrow()
 
 
-def by_polars(metadata: str, tag: str | None) -> Any:
+def by_polars(metadata: str, snapshot: int | None) -> Any:
     import polars
-    from pyiceberg.table import StaticTable
 
-    snapshot = None
-    if tag is not None:
-        snapshot = StaticTable.from_metadata(metadata).snapshot_by_name(tag).snapshot_id
     return polars.scan_iceberg(metadata, snapshot_id=snapshot).collect().to_arrow()
 
 
-def by_duckdb(metadata: str, tag: str | None) -> Any:
-    from pyiceberg.table import StaticTable
+def by_duckdb(metadata: str, snapshot: int | None) -> Any:
     from sessions import duckdb_with
 
     connection = duckdb_with("avro", "iceberg")
-    more = ""
-    if tag is not None:
-        snapshot = StaticTable.from_metadata(metadata).snapshot_by_name(tag).snapshot_id
-        more = f", snapshot_from_id => {snapshot}"
+    more = "" if snapshot is None else f", snapshot_from_id => {snapshot}"
     return connection.execute(f"SELECT * FROM iceberg_scan('{metadata}'{more})").to_arrow_table()
 
 
@@ -45,12 +37,16 @@ ENGINES = {"pyiceberg": by_pyiceberg, "polars": by_polars, "duckdb": by_duckdb}
 
 
 def main() -> None:
-    from forms import lines
+    from forms import lines, snapshots
+    from pyiceberg.table import StaticTable
 
-    engine, metadata, *rest = sys.argv[1:]
+    engine, *tables = sys.argv[1:]
     warnings.simplefilter("ignore")
-    for line in lines(ENGINES[engine](metadata, rest[0] if rest else None)):
-        print(line)
+    found = {}
+    for metadata in tables:
+        asked = [None, *snapshots(StaticTable.from_metadata(metadata))]
+        found[metadata] = [lines(ENGINES[engine](metadata, snapshot)) for snapshot in asked]
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

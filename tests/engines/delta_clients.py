@@ -1,8 +1,8 @@
 """Runs in the environment of the foreign engines: reads Delta tables with one of them.
 
-Prints a JSON object: for each table its rows, as lines, or the name of the error.
+Prints a JSON object: for each argument its rows, as lines, or the error.
 
-``delta_clients.py ENGINE FOLDER…``
+``delta_clients.py ENGINE FOLDER@VERSION…``
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ import warnings
 from typing import Any
 
 
-def by_deltalake(folder: str) -> Any:
+def by_deltalake(folder: str, version: int) -> Any:
     import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
-    found = QueryBuilder().register("t", DeltaTable(folder)).execute("SELECT * FROM t")
+    table = DeltaTable(folder, version=version)
+    found = QueryBuilder().register("t", table).execute("SELECT * FROM t")
     return pa.table(found.read_all())
 
 
-def by_duckdb(folder: str) -> Any:
+def by_duckdb(folder: str, version: int) -> Any:
     from sessions import duckdb_with
 
     connection = duckdb_with("delta")
-    return connection.execute(f"SELECT * FROM delta_scan('{folder}')").to_arrow_table()
+    scan = f"delta_scan('{folder}', version => {version})"
+    return connection.execute(f"SELECT * FROM {scan}").to_arrow_table()
 
 
-def by_polars(folder: str) -> Any:
+def by_polars(folder: str, version: int) -> Any:
     import polars
 
-    return polars.scan_delta(folder).collect().to_arrow()
+    return polars.scan_delta(folder, version=version).collect().to_arrow()
 
 
 def writing(folder: str) -> Any:
@@ -64,17 +66,18 @@ ENGINES = {"deltalake": by_deltalake, "duckdb": by_duckdb, "polars": by_polars}
 def main() -> None:
     from forms import lines
 
-    engine, *folders = sys.argv[1:]
+    engine, *asked = sys.argv[1:]
     warnings.simplefilter("ignore")
     found: dict[str, Any] = {}
-    for folder in folders:
+    for one in asked:
         if engine == "writing":
-            found[folder] = writing(folder)
+            found[one] = writing(one)
             continue
+        folder, version = one.rsplit("@", 1)
         try:
-            found[folder] = lines(ENGINES[engine](folder))
+            found[one] = lines(ENGINES[engine](folder, int(version)))
         except Exception as error:
-            found[folder] = f"{type(error).__name__}: {error}"
+            found[one] = f"{type(error).__name__}: {error}"
     print(json.dumps(found))
 
 

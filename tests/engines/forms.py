@@ -14,6 +14,11 @@ def lines(rows: Any) -> list[str]:
     )
 
 
+def snapshots(table: Any) -> list[int]:
+    """The snapshots of the tags of PyIceberg's table, the oldest first."""
+    return sorted(ref.snapshot_id for name, ref in table.refs().items() if name != "main")
+
+
 def _text(value: Any) -> str:
     if isinstance(value, dt.datetime):
         zoned = value if value.tzinfo else value.replace(tzinfo=dt.UTC)

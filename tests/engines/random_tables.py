@@ -4,6 +4,7 @@ and renamed columns, labels, tags."""
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ import pyarrow as pa
 import blockstore as bs
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
+from tests.engines.forms import lines
 
 SCHEMA = pa.schema(
     [
@@ -32,10 +34,19 @@ SCHEMA = pa.schema(
     ]
 )
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+TAGGED = {1: "first", 3: "then"}
+"""The tags of a table, by the number of changes before them."""
 
 
-def random_table(url: str, seed: int, *, labelled: bool = True) -> bs.Table:
-    """Make a table, with labels or without; the tag ``then`` names one of its versions."""
+def random_table(
+    url: str,
+    seed: int,
+    *,
+    labelled: bool = True,
+    tagged: Callable[[bs.Table], object] = lambda table: None,
+) -> bs.Table:
+    """Make a table, with labels or without. Tags name two of its versions; ``tagged`` is called
+    with the table at each of them."""
     random = Random(seed)
     kind = random.choice(["plain", "ids", "key"])
     table = bs.create(
@@ -48,8 +59,9 @@ def random_table(url: str, seed: int, *, labelled: bool = True) -> bs.Table:
     )
     writes: list[str] = []
     for step in range(random.randint(4, 9)):
-        if step == 3:
-            table.tag("then")
+        if step in TAGGED:
+            table.tag(TAGGED[step])
+            tagged(table)
         _change(random, table, kind, writes, labelled=labelled)
         if random.random() < 0.3:
             compact_once(table, Settings(tier_blocks=2))
@@ -57,15 +69,22 @@ def random_table(url: str, seed: int, *, labelled: bool = True) -> bs.Table:
 
 
 def newest_in_iceberg(table: bs.Table) -> pa.Table:
-    """The rows of the newest version, with the labels that only the tag's version has as well: an
-    export gives the newest schema all labels."""
-    now, then = table.snapshot(), table.snapshot(tag="then")
-    rows = now.scan().to_table()
+    """The rows of the newest version, with the labels that only the versions with tags have as
+    well: an export gives the newest schema all labels."""
+    rows = table.snapshot().scan().to_table()
     taken = {name.lower() for name in rows.schema.names}
-    for name in then.snapshot.columns.labels:
-        if name.lower() not in taken:
-            rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+    for tag in TAGGED.values():
+        for name in table.snapshot(tag=tag).snapshot.columns.labels:
+            if name.lower() not in taken:
+                rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+                taken.add(name.lower())
     return rows
+
+
+def each_in_iceberg(table: bs.Table) -> list[list[str]]:
+    """What engines must return, as lines: the newest rows, then those of each tag."""
+    tagged = [table.snapshot(tag=tag).scan().to_table() for tag in TAGGED.values()]
+    return [lines(rows) for rows in (newest_in_iceberg(table), *tagged)]
 
 
 def _change(

@@ -16,6 +16,7 @@ from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import Invalid
 from blockstore.export.delta.export import export_delta
+from blockstore.scan.view import TableSnapshot
 from tests.engines.delta_clients import ENGINES
 from tests.engines.forms import lines
 from tests.engines.random_tables import random_table
@@ -42,35 +43,43 @@ def asked(engine: str, *folders: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bs.Table]:
-    """Random tables by folder, of which Delta can read every column."""
-    folder = tmp_path_factory.mktemp("delta")
-    made = {}
-    for seed in range(TABLES):
-        table = random_table(f"{folder}/t{seed}", seed, labelled=seed % 2 > 0)
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TableSnapshot]:
+    """Versions of random tables of which Delta can read every column, by ``FOLDER@VERSION``: the
+    newest one, and those that have a tag."""
+    folder, made = tmp_path_factory.mktemp("delta"), {}
+    newest: set[str] = set()
+
+    def export(table: bs.Table) -> str | None:
         try:
-            export_delta(table)
+            done = export_delta(table)
         except Invalid:
             with pytest.raises(Invalid, match="when merges have rewritten them"):
                 export_delta(table)
-        else:
-            made[f"{folder}/t{seed}"] = table
-    assert len(made) >= TABLES // 3
+            return None
+        made[f"{done.metadata}@{done.version}"] = table.snapshot()
+        return f"{done.metadata}@{done.version}"
+
+    for seed in range(TABLES):
+        table = random_table(f"{folder}/t{seed}", seed, labelled=seed % 2 > 0, tagged=export)
+        newest |= {export(table) or ""} - {""}
+    assert len(newest) >= TABLES // 3
+    assert len(made) >= 2 * TABLES
     return made
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_engine_returns_the_rows_or_refuses(exported: dict[str, bs.Table], engine: str) -> None:
+def test_an_engine_returns_the_rows_or_refuses(
+    exported: dict[str, TableSnapshot], engine: str
+) -> None:
     found = asked(engine, *exported)
     read = 0
-    for folder, table in exported.items():
-        shown = table.snapshot()
-        if isinstance(found[folder], str):
-            assert engine == "polars", found[folder]
+    for version, shown in exported.items():
+        if isinstance(found[version], str):
+            assert engine == "polars", found[version]
             assert shown.snapshot.columns.labels
-            assert "columnMapping" in found[folder]
+            assert "columnMapping" in found[version]
             continue
-        assert found[folder] == lines(shown.scan().to_table()), folder
+        assert found[version] == lines(shown.scan().to_table()), version
         read += 1
     assert read > 0
 
