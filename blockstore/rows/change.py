@@ -60,6 +60,8 @@ class ChangeRows(Change):
     ordered: bool = True
     parameters: Mapping[str, object] = field(default_factory=dict)
     message: str = ""
+    _untouched: int | None = field(default=None, init=False)
+    """The last version up to which an earlier attempt has found the rows untouched."""
 
     def draft(self, state: State) -> Draft:
         if state.definition != self.definition:
@@ -69,7 +71,8 @@ class ChangeRows(Change):
                 "again"
             )
         if self.read_version is not None and state.version > self.read_version:
-            self._check_untouched(state, self.read_version)
+            self._check_untouched(state, self._untouched or self.read_version, self.read_version)
+            self._untouched = state.version
             if self.seen is not None:
                 self.seen.check(state, self.read_version, str(self.operation))
         return Draft(
@@ -80,8 +83,8 @@ class ChangeRows(Change):
             message=self.message,
         )
 
-    def _check_untouched(self, state: State, read: int) -> None:
-        among = None if state.touches is None else state.touches.among(self.named.hashes, read)
+    def _check_untouched(self, state: State, since: int, read: int) -> None:
+        among = None if state.touches is None else state.touches.among(self.named.hashes, since)
         if among is None or len(among):
             which = "rows" if among is None else f"{len(among):,} of the rows"
             may = "may have been" if among is None else "were"
