@@ -36,6 +36,7 @@ from blockstore.reader.http.shapes import ColumnBody, TableBody
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.arrow_file import ARROW, Mode
 from blockstore.reader.jobs.bodies import definition_of
+from blockstore.reader.jobs.plain_sizes import pieces
 from blockstore.reader.jobs.record import Kind, State
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.store import Job
@@ -205,8 +206,8 @@ def _stored(
     try:
         sink = _Sink(writer, gateway.settings.http.max_upload_bytes)
         with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), plain) as stream:
-            for batch in batches:
-                columns = [_decoded(column) for column in batch.columns]
+            for piece in (piece for batch in batches for piece in pieces(batch)):
+                columns = [_decoded(column) for column in piece.columns]
                 stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=plain))
         writer.close()
     except BaseException:

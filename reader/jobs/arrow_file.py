@@ -17,6 +17,7 @@ from blockstore.operations.results import Changed
 from blockstore.operations.writer import WriteOptions, Writer
 from blockstore.reader.jobs.arrow_sizes import check_sizes
 from blockstore.reader.jobs.meter import Meter
+from blockstore.reader.jobs.plain_sizes import pieces
 from blockstore.reader.jobs.work import Ended
 from blockstore.reader.jobs.writing import BUFFER_BYTES, access_of
 from blockstore.rows.attempts import Said
@@ -28,8 +29,6 @@ from blockstore.table import Table
 ARROW = "arrow"
 """The form of an upload that is an Arrow stream."""
 
-
-_ROWS = 65_536
 _Found = TypeVar("_Found")
 
 
@@ -47,7 +46,8 @@ class Mode(StrEnum):
 class ArrowRows:
     """The batches of a file, as often as they are read. ``before_end`` is called after the last
     one, before anything is committed. A client has made the file: every batch is validated, and
-    reading raises Invalid for one that is damaged, or too large once it is decompressed."""
+    reading raises Invalid for one that is damaged, or too large once it is decompressed or its
+    values are written out."""
 
     def __init__(self, path: Path, meter: Meter, before_end: Callable[[], None]) -> None:
         self._path = path
@@ -56,10 +56,8 @@ class ArrowRows:
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches():
-            # In pieces: a column of nothing but nulls takes memory only once it is written.
-            for start in range(0, max(1, batch.num_rows), _ROWS):
+            for piece in pieces(batch):
                 self._meter.check()
-                piece = batch.slice(start, _ROWS)
                 yield piece
                 self._meter.advance(rows=piece.num_rows, size=piece.nbytes)
         self._before_end()

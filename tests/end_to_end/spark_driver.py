@@ -1,6 +1,6 @@
 """A Spark driver that does as it is told, line by line: the process that ``spark_killing`` kills.
 
-    python -m tests.end_to_end.spark_driver URL FOLDER
+    python -m tests.end_to_end.spark_driver URL FOLDER MASTER
 
 Each line of stdin is a job as JSON; each line of stdout is what happened: ``ready``, ``at POINT``
 (it waits there to be killed), ``done {…}`` or ``failed …``. Tasks say in FOLDER that a chunk of
@@ -132,9 +132,9 @@ def stages_tried_again(spark: SparkSession) -> int:
     return sum(info is not None and info.currentAttemptId > 0 for info in found)
 
 
-def main(url: str, folder: str) -> None:
+def main(url: str, folder: str, master: str) -> None:
     """Serve jobs until stdin ends."""
-    spark = builder("local-cluster[2,1,1024]").getOrCreate()
+    spark = builder(master).getOrCreate()
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
     print("ready", flush=True)
     for line in sys.stdin:
@@ -150,4 +150,4 @@ def main(url: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])
