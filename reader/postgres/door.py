@@ -135,11 +135,13 @@ class PostgresDoor:
         except Gone as error:
             reason = str(error)
         except asyncio.CancelledError:
-            reason, patience_s = "the gateway stops", _CLOSES_S
+            reason, now = "the gateway stops", asyncio.get_running_loop().time
+            ends = now() + _CLOSES_S
             with suppress(Exception):
                 stops = Reported(state=states.SHUTTING_DOWN, message=reason, fatal=True)
-                async with asyncio.timeout(_CLOSES_S):
+                async with asyncio.timeout_at(ends):
                     await peer.send(stops.message_bytes)
+            patience_s = max(0.0, ends - now())
         except Exception as error:  # noqa: BLE001 - one connection never ends the others
             found = reported(error, fatal=True)
             reason = found.message
