@@ -1,6 +1,7 @@
 // The dialog for a token. The token goes to sessionStorage and nowhere else.
 
 import { fill, h } from "./dom.js";
+import { forgetQueries } from "./recent.js";
 import { keepToken, token } from "./session.js";
 
 export function startTokenDialog(button, onChange) {
@@ -11,7 +12,7 @@ export function startTokenDialog(button, onChange) {
     h("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); keep(field.value.trim()); } } },
       h("h2", { id: "token-title" }, "Token"), why, field,
       h("div", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use token"),
-        h("button", { type: "button", on: { click: () => keep("") } }, "Forget token"), h("button", { type: "button", on: { click: () => dialog.close() } }, "Close"))));
+        h("button", { type: "button", on: { click: () => { forgetQueries(); keep(""); } } }, "Forget token"), h("button", { type: "button", on: { click: () => dialog.close() } }, "Close"))));
   document.body.append(dialog);
   const open = (message) => {
     fill(why, message ?? "The token is kept until this tab is closed and is sent to this gateway only.");

@@ -2,7 +2,7 @@
 // changes rows or tables runs here too (edit/statement.js).
 // Rules: only the newest query paints. The editor keeps its text whatever happens to a query, and a result stays
 // whatever happens to its download: that error is shown next to it, until the next query. An address runs queries only: what it
-// would change waits for Run. While a statement runs, nothing else does.
+// would change waits for Run. While a statement runs, nothing else does. Each query that was run is one step of the browser's history.
 
 import * as api from "../api.js";
 import { announce, fill, h, labelled } from "../dom.js";
@@ -13,6 +13,7 @@ import { Editor } from "../editor.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many } from "../format.js";
 import { Latest } from "../latest.js";
+import { keepQuery, recent } from "../recent.js";
 import { decode } from "../result.js";
 import { mayDefine, mayWrite } from "../rights.js";
 import { toConsole, travelOf } from "../route.js";
@@ -29,12 +30,13 @@ export class ConsoleView {
   #last = null;
   #clock = null;
   #statement = null;
+  #wasRun = false; // the query of the address: the next change of the text begins a new step
   #once = new Once();
   #written = {}; // by table: the version that this page has written, until a query has read it
 
   constructor(section, { catalogue }) {
     this.catalogue = catalogue;
-    this.travel = new Travel({ onChange: () => this.#keepLink() });
+    this.travel = new Travel({ onChange: () => this.#keepLink({ isChange: true }) });
     this.runButton = h("button", { type: "button", class: "primary", id: "run", on: { click: () => this.run() } }, "Run", h("kbd", { "aria-hidden": "true" }, "Ctrl ↵"));
     this.stopButton = h("button", { type: "button", id: "stop", hidden: true, on: { click: () => this.stop() } }, "Cancel");
     this.limit = h("select", { id: "limit" }, LIMITS.map((rows) => h("option", { value: rows, selected: rows === 10_000 }, count(rows))));
@@ -43,6 +45,7 @@ export class ConsoleView {
     this.asking = labelled("Ask above", this.askAbove, { class: "field inline", hidden: true });
     this.shareButton = h("button", { type: "button", id: "share", on: { click: () => this.#share() } }, "Copy link");
     this.downloads = downloads({ question: () => this.#question(), onBegin: () => fill(this.aside), onError: (error) => this.#failBeside(error) });
+    this.recent = recent({ onChoose: (sql) => { this.editor.text = sql; this.editor.focus(); } });
     this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
     this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Press Ctrl and Enter to run the SQL above, or the selected part of it."));
@@ -50,9 +53,9 @@ export class ConsoleView {
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
       h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
-        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("span", { class: "grow" }), this.downloads, this.shareButton)),
+        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("div", { class: "bar-end" }, this.recent, this.downloads, this.shareButton))),
       this.state, this.aside, this.place)));
-    this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink() });
+    this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink({ isChange: true }) });
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
   }
 
@@ -63,6 +66,7 @@ export class ConsoleView {
     if (options.sql === undefined) { this.#keepLink(); return; }
     const travel = travelOf(options);
     if (options.sql === this.editor.text && JSON.stringify(travel) === JSON.stringify(this.travel.value)) return;
+    this.#wasRun = false; // the browser has made this step already
     this.travel.value = travel;
     this.editor.text = options.sql;
     this.run({ isOfLink: true });
@@ -72,6 +76,8 @@ export class ConsoleView {
     if (this.#statement) return;
     const { sql, from } = this.editor.asked;
     if (!sql.trim()) { this.editor.focus(); return; }
+    this.#wasRun = true;
+    keepQuery(sql);
     const run = this.#latest.begin();
     const travel = this.travel.value;
     const limit = Number(this.limit.value);
@@ -212,10 +218,13 @@ export class ConsoleView {
     return { sql, travel: same ? pinned(last) : this.travel.value };
   }
 
-  #keepLink() {
+  #keepLink({ isChange = false } = {}) {
     if (!this.editor || !/^#?$|^#\/console/.test(location.hash)) return;
     const link = this.editor.text ? toConsole(this.editor.text, this.travel.value) : "#/console";
-    history.replaceState(null, "", link);
+    if (isChange && this.#wasRun) {
+      this.#wasRun = false;
+      history.pushState(null, "", link);
+    } else history.replaceState(null, "", link);
   }
 
   async #share() {
