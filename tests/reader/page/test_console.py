@@ -88,6 +88,19 @@ def test_names_of_tables_and_columns_are_completed(visit: Visiting, url: str) ->
     )
 
 
+def test_the_usual_words_of_sql_are_offered_first(visit: Visiting, url: str) -> None:
+    page = visit(url).page
+    expect(page.locator(".side-list summary")).to_have_count(1)
+    first = page.locator("#editor .cm-tooltip-autocomplete li").first
+    for typed, word in {"sel": "SELECT", "gro": "GROUP", "whe": "WHERE", "coun": "COUNT"}.items():
+        write(page, "")
+        page.keyboard.type(typed, delay=20)
+        expect(first).to_have_text(word)
+    write(page, "SELECT * FROM flights ORDER BY fl")
+    page.keyboard.press("Control+Space")
+    expect(first).to_contain_text("flight")
+
+
 def test_the_list_of_completions_goes_when_the_question_is_asked(visit: Visiting, url: str) -> None:
     page = visit(url, errors=True).page
     expect(page.locator(".side-list summary")).to_have_count(1)
