@@ -213,3 +213,28 @@ def test_a_list_of_completions_hides_nothing_that_was_typed(
         assert typed is not None
         assert box["y"] >= typed["y"] + typed["height"] - 3, line.text_content()
     assert box["x"] + box["width"] <= width
+
+
+def test_names_of_columns_are_whole_on_a_phone(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
+    at = pa.timestamp("us", "UTC")
+    names = ["day", "country", "amount", "departure"]
+    gateway.versions = {
+        "short": [pa.schema([pa.field(name, at, nullable=False) for name in names]).empty_table()],
+        "long": [pa.schema([("a" * 90, at), ("b", at)]).empty_table()],
+    }
+    lines = """(element) => {
+        const range = document.createRange();
+        range.selectNodeContents(element);
+        const tops = [...range.getClientRects()].map(({ top }) => Math.round(top));
+        return new Set(tops).size;
+    }"""
+    page = visit(f"{url}#/tables/short", width=390, height=844).page
+    heads = page.locator("tbody th")
+    expect(heads).to_have_count(4)
+    assert [head.evaluate(lines) for head in heads.all()] == [1, 1, 1, 1]
+    made = visit(f"{url}#/tables/long", width=390, height=844)
+    expect(made.page.locator("tbody th")).to_have_count(2)
+    assert made.page.locator("tbody th").first.evaluate(lines) > 1
+    assert made.overflow_px() == 0
