@@ -69,10 +69,13 @@ export const whoami = () => get("/v1/whoami");
 const ORDERED = 1_000_000;
 
 /** The first rows of a table that meet a condition; with ids and versions in front, and in their order, if its rows have them.
- *  Rows of a table of more than a million come as they are stored: to put them in order would read all of them. */
-export function rowsOf({ name, rows, row_ids: ids, key }, { where = "", limit, minVersion = null, signal } = {}) {
+ *  Rows of a table of more than a million come as they are stored: to put them in order would read all of them. `by`, {column,
+ *  descending}, is an order that somebody chose. */
+export function rowsOf({ name, rows, row_ids: ids, key }, { where = "", by = null, limit, minVersion = null, signal } = {}) {
   const hasIdentity = ids || key.length > 0;
-  const order = rows > ORDERED ? "" : (ids ? ["_row_id"] : key).map((column) => `${inQuotes(name)}.${inQuotes(column)}`).join(", ");
+  const column = (of) => `${inQuotes(name)}.${inQuotes(of)}`;
+  const chosen = by ? [`${column(by.column)}${by.descending ? " DESC" : ""} NULLS LAST`] : [];
+  const order = [...chosen, ...(rows > ORDERED ? [] : (ids ? ["_row_id"] : key).map(column))].join(", ");
   const sql = [`SELECT * FROM ${inQuotes(name)}`, where.trim() ? `WHERE (${where}\n)` : "", order ? `ORDER BY ${order}` : ""].filter(Boolean).join("\n");
   const body = { sql, limit, row_ids: hasIdentity, ...(minVersion === null ? {} : { min_version: { [name]: minVersion } }) };
   return call("/v1/query", { ...posted(body), signal }, FORMS.arrow.accept);

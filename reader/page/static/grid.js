@@ -1,4 +1,5 @@
 // A grid over a result of any length: only visible cells are elements. Role grid, one tab stop, arrow keys move.
+// A click on the head of a column calls `onHead` with its name; `order` is the column that the rows are in the order of.
 // Rules: text only; a row is read from the result when it becomes visible. What cells look like while they are edited, and
 // what keys and clicks on them do then, is handed in (edit/row_editor.js).
 
@@ -16,13 +17,15 @@ export class Grid {
   #dispose = [];
   #grown = new Map();
 
-  constructor(result, { label = "Result", edit = null } = {}) {
+  constructor(result, { label = "Result", edit = null, order = null, onHead = null } = {}) {
     this.result = result;
     this.edit = edit;
+    this.order = order;
     this.widths = result.columns.map((column) => widthOf(column));
     const digits = String(result.rows).length;
     this.gutter = (edit ? 40 : 22) + digits * 8;
-    this.heads = h("div", { class: "grid-head", role: "row", "aria-rowindex": 1 });
+    this.heads = h("div", { class: "grid-head", role: "row", "aria-rowindex": 1, on: { click: (event) => { const head = event.target.closest("[data-head]"); if (head) onHead?.(result.columns[head.dataset.head].name); } } });
+    this.heads.classList.toggle("choosing", onHead !== null);
     this.body = h("div", { class: "grid-body", role: "presentation" });
     this.element = h("div", {
       class: "grid", role: "grid", tabindex: 0, "aria-label": label, "aria-readonly": String(!edit),
@@ -118,8 +121,9 @@ export class Grid {
 
   #head(item) {
     const column = this.result.columns[item.index];
-    return placed(h("div", { class: `cell head${column.isRight ? " right" : ""}`, role: "columnheader", "aria-colindex": item.index + 2, title: `${column.name} (${column.typeName})` },
-      h("span", { class: "name" }, column.name || "(no name)"), h("span", { class: "type" }, column.typeName)), item);
+    const sorted = this.order?.column === column.name ? this.order : null;
+    return placed(h("div", { class: `cell head${column.isRight ? " right" : ""}`, role: "columnheader", "aria-colindex": item.index + 2, "data-head": item.index, "aria-sort": sorted ? (sorted.descending ? "descending" : "ascending") : null, title: `${column.name} (${column.typeName})` },
+      h("span", { class: "name" }, column.name || "(no name)"), sorted ? h("span", { class: "sorted", "aria-hidden": "true" }, sorted.descending ? "↓" : "↑") : null, h("span", { class: "type" }, column.typeName)), item);
   }
 
   #row(index, top, across) {

@@ -6,9 +6,9 @@ import { openEditor } from "./cell_editor.js";
 import { openFileCell } from "./file_cell.js";
 
 export class RowEditor {
-  constructor(changes, name) {
+  constructor(changes, name, options) {
     this.changes = changes;
-    this.grid = new Grid(changes, { label: `Rows of ${name}`, edit: this });
+    this.grid = new Grid(changes, { label: `Rows of ${name}`, edit: this, ...options });
     this.element = this.grid.element;
     this.refresh = () => this.grid.refresh();
     changes.addEventListener("change", this.refresh);

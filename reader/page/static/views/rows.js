@@ -1,6 +1,6 @@
-// The rows of a table. Where they have ids or a key they can be edited: all changes are collected, and saved as one version.
+// The rows of a table, found and put in order by conditions and columns. Where they have ids or a key they can be edited: all changes are collected, and saved as one version.
 // Rules: changes that are not saved stay while the page is open, also in other views. Saving names the versions that were
-// read; rows that others have changed meanwhile are shown side by side, and nothing of the set is applied.
+// read; rows that others have changed meanwhile are shown side by side, and nothing of the set is applied. The address has the condition and the order.
 
 import * as api from "../api.js";
 import { announce, fill, h } from "../dom.js";
@@ -16,7 +16,9 @@ import { count, many } from "../format.js";
 import { Grid } from "../grid.js";
 import { Latest } from "../latest.js";
 import { decode } from "../result.js";
+import { toTable } from "../route.js";
 import { arrowBytes } from "../stream.js";
+import { ByColumn } from "./by_column.js";
 
 const LIMIT = 1_000;
 
@@ -27,13 +29,18 @@ export class RowsTab {
   #editing = false;
   #once = new Once();
 
-  /** `onSaved(version)` is called after each version that was saved. */
-  constructor(detail, { mayWrite, onSaved }) {
+  /** `options` are those of the address; `onSaved(version)` is called after each version that was saved. */
+  constructor(detail, { options, mayWrite, onSaved }) {
     Object.assign(this, { detail, onSaved });
     this.hasIdentity = Boolean(detail.row_ids || detail.key?.length);
     this.mayEdit = mayWrite && this.hasIdentity;
     this.minVersion = detail.version;
-    this.condition = h("input", { type: "text", id: "rows-where", placeholder: "price > 10 AND name = 'bolt'", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+    this.condition = h("input", { type: "text", id: "rows-where", placeholder: "price > 10 AND name = 'bolt'", autocomplete: "off", autocapitalize: "off", spellcheck: "false", value: options.where ?? "" });
+    this.order = options.order === undefined ? null : { column: options.order, descending: options.descending === "true" };
+    this.byColumn = new ByColumn({
+      name: detail.name, where: () => this.condition.value, minVersion: () => this.minVersion,
+      onCondition: (sql) => { this.condition.value = sql; this.load(); }, onOrder: (order) => this.load({ order }),
+    });
     this.editButton = h("button", { type: "button", id: "rows-edit", "aria-pressed": "false", on: { click: () => this.#edit(!this.#editing) } }, "Edit");
     this.historyButton = button("Row history", () => this.#history());
     this.tools = h("div", { class: "row edit-tools", hidden: true }, button("Edit cell", () => this.#part.open(this.#part.at)), button("Add row", () => this.#add()), this.removeButton = button("Delete row", () => this.#remove()));
@@ -46,32 +53,35 @@ export class RowsTab {
     this.place = h("div", { class: "rows-place" });
     this.element = h("div", { class: "rows-tab" },
       h("form", { class: "row rows-bar", on: { submit: (event) => { event.preventDefault(); this.load(); } } },
-        h("label", { class: "field rows-where" }, h("span", { class: "label" }, "Rows where (SQL)"), this.condition), h("button", { type: "submit" }, "Show"), h("span", { class: "grow" }),
+        h("label", { class: "field rows-where" }, h("span", { class: "label" }, "Rows where (SQL)"), this.condition), h("button", { type: "submit" }, "Show"), this.byColumn.element, h("span", { class: "grow" }),
         this.hasIdentity ? this.historyButton : null, this.mayEdit ? this.editButton : null),
       this.tools, this.said, this.state, this.place, this.pending);
   }
 
   start() {
-    if (this.#changes) this.#draw();
-    else this.load();
+    if (this.#changes) { this.#address(); this.#draw(); }
+    else this.load({ isStep: false });
   }
 
   stop() { this.#part?.stop(); }
 
   get hasChanges() { return this.#changes !== null && !this.#changes.isEmpty; }
 
-  async load() {
+  async load({ order = this.order, isStep = true } = {}) {
     if (this.#isKept()) return;
+    this.order = order;
+    this.#address({ isStep });
     const run = this.#latest.begin();
     this.place.setAttribute("aria-busy", "true");
     try {
-      const response = await api.rowsOf(this.detail, { where: this.condition.value, limit: LIMIT + 1, minVersion: this.minVersion, signal: run.signal });
+      const response = await api.rowsOf(this.detail, { where: this.condition.value, by: order, limit: LIMIT + 1, minVersion: this.minVersion, signal: run.signal });
       const result = decode(await arrowBytes(response, () => {}), LIMIT);
       if (!run.isCurrent()) return;
       this.place.removeAttribute("aria-busy");
       if (this.#isKept()) return; // a cell was changed meanwhile
       const at = this.#part?.at;
       this.#changes = new Changes(result, this.detail);
+      this.byColumn.columns = this.#changes.columns.map(({ name, kind, source }) => ({ name, kind, typeName: source.typeName }));
       this.#changes.addEventListener("change", () => this.#count());
       offerDownloads(this.#changes);
       this.tools.hidden = !this.#editing;
@@ -85,6 +95,14 @@ export class RowsTab {
     if (run.isCurrent()) this.place.removeAttribute("aria-busy");
   }
 
+  // What is shown is in the address; what somebody chose is a step of the browser's history.
+  #address({ isStep = false } = {}) {
+    if (!location.hash.startsWith(toTable(this.detail.name, "rows"))) return; // another view is shown
+    const where = this.condition.value.trim();
+    const link = toTable(this.detail.name, "rows", { ...(where ? { where } : {}), ...(this.order ? { order: this.order.column, ...(this.order.descending ? { descending: "true" } : {}) } : {}) });
+    if (link !== location.hash) history[isStep ? "pushState" : "replaceState"](null, "", link);
+  }
+
   // Other rows never take the place of changes that are not saved.
   #isKept() {
     if (this.hasChanges) this.#say(h("p", { class: "notice-line", role: "alert" }, "Save or discard the changes first: other rows take their place."));
@@ -94,7 +112,8 @@ export class RowsTab {
   #draw(at = null) {
     this.#part?.stop();
     const changes = this.#changes;
-    this.#part = this.#editing ? new RowEditor(changes, this.detail.name) : new Grid(changes, { label: `Rows of ${this.detail.name}` });
+    const heads = { order: this.order, onHead: (name) => this.byColumn.open(name) };
+    this.#part = this.#editing ? new RowEditor(changes, this.detail.name, heads) : new Grid(changes, { label: `Rows of ${this.detail.name}`, ...heads });
     fill(this.place, this.#part.element, changes.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
     this.#part.start();
     if (at && changes.rows) this.#part.go(at);

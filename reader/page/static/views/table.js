@@ -89,7 +89,7 @@ export class TableView {
     if (tab === "blocks") return new BlocksTab(await api.timeline(detail.name, run.signal));
     if (tab === "changes") return new ChangesTab(detail);
     if (tab === "history") return new HistoryTab(detail, await api.history(detail.name, { signal: run.signal }), options);
-    if (tab === "rows") return this.#edited.get(detail.name) ?? new RowsTab(detail, { mayWrite: await mayWrite(), onSaved: (version) => this.#saved(detail.name, version) });
+    if (tab === "rows") return this.#edited.get(detail.name) ?? new RowsTab(detail, { options, mayWrite: await mayWrite(), onSaved: (version) => this.#saved(detail.name, version) });
     return tab === "tags" ? tags(detail) : overview(detail, await mayDefine() ? this.#acts(detail, options) : null);
   }
 
