@@ -179,10 +179,11 @@ function identity() {
 
 async function call(path, options = {}, accept = "application/json") {
   let response;
+  const sent = identity();
   try {
     response = await fetch(path, {
       ...options,
-      headers: { Accept: accept, ...identity(), ...options.headers },
+      headers: { Accept: accept, ...sent, ...options.headers },
       credentials: "omit", cache: "no-store", redirect: "error",
     });
   } catch (error) {
@@ -191,7 +192,8 @@ async function call(path, options = {}, accept = "application/json") {
   }
   if (!response.ok) {
     const error = await errorOf(response);
-    if (error.status === 401) document.dispatchEvent(new CustomEvent("blockstore:unauthorised", { detail: error }));
+    // A refusal of the token before says nothing of this one.
+    if (error.status === 401 && sent.Authorization === identity().Authorization) document.dispatchEvent(new CustomEvent("blockstore:unauthorised", { detail: error }));
     throw error;
   }
   return response;
