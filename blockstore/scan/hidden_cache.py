@@ -59,16 +59,18 @@ class HiddenCache:
         """Keep which rows of a chunk are hidden with these changes."""
         self._held.put((changes, _content(chunk)), positions, positions.nbytes + _ENTRY_BYTES)
 
-    def is_hidden(self, chunk: ScanChunk, present: Set[Hashable]) -> bool:
+    def is_hidden(self, identity: Identity, chunk: ScanChunk, present: Set[Hashable]) -> bool:
         """Whether it is known that all rows of a chunk are hidden, by changes that are among the
         ``present`` ones (``contents``)."""
-        by = cast("Set[Hashable] | None", self._held.get((_HIDDEN, _content(chunk))))
+        by = cast("Set[Hashable] | None", self._held.get((_HIDDEN, identity, _content(chunk))))
         return by is not None and by <= present
 
-    def keep_hidden(self, chunk: ScanChunk, changes: Sequence[ScanChunk]) -> None:
+    def keep_hidden(
+        self, identity: Identity, chunk: ScanChunk, changes: Sequence[ScanChunk]
+    ) -> None:
         """Keep that these changes hide all rows of a chunk."""
         weight = _ENTRY_BYTES * (1 + len(changes))
-        self._held.put((_HIDDEN, _content(chunk)), contents(changes), weight)
+        self._held.put((_HIDDEN, identity, _content(chunk)), contents(changes), weight)
 
     def newest_of_some(
         self, identity: Identity, changes: Sequence[ScanChunk]

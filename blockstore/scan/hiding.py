@@ -89,10 +89,11 @@ def hidden_rows(
         found[chunk.key] = positions
     for stream, complete in missing.items():
         targets = _for(asked, complete, hiders[stream])
-        for target, positions in _found(targets, streams[stream], identity, read, cache):
+        own = streams[stream]
+        for target, positions in _found(targets, own, present[stream], identity, read, cache):
             found[target.chunk.key] = positions
             if target.hiders and len(positions) == target.chunk.file.rows:
-                cache.keep_hidden(target.chunk, target.hiders)
+                cache.keep_hidden(identity, target.chunk, target.hiders)
             cache.keep_positions(cache.name_of(identity, target.hiders), target.chunk, positions)
             if targets is complete:
                 cache.keep_positions(names[stream], target.chunk, positions)
@@ -115,7 +116,7 @@ def _known(
     """What follows without a read."""
     if not target.hiders and target.chunk.kind is BlockKind.PLAIN:
         return _NONE
-    if cache.is_hidden(target.chunk, present):
+    if cache.is_hidden(identity, target.chunk, present):
         return np.arange(target.chunk.file.rows)
     return cache.positions(cache.name_of(identity, target.hiders), target.chunk)
 
@@ -123,6 +124,7 @@ def _known(
 def _found(
     targets: Sequence[_Target],
     changes: Sequence[ScanChunk],
+    present: Set[Hashable],
     identity: Identity,
     read: ReadColumns,
     cache: HiddenCache,
@@ -130,7 +132,6 @@ def _found(
     """The hidden rows of chunks of one stream."""
     alone: list[_Target] = []
     shadowed: list[_Target] = []
-    present = contents(changes)
     for target in targets:
         # Asked once: another thread may add what it finds meanwhile.
         known = _known(target, identity, cache, present)

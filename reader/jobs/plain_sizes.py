@@ -22,12 +22,13 @@ from blockstore.errors import Invalid
 MOST_ROWS = 65_536
 MOST_BYTES = 256 << 20
 """So large a piece becomes at most."""
-_OF_NULL = 8
+_OF_NULL = 8.0
 """A null is as wide as a number once its column has a type."""
-_OF_LIST = 4
+_OF_LIST = 4.0
 
-Sizes = npt.NDArray[np.int64] | int
-"""The bytes of each row, or those of every row where they are all alike."""
+Sizes = npt.NDArray[np.float64] | float
+"""The bytes of each row, or those of every row where they are all alike. Floats: lists of lists may
+say more than 64 bits hold, and a sum that begins anew below zero would let them pass."""
 
 
 def pieces(
@@ -37,7 +38,7 @@ def pieces(
     empty one as it is. Raises Invalid for a row that is larger alone."""
     for start in range(0, max(1, batch.num_rows), rows):
         some = batch.slice(start, rows)
-        sizes = np.zeros(some.num_rows, np.int64)
+        sizes = np.zeros(some.num_rows)
         for column in some.columns:
             sizes += plain_sizes(column)
         before = np.concatenate([[0], np.cumsum(sizes)])
@@ -47,8 +48,8 @@ def pieces(
             if end == first < some.num_rows:
                 raise Invalid(
                     f"row {start + first:,} of a batch of the Arrow stream (counted from 0) has "
-                    f"{sizes[first]:,} bytes once its values are written out, and a row may have "
-                    f"{most:,}: split it"
+                    f"{int(sizes[first]):,} bytes once its values are written out, and a row may "
+                    f"have {most:,}: split it"
                 )
             yield some.slice(first, end - first)
             first = max(end, 1)
@@ -63,27 +64,27 @@ def plain_sizes(column: pa.Array) -> Sizes:
     if pt.is_null(kind):
         return _OF_NULL
     if pt.is_dictionary(kind):
-        each = plain_sizes(column.dictionary)
-        if isinstance(each, int) or not len(each):
-            return 0 if len(column.dictionary) == 0 else each
-        return np.where(_is_valid(column), each[_numbers(column.indices)], 0)
+        each = _inner(column.dictionary)
+        if not isinstance(each, np.ndarray) or not len(each):
+            return each if len(column.dictionary) else 0.0
+        return np.where(_is_valid(column), each[_numbers(column.indices)], 0.0)
     if pt.is_run_end_encoded(kind):
         return _of_runs(column)
     if pt.is_struct(kind):
         parts = [plain_sizes(column.field(place)) for place in range(kind.num_fields)]
-        return sum(parts[1:], parts[0]) if parts else 0
+        return sum(parts[1:], parts[0]) if parts else 0.0
     if pt.is_fixed_size_list(kind):
         return _of_equal_lists(column)
     if pt.is_nested(kind):
         return _of_lists(column)
     if pt.is_primitive(kind) or pt.is_decimal(kind) or pt.is_fixed_size_binary(kind):
-        return (kind.bit_width + 7) // 8
+        return float((kind.bit_width + 7) // 8)
     return _lengths(column)
 
 
 def _of_runs(column: pa.Array) -> Sizes:
-    each = plain_sizes(column.values)
-    if isinstance(each, int):
+    each = _inner(column.values)
+    if not isinstance(each, np.ndarray):
         return each
     ends = column.run_ends.to_numpy().astype(np.int64)
     # Which run each row is of; a slice begins somewhere within the first of its own.
@@ -95,7 +96,9 @@ def _of_equal_lists(column: pa.Array) -> Sizes:
     length = column.type.list_size
     values = column.values.slice(column.offset * length, len(column) * length)
     each = _inner(values)
-    return each * length if isinstance(each, int) else each.reshape(len(column), length).sum(axis=1)
+    if not isinstance(each, np.ndarray):
+        return each * length
+    return np.asarray(each.reshape(len(column), length).sum(axis=1))
 
 
 def _of_lists(column: pa.Array) -> Sizes:
@@ -104,9 +107,9 @@ def _of_lists(column: pa.Array) -> Sizes:
         raise Invalid(f"the Arrow stream has a column of type {column.type}, which no table holds")
     lengths = _numbers(_entries(column))
     parts = [column.keys, column.items] if is_map else [column.values]
-    sizes = np.full(len(column), _OF_LIST, np.int64)
+    sizes = np.full(len(column), _OF_LIST)
     for each in map(_inner, parts):
-        if isinstance(each, int):
+        if not isinstance(each, np.ndarray):
             sizes += lengths * each
             continue
         before = np.concatenate([[0], np.cumsum(each)])
@@ -138,6 +141,8 @@ def _inner(values: pa.Array) -> Sizes:
 
 
 def _has_runs(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_runs(kind.storage_type)
     if pt.is_dictionary(kind):
         return _has_runs(kind.value_type)
     return pt.is_run_end_encoded(kind) or any(
@@ -145,16 +150,16 @@ def _has_runs(kind: pa.DataType) -> bool:
     )
 
 
-def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
+def _lengths(column: pa.Array) -> npt.NDArray[np.float64]:
     """The bytes of each text or binary value."""
     if not (pt.is_string_view(column.type) or pt.is_binary_view(column.type)):
-        return _numbers(pc.binary_length(column))
+        return _numbers(pc.binary_length(column)).astype(np.float64)
     if not len(column):
-        return np.zeros(0, np.int64)
+        return np.zeros(0)
     # A view is 16 bytes, and the length of its value the first four of them.
     views = np.frombuffer(column.buffers()[1], "<i4").reshape(-1, 4)
     found = views[column.offset : column.offset + len(column), 0]
-    return np.where(_is_valid(column), found, 0).astype(np.int64)
+    return np.where(_is_valid(column), found, 0).astype(np.float64)
 
 
 def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:

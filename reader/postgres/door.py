@@ -135,7 +135,8 @@ class PostgresDoor:
         except Gone as error:
             reason = str(error)
         except asyncio.CancelledError:
-            reason, now = "the gateway stops", asyncio.get_running_loop().time
+            reason, patience_s = "the gateway stops", _CLOSES_S
+            now = asyncio.get_running_loop().time
             ends = now() + _CLOSES_S
             with suppress(Exception):
                 stops = Reported(state=states.SHUTTING_DOWN, message=reason, fatal=True)

@@ -6,7 +6,7 @@ Rules:
 - Names follow from content, so an export that ran before, or runs at the same time elsewhere,
   writes the same objects; those that are there are not written again.
 - Manifests hold the chunks of some 500 blocks. Where one ends follows from the ULIDs, so that a new
-  block changes one of them; of a million blocks the ends take some milliseconds.
+  block changes one of them.
 - Where every row of every block is shown, blocks that the last export has listed are not looked at
   again. Where rows have an identity, or some were taken back, what is hidden of each chunk is found
   first.

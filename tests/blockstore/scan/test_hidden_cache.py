@@ -246,6 +246,19 @@ def test_versions_of_the_same_bytes_are_kept_apart() -> None:
     assert store.read == []
 
 
+def test_what_is_hidden_is_kept_for_one_identity() -> None:
+    """Two tables may have the same files, and other keys."""
+    store, cache = Store(), HiddenCache()
+    older, newer = store.chunk("older", [1, 2], 1), store.chunk("newer", [1, 2], 2)
+    store.rows["older"]["other"] = pa.array([1, 2])
+    store.rows["newer"]["other"] = pa.array([3, 4])
+    chunks, unknown = [older, newer], Key(("other",))
+    free = [replace(one, identity_stats=None) for one in chunks]
+    assert list(hidden_rows(chunks, chunks, BY_ID_KEY, store, cache)) == ["older"]
+    assert hidden_rows(free, free, unknown, store, cache) == {}
+    assert list(hidden_rows(chunks, chunks, BY_ID_KEY, store, cache)) == ["older"]
+
+
 def test_chunks_of_changes_hide_only_older_ones_that_they_meet() -> None:
     store, cache = Store(), HiddenCache()
     one = store.chunk("one", [1, 2, 3], 2)

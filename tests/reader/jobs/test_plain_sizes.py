@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ KINDS: dict[str, tuple[pa.DataType, list[Any], list[int]]] = {
 
 def each(column: pa.Array) -> list[int]:
     sizes = plain_sizes(column)
-    return [sizes] * len(column) if isinstance(sizes, int) else sizes.tolist()
+    return [sizes] * len(column) if isinstance(sizes, float) else sizes.tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,6 +69,58 @@ def test_runs_and_what_is_within_them() -> None:
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array(["a"])])
     with pytest.raises(Invalid, match="which no table holds"):
         plain_sizes(union)
+
+
+def nulls(count: int) -> pa.Array:
+    """So many, without memory for each."""
+    return pa.Array.from_buffers(pa.null(), count, [None])
+
+
+def nulls_in_lists_of_lists() -> pa.Array:
+    """One row of 2^62 nulls."""
+    length = 2**31 - 1
+    inner = pa.FixedSizeListArray.from_arrays(nulls(length * length), length)
+    return pa.FixedSizeListArray.from_arrays(inner, length)
+
+
+def lists_that_name_one_list_often() -> pa.Array:
+    """Rows of 2^57 bytes: together more than 64 bits can say."""
+    one = pa.ListArray.from_arrays(pa.array([0, 2**31 - 1], pa.int32()), nulls(2**31 - 1))
+    many = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1 << 23, np.int8)), one)
+    return pa.ListViewArray.from_arrays([0] * 60_000, [1 << 23] * 60_000, many)
+
+
+def a_dictionary_of_runs() -> pa.Array:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2**31 - 1], pa.int32()), pa.array(["x"]))
+    return pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), runs)
+
+
+def a_list_of_wrapped_runs() -> pa.Array:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2**31 - 1], pa.int32()), pa.array(["x"]))
+    kind = pa.opaque(runs.type, "runs", "somebody")
+    wrapped = pa.ExtensionArray.from_storage(kind, runs)
+    return pa.ListArray.from_arrays(pa.array([0, 2**31 - 1], pa.int32()), wrapped)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        nulls_in_lists_of_lists,
+        lists_that_name_one_list_often,
+        a_dictionary_of_runs,
+        a_list_of_wrapped_runs,
+    ],
+)
+def test_no_nesting_hides_a_size(made: Callable[[], pa.Array]) -> None:
+    batch = pa.record_batch({"c": made()})
+    tracemalloc.start()
+    try:
+        with pytest.raises(Invalid, match=r"once its values are written out|which no table holds"):
+            next(pieces(batch))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 512 << 20
 
 
 @given(
@@ -109,7 +162,7 @@ def test_what_stands_for_terabytes_takes_none(bomb: str, tmp_path: Path) -> None
         ),
         "run": lambda: pa.RunEndEncodedArray.from_arrays(pa.array([2**31 - 1], pa.int32()), long),
         "nulls": lambda: pa.ListArray.from_arrays(
-            pa.array([0, 2**31 - 1], pa.int32()), pa.nulls(2**31 - 1)
+            pa.array([0, 2**31 - 1], pa.int32()), nulls(2**31 - 1)
         ),
         "view": lambda: pa.ListViewArray.from_arrays([0] * 60_000, [1] * 60_000, long),
     }[bomb]()
