@@ -6,11 +6,14 @@ Invariants:
 - The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the
   same at ten blocks and at a million.
 - A block's object is made on first use.
+- What was made of the blocks of an overlay is taken over by the overlays that follow it, for the
+  blocks that stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import immutables
@@ -32,12 +35,27 @@ Overlay = immutables.Map[str, LiveBlock | None]
 """What is new or changed since the base; None where a block of the base is gone."""
 
 
-class _View:
-    """One way to hold a set: a base and an overlay, and what was derived from them."""
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The blocks of an overlay, sorted, and what was made of them."""
 
-    def __init__(self, base: Rows, overlay: Overlay) -> None:
+    blocks: Sequence[LiveBlock]
+    frame: pa.Table
+    derived: Derived[LiveBlock]
+
+
+class _View:
+    """One way to hold a set: a base and an overlay, and what was derived from them.
+
+    ``before`` is what was made of an overlay before this one.
+    """
+
+    def __init__(self, base: Rows, overlay: Overlay, before: _Made | None = None) -> None:
         self.base = base
         self.overlay = overlay
+        self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
+        """By name: the arrays of the base, those of the overlay, and what both are together."""
+        self._before = before
 
     @property
     def is_heavy(self) -> bool:
@@ -54,10 +72,40 @@ class _View:
         held = [block for block in self.overlay.values() if block is not None]
         return sorted(held, key=lambda block: block.ulid)
 
+    @property
+    def made(self) -> _Made | None:
+        """What an overlay that follows may take over."""
+        if "frame" not in self.__dict__:
+            return self._before
+        return _Made(self.new, self.frame, self.derived)
+
     @cached_property
     def derived(self) -> Derived[LiveBlock]:
         """What others made of ``new``."""
-        return Derived(len(self.new), lambda places: [self.new[place] for place in places])
+        blocks = self.new
+        made = Derived(len(blocks), lambda places: [blocks[place] for place in places])
+        if self._before is not None:
+            made.take_over(self._before.derived, self._places)
+        return made
+
+    @cached_property
+    def frame(self) -> pa.Table:
+        """The frame of ``new``."""
+        if self._before is None:
+            return Rows.of(self.new).frame
+        places = self._places.copy()
+        other = np.flatnonzero(places < 0)
+        places[other] = len(self._before.blocks) + np.arange(len(other))
+        added = Rows.of([self.new[place] for place in other]).frame
+        return pa.concat_tables([self._before.frame, added]).take(numbers(places)).combine_chunks()
+
+    @cached_property
+    def _places(self) -> npt.NDArray[np.int64]:
+        """Where each block of ``new`` is among those of ``before``; -1 where it is none of them."""
+        assert self._before is not None, "there was an overlay before"
+        known = {id(block): place for place, block in enumerate(self._before.blocks)}
+        places = (known.get(id(block), -1) for block in self.new)
+        return np.fromiter(places, np.int64, len(self.new))
 
     def find(self, ulids: Iterable[str]) -> tuple[dict[str, LiveBlock], list[int]]:
         """Those of these ULIDs that are live: blocks of the overlay, and rows of the base."""
@@ -85,7 +133,7 @@ class _View:
             kept = np.ones(len(self.base), dtype=bool)
             kept[self.gone] = False
             frame = frame.filter(pa.array(kept))
-        added = Rows.of(self.new).frame.append_column(_SLOT, numbers(-1 - np.arange(len(self.new))))
+        added = self.frame.append_column(_SLOT, numbers(-1 - np.arange(len(self.new))))
         in_order = (
             not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
         )
@@ -96,10 +144,16 @@ class _View:
 class Blocks:
     """An immutable set of live blocks, keyed by ULID."""
 
-    def __init__(self, base: Rows, overlay: Overlay | None = None, size: int | None = None) -> None:
+    def __init__(
+        self,
+        base: Rows,
+        overlay: Overlay | None = None,
+        size: int | None = None,
+        before: _Made | None = None,
+    ) -> None:
         # The same set may be held in another way once it was consolidated; each method looks at one
         # view.
-        self._view = _View(base, immutables.Map() if overlay is None else overlay)
+        self._view = _View(base, immutables.Map() if overlay is None else overlay, before)
         self._size = len(base) if size is None else size
 
     @classmethod
@@ -173,7 +227,7 @@ class Blocks:
                 held = view.base.position(block.ulid) is not None
             size += not held
             overlay[block.ulid] = block
-        changed = Blocks(view.base, overlay.finish(), size)
+        changed = Blocks(view.base, overlay.finish(), size, view.made)
         if changed._view.is_heavy:
             changed.rows()
         return changed
@@ -195,8 +249,13 @@ class Blocks:
         added[-1 - slots[rows & (slots < 0)]] = True
         old = view.base.derived.arrays(name, of, make, stored)
         new = view.derived.arrays(name, of, make, added)
+        kept = view.joined.get(name)
+        if kept is not None and kept[0] is old and kept[1] is new:
+            return kept[2]
         places = np.where(slots >= 0, slots, len(view.base) - 1 - slots)
-        return tuple(np.concatenate(both)[places] for both in zip(old, new, strict=True))
+        joined = tuple(np.concatenate(both)[places] for both in zip(old, new, strict=True))
+        view.joined[name] = old, new, joined
+        return joined
 
     def take(self, indices: Iterable[int]) -> list[LiveBlock]:
         """The blocks at these rows of ``table()``, in this order."""

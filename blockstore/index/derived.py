@@ -85,6 +85,19 @@ class Derived(Generic[B]):
             self._kept[name] = of, known | missing, arrays
         return arrays
 
+    def take_over(self, before: Derived[B], places: npt.NDArray[np.int64]) -> None:
+        """Begin with what is kept of other rows: ``places`` says which of them each row is; below
+        zero, none."""
+        staying = np.flatnonzero(places >= 0)
+        olds = places[staying]
+        for name, (of, known, arrays) in list(before._kept.items()):
+            mine = np.zeros(self._size, dtype=bool)
+            mine[staying] = known[olds]
+            taken = tuple(np.zeros(self._size, array.dtype) for array in arrays)
+            for array, old in zip(taken, arrays, strict=True):
+                array[staying] = old[olds]
+            self._kept[name] = of, mine, taken
+
     def _made(self, make: Make[B], places: Places) -> Iterator[tuple[Places, Arrays]]:
         if self._pieces is None or len(places) <= _LEAST:
             for start in range(0, len(places), _PIECE):

@@ -11,8 +11,9 @@ Rules:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +22,14 @@ from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.names_now import time_column_of
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Arrays, Mask, Places
-from blockstore.index.rows import LiveBlock
+from blockstore.index.rows import KEPT, LiveBlock
 from blockstore.predicate import Predicate
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds
 from blockstore.scan.sieve import sieve
 from blockstore.scan.snapshot import Snapshot, labels_of
+
+A = TypeVar("A")
 
 _MS_NS = 1_000_000
 _INT64 = np.iinfo(np.int64)
@@ -120,14 +123,51 @@ def _excepted(blocks: Blocks, frame: pa.Table, places: Places) -> Places:
 
 def changes_of(snapshot: Snapshot) -> tuple[Candidate, ...]:
     """Return all blocks of changes, which hide rows of others whatever a condition is."""
+    blocks = snapshot.blocks.take(np.flatnonzero(_are_changes(snapshot)).tolist())
+    return tuple(map(_of_changes, blocks))
+
+
+def of_changes(
+    snapshot: Snapshot, name: str, make: Callable[[Candidate], Sequence[A]]
+) -> Iterator[A]:
+    """Yield what ``make`` returns for each block of changes. Where there are few, it is kept under
+    ``name`` with each block that stays."""
+    changes = _are_changes(snapshot)
+    if np.count_nonzero(changes) > KEPT:
+        for block in changes_of(snapshot):
+            yield from make(block)
+    elif changes.any():
+        (made,) = snapshot.blocks.derived(name, snapshot.definition, _Each(make), changes)
+        for each in made[changes]:
+            yield from each
+
+
+def _are_changes(snapshot: Snapshot) -> Mask:
     if snapshot.definition.identity is None:
-        return ()
+        return np.zeros(len(snapshot.blocks), dtype=bool)
     every = np.ones(len(snapshot.blocks), dtype=bool)
     (changes,) = snapshot.blocks.derived("changes", snapshot.definition, _Changes(), every)
-    return tuple(
-        Candidate(meta=block.meta, version=block.version, first_row_id=block.first_row_id)
-        for block in snapshot.blocks.take(np.flatnonzero(changes).tolist())
-    )
+    return changes
+
+
+def _of_changes(block: LiveBlock) -> Candidate:
+    return Candidate(meta=block.meta, version=block.version, first_row_id=block.first_row_id)
+
+
+class _Each(Generic[A]):
+    """Makes an array of what a function returns for each block of changes."""
+
+    def __init__(self, make: Callable[[Candidate], Sequence[A]]) -> None:
+        self._make = make
+
+    def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
+        made = np.empty(len(blocks), dtype=object)
+        for place, block in enumerate(blocks):
+            made[place] = self._make(_of_changes(block))
+        return (made,)
+
+    def of_rows(self, rows: pa.Table) -> Arrays | None:
+        return None
 
 
 class _Changes:

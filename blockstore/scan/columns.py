@@ -116,6 +116,12 @@ class Schemas:
             self._by_id[self._foreign[schema]] = deserialize(schema, f"the schema of block {block}")
         return self._foreign[schema]
 
+    def is_of_table(self, schema_id: int, schema: bytes) -> bool:
+        """Whether a block's schema is one of the table's, so that its id is the same for every
+        scan."""
+        own = self._definition
+        return schema_id in own.schemas or own.id_of(schema) is not None
+
     def schema(self, id_: int) -> pa.Schema:
         """Return the schema of an id that ``id_of`` returned."""
         return self._by_id[id_]

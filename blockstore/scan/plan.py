@@ -27,7 +27,7 @@ from blockstore.predicate import Condition, Predicate, between, parse
 from blockstore.predicate.literals import Kind, Temporal
 from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf
-from blockstore.scan.candidates import Candidate, candidates, changes_of
+from blockstore.scan.candidates import Candidate, candidates, of_changes
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
 from blockstore.scan.snapshot import Snapshot
@@ -198,8 +198,7 @@ def _plan(
         kept = judge.kept([chunk for block in found for chunk in judge.chunks(block)])
         seen = judge.seen
     all_chunks = found.chunks_by_statistics + seen
-    hiding = () if every_version else changes_of(snapshot)
-    changes = [chunk for block in hiding for chunk in judge.unjudged(block)]
+    changes = () if every_version else tuple(judge.changes(snapshot))
     check_given(kept, _hidden(output_schema.names))
     check_given((chunk for chunk in kept if not chunk.certain), _hidden(predicate.columns))
     return ScanPlan(
@@ -207,7 +206,7 @@ def _plan(
         output_schema=output_schema,
         predicate=predicate,
         columns=offered,
-        changes=tuple(changes),
+        changes=changes,
         identity=snapshot.definition.identity,
         schemas=schemas.all(),
         pruned=Pruned(
@@ -293,6 +292,20 @@ class _Judge:
     def unjudged(self, block: Candidate) -> Iterator[ScanChunk]:
         """Yield all chunks of a block, whatever the condition is."""
         return self._chunks(block)
+
+    def changes(self, snapshot: Snapshot) -> Iterator[ScanChunk]:
+        """Yield the chunks of all blocks of changes, whatever the condition is."""
+        # The id of a schema that only the block has is of one plan.
+        for one in of_changes(snapshot, f"changes {self._columns.labels}", self._kept_or_block):
+            if isinstance(one, ScanChunk):
+                yield one
+            else:
+                yield from self._chunks(one)
+
+    def _kept_or_block(self, block: Candidate) -> Sequence[ScanChunk | Candidate]:
+        """The chunks, which hold for every plan; if they do not, the block."""
+        known = self._schemas.is_of_table(block.meta.schema_id, block.meta.schema)
+        return [replace(one, certain=True) for one in self._chunks(block)] if known else [block]
 
     def _chunks(self, block: Candidate) -> Iterator[ScanChunk]:
         meta = block.meta

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from blockstore.index import blocks as blocks_module
 from blockstore.index import rows as rows_module
 from blockstore.index.blocks import Blocks
+from blockstore.index.derived import Arrays
 from blockstore.index.rows import FRAME, LiveBlock, Rows
 from tests.support.examples import few
 from tests.support.index_data import block, ulid
@@ -133,3 +135,54 @@ def test_a_set_that_another_thread_consolidates_meanwhile_gives_the_same_blocks(
     asked = ask(blocks, [one.ulid for one in odd[2:5]])
     values = asked.values() if isinstance(asked, dict) else asked
     assert list(values) == odd[2:5]  # type: ignore[call-overload]
+
+
+class _Numbered:
+    """Makes the first row id of each block, and counts how many it is asked for."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
+        self.made += [block.ulid for block in blocks]
+        return (np.array([block.first_row_id for block in blocks], dtype=np.int64),)
+
+    def of_rows(self, rows: pa.Table) -> Arrays | None:
+        return None
+
+
+@settings(max_examples=few(60), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("prel"), st.integers(0, 30), st.booleans()), max_size=60))
+def test_what_was_made_of_an_overlay_is_right_for_those_that_follow_it(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    model = {ulid(40): live(40), ulid(41): live(41)}
+    found, numbered = Blocks.of(model.values()), _Numbered()
+    for turn, (kind, number, looks) in enumerate(steps):
+        name = ulid(number)
+        one = replace(live(number + turn * 100), meta=block(number))
+        if kind == "p":
+            found, model = found.changed((), [one]), {**model, name: one}
+        elif kind == "r" and name in model:
+            found, model = found.changed([name], ()), {k: v for k, v in model.items() if k != name}
+        elif kind == "e" and name in model:
+            found, model = found.changed([name], [one]), {**model, name: one}
+        elif kind == "l":
+            found.rows()
+        if looks:
+            ordered = [model[each] for each in sorted(model)]
+            rows = np.array([place % 3 != turn % 3 for place in range(len(model))], dtype=bool)
+            assert found.table() == Blocks.of(ordered).table()
+            (ids,) = found.derived("ids", numbered, numbered, rows)
+            assert ids[rows].tolist() == [
+                block.first_row_id for block, asked in zip(ordered, rows, strict=True) if asked
+            ]
+
+
+def test_of_the_blocks_that_stay_nothing_is_made_again() -> None:
+    numbered, found = _Numbered(), Blocks.of([live(1), live(2)])
+    for number in range(3, 30):
+        found = found.changed([ulid(number - 3)] if number > 9 else (), [live(number)])
+        every = np.ones(len(found), dtype=bool)
+        found.derived("ids", numbered, numbered, every)
+    assert sorted(numbered.made) == [ulid(number) for number in range(1, 30)]
