@@ -24,7 +24,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from blockstore.bucket.s3_settings import has_keys, s3_region
+from blockstore.bucket.s3_settings import encryption, has_keys, s3_region
 from blockstore.errors import Invalid, MissingExtra
 
 _CONNECT_TIMEOUT = "10s"
@@ -107,6 +107,7 @@ def open_store(kind: Kind, name: str) -> Any:
         case Kind.AZ:
             return store.AzureStore(name, **options)
         case Kind.S3:
+            encryption()  # obstore would leave out what it does not know
             # A batch has no order, and the order of a removal is a promise (R7).
             return store.S3Store(name, disable_bulk_delete=True, **_s3_settings(), **options)
 

@@ -27,6 +27,7 @@ from blockstore.bucket.api import Bucket, NotModified, Object, ObjectInfo
 from blockstore.bucket.keys import check_key, check_prefix, skippable
 from blockstore.bucket.ranges import checked_range, parse_content_range, range_of_all
 from blockstore.bucket.s3_client import require_boto3, shared_client
+from blockstore.bucket.s3_settings import encryption
 from blockstore.bucket.traffic.spare import Spare
 from blockstore.clock import Clock
 from blockstore.errors import (
@@ -47,6 +48,8 @@ from blockstore.bucket.s3_writer import S3Writer  # noqa: E402
 
 _DATE_LASTS_S = 60.0
 _PAGE = 1000
+_MAKES = frozenset({"put_object", "create_multipart_upload"})
+"""The requests that make objects, which the store may be asked to encrypt."""
 
 
 class Boto3Bucket(Bucket):
@@ -188,6 +191,8 @@ class Boto3Bucket(Bucket):
             self._pid = os.getpid()
         if key is not None:
             parameters["Key"] = check_key(key)
+        if operation in _MAKES:
+            parameters |= encryption()
         try:
             response = getattr(self._client, operation)(Bucket=self._name, **parameters)
         except FAILURES as error:

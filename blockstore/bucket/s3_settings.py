@@ -6,6 +6,8 @@ Rules:
 - A configuration file, or no keys: boto3 finds the profile and the credentials, and obstore uses
   them. A profile that says more than region and credentials (an endpoint, how buckets are
   addressed) is left to boto3, and so is one without credentials: its messages name the remedy.
+- How the store is to encrypt objects is said by ``AWS_SERVER_SIDE_ENCRYPTION`` and
+  ``AWS_SSE_KMS_KEY_ID``, which obstore reads; boto3 is given them with each object.
 - Names and settings that obstore does not know are left to boto3: access points, directory buckets,
   a certificate bundle, FIPS and dual-stack endpoints, partitions other than the public one.
 """
@@ -15,6 +17,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from blockstore.errors import Invalid
+
 _ONLY_BOTO3 = (
     "AWS_USE_FIPS_ENDPOINT",
     "AWS_USE_DUALSTACK_ENDPOINT",
@@ -22,6 +26,7 @@ _ONLY_BOTO3 = (
 )
 _OTHER_PARTITIONS = ("cn-", "us-iso", "eu-iso", "eusc-")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_ALGORITHMS = ("AES256", "aws:kms", "aws:kms:dsse")
 _UNDERSTOOD = {
     "region",
     "output",
@@ -68,6 +73,22 @@ def needs_boto3(name: str) -> bool:
 def has_keys(environment: Mapping[str, str]) -> bool:
     """Return whether the environment has an access key, which comes before every profile."""
     return bool(environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"))
+
+
+def encryption() -> dict[str, str]:
+    """Return what a request for a new object says of its encryption. Raises Invalid for what the
+    environment cannot mean."""
+    algorithm = os.environ.get("AWS_SERVER_SIDE_ENCRYPTION", "")
+    key = os.environ.get("AWS_SSE_KMS_KEY_ID", "")
+    if algorithm not in ("", *_ALGORITHMS):
+        raise Invalid(
+            f"AWS_SERVER_SIDE_ENCRYPTION is {algorithm!r}, expected one of "
+            f"{', '.join(_ALGORITHMS)}; keys that are sent with each request are not supported"
+        )
+    if key and algorithm in ("", "AES256"):
+        raise Invalid("AWS_SSE_KMS_KEY_ID needs AWS_SERVER_SIDE_ENCRYPTION=aws:kms")
+    said = {"ServerSideEncryption": algorithm, "SSEKMSKeyId": key}
+    return {name: value for name, value in said.items() if value}
 
 
 def s3_region() -> str:
