@@ -57,3 +57,17 @@ class UnknownTable(NotFound):
     def __init__(self, message: str, *, nearest: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.nearest = nearest
+
+
+class Restricted(Invalid):
+    """A policy of the caller restricts the table, and what was asked for cannot be given of a part
+    of a table."""
+
+    def __init__(self, table: str, why: str | None = None) -> None:
+        super().__init__(
+            why
+            or f"table {table[:200]} is restricted for you by a policy: only queries read it, as "
+            "it is now; its versions, files, blocks and statistics are not shown, and it is not "
+            "changed"
+        )
+        self.table = table

@@ -195,10 +195,17 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
     from blockstore.world import World
 
     set_up(settings.log)
-    over = threading.Event()
+    over, wake = threading.Event(), threading.Event()
+
+    def end() -> None:
+        over.set()
+        wake.set()
+
     gateway = Gateway(settings, World.real())
     watched = None if config is None else Watched(config, gateway.gate)
-    with on_signals(over.set), closing(gateway), ExitStack() as doors:
+    # Without a file there is nothing to read again: SIGHUP ends it, as that of a closed terminal.
+    again = None if watched is None else wake.set
+    with on_signals(end, again), closing(gateway), ExitStack() as doors:
         server = doors.enter_context(Server(application(gateway), settings.http.listening))
         urls = [server.url]
         flight = settings.flight.listening(settings.http.listening)
@@ -213,9 +220,11 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
         threading.Thread(target=_read_keys, args=(gateway, over), daemon=True).start()
         gateway.start()
         say(f"serving {', '.join(settings.tables.urls)} at {' and '.join(urls)}")
-        while server.alive and not over.wait(LOOK_S):
+        while server.alive and not over.is_set():
+            asked = wake.wait(LOOK_S) and not over.is_set()
+            wake.clear()
             if watched is not None:
-                watched.look()
+                watched.look(asked=asked)
             gateway.audit.settle()
 
 

@@ -1,4 +1,5 @@
-"""The signals that end a process which runs until then: SIGTERM and SIGINT.
+"""The signals that end a process which runs until then: SIGTERM and SIGINT; and SIGHUP, where it
+asks a process to read its configuration again.
 
 A Python handler runs in the main thread, between two of its instructions. A main thread that is
 just about to wait does not run it until something else wakes it, and one that holds a lock must
@@ -20,21 +21,25 @@ _OVER = b"\0"
 
 
 @contextmanager
-def on_signals(act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` for each SIGTERM and SIGINT, in another thread. Afterwards signals do what they
-    did before. Only the main thread may enter this."""
+def on_signals(act: Callable[[], None], reload: Callable[[], None] | None = None) -> Iterator[None]:
+    """Call ``act`` for each SIGTERM and SIGINT, and ``reload`` for each SIGHUP, in another thread;
+    without ``reload`` SIGHUP does what it did before. Afterwards all of them do. Only the main
+    thread may enter this."""
+    acts: dict[int, Callable[[], None]] = dict.fromkeys(_ENDING, act)
+    if reload is not None:
+        acts[signal.SIGHUP] = reload
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
     def listen() -> None:
         while (number := os.read(reading, 1)) != _OVER:
-            if number[0] in _ENDING:
-                act()
+            if number[0] in acts:
+                acts[number[0]]()
 
     listener = threading.Thread(target=listen, name="signals", daemon=True)
     listener.start()
     wakes = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    handlers = {one: signal.signal(one, _nothing) for one in _ENDING}
+    handlers = {one: signal.signal(one, _nothing) for one in acts}
     try:
         yield
     finally:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 
 from blockstore.clock import Clock
-from blockstore.reader.errors import Busy, Canceled
+from blockstore.reader.errors import Busy, Canceled, Restricted
 from blockstore.reader.http.problems import Problem
 
 MOST_TEXT = 8_192
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     """It is a job that has not ended yet: the line of the job has its end."""
     ERROR = "error"
     REFUSED = "refused"
-    """The token, its scopes or a limit did not permit it: nothing was run."""
+    """The token, its scopes, a policy or a limit did not permit it: nothing was run."""
     CANCELLED = "cancelled"
     """The client cancelled it or left, or the gateway stopped."""
 
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
 def outcome_of(error: BaseException) -> Outcome:
     """What an error means for a statement."""
     status = error.status_code if isinstance(error, Problem) else None
-    if status in _REFUSED or isinstance(error, Busy):
+    if status in _REFUSED or isinstance(error, Busy | Restricted):
         return Outcome.REFUSED
     if status in _LEFT or isinstance(error, Canceled):
         return Outcome.CANCELLED
@@ -84,8 +84,10 @@ class Statement:
         self._lock = threading.Lock()
         self._over = False
         self._read: dict[str, int | None] = {}
+        self._policies: dict[str, str] = {}
         self._committed: dict[str, int] = {}
         self._count: Callable[[int], None] | None = None
+        self._person: tuple[str, str] | None = None
         self._rows = 0
         self._bytes = 0
         self._job: str | None = None
@@ -96,14 +98,25 @@ class Statement:
         """Whether it has ended."""
         return self._over
 
-    def is_of(self, token: str | None, count: Callable[[int], None] | None = None) -> None:
+    def is_of(
+        self,
+        token: str | None,
+        count: Callable[[int], None] | None = None,
+        person: tuple[str, str] | None = None,
+    ) -> None:
         """From now on it is a statement of this token, and is written; ``count`` is called with the
-        bytes that it gives."""
-        self.token, self.counts, self._count = token, True, count
+        bytes that it gives. ``person`` are the issuer and the subject of a person's token: names
+        may change, and two people may have one."""
+        self.token, self.counts, self._count, self._person = token, True, count, person
 
-    def reads(self, versions: Mapping[str, int | None]) -> None:
-        """It reads these versions of tables."""
+    def reads(
+        self,
+        versions: Mapping[str, int | None],
+        policies: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """It reads these versions of tables, of which ``policies`` have restricted some."""
         self._read.update(versions)
+        self._policies.update({name: ", ".join(some) for name, some in (policies or {}).items()})
 
     def commits(self, table: str | None, version: object) -> None:
         """It has made a version of a table."""
@@ -157,12 +170,15 @@ class Statement:
             "began_ms": self._begun_ms,
             "seconds": round(self._clock.monotonic_s() - self._begun_s, 6),
             "token": self.token,
+            "issuer": None if self._person is None else self._person[0],
+            "subject": None if self._person is None else self._person[1],
             "door": self.door,
             "request": _TOKEN.sub("bsk_…", self.request[:_MOST_WHY]),
             "request_id": self.asked,
             "statement": None if text is None else text[:MOST_TEXT],
             "statement_length": None if self.text is None else len(self.text),
             "read": dict(sorted(self._read.items())),
+            "policies": dict(sorted(self._policies.items())),
             "committed": dict(sorted(self._committed.items())),
             "rows": self._rows,
             "bytes": self._bytes,

@@ -19,7 +19,7 @@ def caller_of(gateway: Gateway, authorization: str | None) -> Caller:
         if error.token is not None:
             running().is_of(error.token)
         raise
-    running().is_of(caller.name, gateway.quotas.counting(caller))
+    running().is_of(caller.name, gateway.quotas.counting(caller), caller.person)
     gateway.quotas.check_bytes(caller)
     return caller
 

@@ -17,7 +17,7 @@ from blockstore.index.presence import exists
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.queries import Asked, described
 from blockstore.reader.doors.submitted import allowed_of
-from blockstore.reader.errors import BadSql, UnknownTable
+from blockstore.reader.errors import BadSql, Restricted, UnknownTable
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Caller, Scope
@@ -46,8 +46,11 @@ from blockstore.reader.tables.names import folded
 
 
 def check_new(caller: Caller, name: str) -> None:
-    """Raise Invalid and Problem for a name that a new table of this caller cannot have."""
+    """Raise Invalid and Problem for a name that a new table of this caller cannot have, and
+    Restricted for one that its policies are about."""
     check_name(name)
+    if caller.sees(name) and not caller.knows(name):
+        raise Restricted(name)
     if not caller.knows(name):
         raise Problem(
             403, f"the token {caller.name!r} is for some tables, and {name} is none of them"
@@ -131,6 +134,8 @@ def request_of_definition(
                         "gateway that ends meanwhile would lose its rows: create another table of "
                         "the query, or use INSERT, UPDATE and DELETE"
                     )
+                # Its job goes by no policy.
+                gateway.engine.tables(query, allowed=caller.tables)
                 found = described(gateway, caller, Asked(sql=query))
                 created(gateway.engine, text, found.schema)
                 wanted = replace(wanted, what=What.CREATE_AS)

@@ -206,7 +206,7 @@ def _stored(
     try:
         sink = _Sink(writer, gateway.settings.http.max_upload_bytes)
         with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), plain) as stream:
-            for piece in (piece for batch in batches for piece in pieces(batch)):
+            for piece in (piece for batch in batches for piece in pieces(_valid(batch))):
                 columns = [_decoded(column) for column in piece.columns]
                 stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=plain))
         writer.close()
@@ -214,6 +214,15 @@ def _stored(
         writer.abort()
         raise
     return sink.size, sink.digest.hexdigest()
+
+
+def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch; a client has made it. Raises Invalid for one that is damaged."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException as error:
+        raise Invalid(f"the rows that were sent are damaged ({error})") from error
+    return batch
 
 
 def _undictionaried(kind: pa.DataType) -> pa.DataType:

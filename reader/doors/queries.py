@@ -126,7 +126,7 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
         give_back()
         raise
     answer.at_end(give_back)
-    running().reads(answer.versions)
+    running().reads(answer.versions, answer.policies)
     return answer
 
 

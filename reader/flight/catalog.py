@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
-from blockstore.format.identity import Key
 from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.seen import names_seen, seen_of
 from blockstore.reader.flight.sql_info import SQL_INFO, TYPE_INFO, sql_info, type_info
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
@@ -128,7 +128,7 @@ def _tables(gateway: Gateway, caller: Caller, command: Any) -> Sequence[Mapping[
         return []
     names = [
         table
-        for table in gateway.tables.names(caller.tables)
+        for table in names_seen(gateway, caller)
         if _like(command, "table_name_filter_pattern", table)
     ]
     found: list[Mapping[str, object]] = []
@@ -149,7 +149,7 @@ def _columns(gateway: Gateway, caller: Caller, table: str, *, alone: bool) -> by
     """The columns of a table, as a message. One of many that cannot be read has none, so that the
     others are listed; a query of it says why. Raises what a query raises for one alone."""
     try:
-        return _plain(_definition(gateway, caller, table).schema)
+        return _plain(seen_of(gateway, caller, table).columns)
     except BlockstoreError as error:
         if alone:
             raise
@@ -158,19 +158,17 @@ def _columns(gateway: Gateway, caller: Caller, table: str, *, alone: bool) -> by
 
 
 def _primary(gateway: Gateway, caller: Caller, command: Any) -> Sequence[Mapping[str, object]]:
-    table = gateway.tables.find(command.table, caller.tables)
-    identity = _definition(gateway, caller, table).identity
-    columns = identity.columns if isinstance(identity, Key) else ()
+    seen = seen_of(gateway, caller, command.table)
     return [
         {
             "catalog_name": _NONE,
             "db_schema_name": _NONE,
-            "table_name": table,
+            "table_name": seen.name,
             "column_name": column,
             "key_sequence": place,
             "key_name": None,
         }
-        for place, column in enumerate(columns, start=1)
+        for place, column in enumerate(seen.key, start=1)
     ]
 
 
@@ -182,10 +180,6 @@ _ROWS = {
     "CommandGetPrimaryKeys": _primary,
 }
 """There are no foreign keys: a command about them has no rows."""
-
-
-def _definition(gateway: Gateway, caller: Caller, table: str) -> Any:
-    return gateway.tables.snapshot(table, allowed=caller.tables).definition
 
 
 def _plain(schema: pa.Schema) -> bytes:

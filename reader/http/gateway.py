@@ -176,6 +176,7 @@ class Gateway:
             at=at,
             taken=taken or {},
             allowed=caller.tables,
+            policies=caller.restricted,
             budget=budget,
             began=began,
             given=given or {},

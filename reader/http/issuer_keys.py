@@ -5,6 +5,8 @@ Rules:
   known, at most twice a minute; by a thread of their own, for which nothing waits.
 - While they cannot be read the keys of before stay in use, and ``broken`` says why.
 - Only keys for signatures by asymmetric algorithms count: what is published must not be a secret.
+- A key counts for the algorithm that it names. An RSA key that names none counts for each of RSA's,
+  as its token names it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ _logger = logging.getLogger(__name__)
 ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
+_OF_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _EVERY_S = 3600.0
 _SOON_S = 30.0
 _TIMEOUT_S = 5.0
@@ -49,22 +52,24 @@ class IssuerKeys:
         self._where = where
         self._clock = clock
         self._read = read
-        self._keys: Mapping[str | None, jwt.PyJWK] = {}
+        self._keys: Mapping[str | None, Mapping[str, jwt.PyJWK]] = {}
+        """By name and algorithm."""
         self._next_s = 0.0
         self._wanted = False
         self.broken: str | None = f"the keys of {issuer} have not been read yet"
         """Why the keys are not those of now."""
 
-    def key(self, name: str | None) -> jwt.PyJWK | None:
-        """The key of a name; without a name the only one. None for one that is not known, which is
-        looked for soon."""
+    def key(self, name: str | None, algorithm: str = "") -> jwt.PyJWK | None:
+        """The key of a name, for this algorithm if it counts for several; without a name the only
+        one. None for one that is not known, which is looked for soon."""
         keys = self._keys
         found = keys.get(name)
         if found is None and name is None and len(keys) == 1:
             (found,) = keys.values()
         if found is None:
             self._wanted = True
-        return found
+            return None
+        return found.get(algorithm) or next(iter(found.values()))
 
     def look(self) -> None:
         """Read the keys if it is time. Never raises."""
@@ -140,13 +145,14 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_Redirects)
 
 
-def _keys_of(data: bytes) -> dict[str | None, jwt.PyJWK]:
-    """The keys for signatures of a published set. Raises ValueError and PyJWTError."""
+def _keys_of(data: bytes) -> dict[str | None, dict[str, jwt.PyJWK]]:
+    """The keys for signatures of a published set, by name and algorithm. Raises ValueError and
+    PyJWTError."""
     given = json.loads(data)
     listed = given.get("keys") if isinstance(given, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is no set of keys")
-    found: dict[str | None, jwt.PyJWK] = {}
+    found: dict[str | None, dict[str, jwt.PyJWK]] = {}
     for one in listed:
         if not isinstance(one, dict) or one.get("use", "sig") != "sig" or one.get("kty") == "oct":
             continue
@@ -156,7 +162,10 @@ def _keys_of(data: bytes) -> dict[str | None, jwt.PyJWK]:
             continue
         weak = one.get("kty") == "RSA" and key.key.key_size < _LEAST_RSA_BITS
         if key.algorithm_name in ALGORITHMS and not weak and isinstance(key.key_id, str | None):
-            found[key.key_id] = key
+            own = _OF_RSA if one.get("kty") == "RSA" and "alg" not in one else ()
+            found[key.key_id] = {name: jwt.PyJWK(one, name) for name in own} or {
+                key.algorithm_name: key
+            }
     if not found:
         raise ValueError("it has no key for signatures by an asymmetric algorithm")
     return found

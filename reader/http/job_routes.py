@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -27,6 +28,7 @@ from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.submitted import allowed_of
 from blockstore.reader.doors.submitted import cancel as cancel_job
+from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.forms.encode import Form
 from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
@@ -267,6 +269,10 @@ def _job_request(gateway: Gateway, caller: Caller, body: JobBody) -> JobRequest:
     if body.kind == "query":
         if body.sql is None or body.table is not None:
             raise Invalid("a query needs sql and takes no table")
+        if caller.restricted is not None:
+            # Else its job would say so; whatever else is wrong with it, its job says.
+            with suppress(BadSql, UnknownTable):
+                gateway.engine.tables(body.sql, allowed=caller.tables)
     else:
         if body.table is None or body.sql is not None:
             raise Invalid("a download needs a table and takes no sql")

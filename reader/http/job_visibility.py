@@ -17,7 +17,7 @@ from collections.abc import Collection
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import CALL, Kind, Request
 from blockstore.reader.jobs.store import Job
-from blockstore.reader.tables.names import permits
+from blockstore.reader.tables.names import covers
 
 
 def concerns(caller: Caller, request: Request) -> bool:
@@ -29,10 +29,7 @@ def sees(caller: Caller, job: Job) -> bool:
     """Whether the caller may see the job, its result and its failure now."""
     if not concerns(caller, job.request) or not caller.may(_needed(job.request)):
         return False
-    if caller.tables is None:
-        return True
-    tables = _tables(job)
-    return tables is not None and all(permits(caller.tables, one) for one in tables)
+    return covers(caller.tables, _tables(job))
 
 
 def _needed(request: Request) -> Scope:

@@ -26,6 +26,7 @@ from blockstore.errors import Invalid
 from blockstore.reader.http.issuer_keys import ALGORITHMS, IssuerKeys, Read, check_place, read
 from blockstore.reader.http.problems import Refusal
 from blockstore.reader.http.tokens import Caller, Scope, Signed, check_rights, shown
+from blockstore.reader.tables.policies import Policy, without
 
 _LONGEST = 16 << 10
 _LONGEST_NAME = 200
@@ -73,13 +74,14 @@ class Group:
     name: str
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
+    policies: tuple[Policy, ...] = ()
     queries_at_once: int | None = None
     bytes_a_day: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
             raise Invalid('[groups.""] has no name: give it that of a group of the provider')
-        check_rights(f'[groups."{self.name}"]', self.scopes, self.tables)
+        check_rights(f'[groups."{self.name}"]', self.scopes, self.tables, self.policies)
 
 
 class People:
@@ -192,7 +194,9 @@ class People:
         listed = [named] if isinstance(named, str) else named if isinstance(named, list) else []
         groups = frozenset(one for one in listed if isinstance(one, str))
         digest = hashlib.sha256(f"{issuer.url}\n{subject}".encode("utf-8", "surrogatepass"))
-        signed = Signed(issuer=issuer, groups=groups, expires_ms=expires_ms)
+        signed = Signed(
+            issuer=issuer, person=(issuer.url, subject), groups=groups, expires_ms=expires_ms
+        )
         who = Caller(
             name=name, fingerprint=digest.hexdigest()[:16], scopes=frozenset(), signed=signed
         )
@@ -205,7 +209,8 @@ class People:
         return replace(
             caller,
             scopes=group.scopes,
-            tables=group.tables,
+            tables=without(group.tables, group.policies),
+            policies=group.policies,
             queries_at_once=group.queries_at_once,
             bytes_a_day=group.bytes_a_day,
         )
@@ -219,14 +224,13 @@ def _checked(
     token: str, header: Mapping[str, Any], issuer: Issuer, keys: IssuerKeys
 ) -> Mapping[str, Any]:
     """What a token says, if its issuer has signed it for this gateway. Raises Refusal."""
-    name = header.get("kid")
-    key = keys.key(name if isinstance(name, str) else None)
+    name, algorithm = header.get("kid"), str(header.get("alg"))
+    key = keys.key(name if isinstance(name, str) else None, algorithm)
     if key is None:
         raise Refusal(
             f"the token is signed by a key of {issuer.url} that is not known here: try again in a "
             "minute, or sign in again"
         )
-    algorithm = str(header.get("alg"))
     try:
         if algorithm not in ALGORITHMS:
             raise jwt.InvalidAlgorithmError(f"the algorithm {algorithm[:20]!a} is not accepted")

@@ -36,6 +36,7 @@ from blockstore.reader.errors import (
     BadSql,
     Busy,
     NotAQuery,
+    Restricted,
     Stale,
     TimedOut,
     TooMuch,
@@ -155,6 +156,8 @@ def _of_ours(error: BlockstoreError) -> Problem:
     match error:
         case AccessDenied():
             return Problem(503, "the store refuses this gateway's credentials", error="unavailable")
+        case Restricted():
+            return Problem(403, message)
         case NotAQuery():
             return Problem(400, message, error="not_a_query")
         case BadSql():

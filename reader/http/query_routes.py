@@ -86,5 +86,7 @@ async def query(request: Request, question: Question, gateway: Here, caller: Kno
 
 
 def _headers(answer: Answer) -> dict[str, str]:
-    versions = json.dumps(dict(sorted(answer.versions.items())), separators=(",", ":"))
+    # How often others change a restricted table is not shown.
+    shown = {name: one for name, one in answer.versions.items() if name not in answer.policies}
+    versions = json.dumps(dict(sorted(shown.items())), separators=(",", ":"))
     return {"X-Blockstore-Versions": versions, "Vary": "Accept"}

@@ -156,6 +156,8 @@ class Whoami(BaseModel):
     name: str
     scopes: list[str]
     tables: list[str] | None
+    restricted: list[str]
+    """The tables of which it sees some rows and columns only, by name or by pattern."""
     auth: bool
 
 
@@ -201,6 +203,9 @@ class TableShown(BaseModel):
     row_ids: bool | None = None
     key: list[str] | None = None
     tags: dict[str, int] | None = None
+    restricted: bool = False
+    """Whether the caller sees some rows and columns only, and nothing of its blocks and
+    history."""
 
 
 class TablesShown(BaseModel):

@@ -15,12 +15,14 @@ from blockstore.format.fields import required
 from blockstore.format.identity import Key, RowIds
 from blockstore.index.entry import Entry
 from blockstore.names import is_ulid
+from blockstore.reader.doors.seen import Seen, seen_of
 from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.shapes import ColumnShown, TableShown, TablesShown, Whoami
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.tables import At, TableView
+from blockstore.reader.tables.names import listed_in
 from blockstore.service.pages.columns import encode
 from blockstore.service.pages.detail import encode_detail
 from blockstore.service.pages.responses import json_response
@@ -50,16 +52,25 @@ Tag = Annotated[str | None, Query(max_length=1_000)]
 @router.get("/v1/whoami")
 def whoami(gateway: Here, caller: Known) -> Whoami:
     """The caller of this token, and what it may do."""
-    tables = None if caller.tables is None else sorted(caller.tables)
+    listed, out = listed_in(caller.tables)
     return Whoami(
-        name=caller.name, scopes=sorted(caller.scopes), tables=tables, auth=gateway.gate.asks
+        name=caller.name,
+        scopes=sorted(caller.scopes),
+        tables=None if listed is None else sorted(listed),
+        restricted=sorted(out),
+        auth=gateway.gate.asks,
     )
 
 
 @router.get("/v1/tables")
 def tables(gateway: Here, caller: Reading) -> TablesShown:
     """All tables, with the age of what the gateway knows of each."""
-    return TablesShown(tables=[_shown(view) for view in gateway.tables.views(caller.tables)])
+    if caller.restricted is None:
+        return TablesShown(tables=[_shown(view) for view in gateway.tables.views(caller.tables)])
+    seen = [view for view in gateway.tables.views() if caller.sees(view.name)]
+    return TablesShown(
+        tables=[_shown(view) if caller.knows(view.name) else _restricted(view) for view in seen]
+    )
 
 
 @router.get("/v1/tables/{table:path}/blocks")
@@ -171,6 +182,11 @@ def one_table(
     min_version: MinVersion = None,
 ) -> TableShown:
     """One table with its columns and tags, now or at a version."""
+    now = all(given is None for given in (version, as_of, tag, min_version))
+    if caller.restricted is not None and now:
+        seen = seen_of(gateway, caller, table)
+        if seen.restricted:
+            return _part(gateway, seen)
     gateway.tables.at_least(table, min_version, caller.tables)
     snapshot = gateway.tables.snapshot(table, _at(version, as_of, tag), caller.tables)
     shown = _shown(gateway.tables.view(table, caller.tables))
@@ -197,6 +213,31 @@ def one_table(
     shown.key = list(definition.identity.columns) if isinstance(definition.identity, Key) else []
     handle = gateway.tables.table(table, caller.tables)
     shown.tags = dict(sorted(handle.log.state.tags.items())) if handle.indexed else {}
+    return shown
+
+
+def _restricted(view: TableView) -> TableShown:
+    """A table of which the caller sees a part, without what is known of the whole."""
+    whole = _shown(view)
+    nothing = {"error": None, "version": None, "rows": None, "bytes": None, "blocks": None}
+    return whole.model_copy(update={**nothing, "restricted": True})
+
+
+def _part(gateway: Gateway, seen: Seen) -> TableShown:
+    shown = _restricted(gateway.tables.view(seen.name))
+    shown.columns = [
+        ColumnShown.model_validate(
+            {
+                "name": field.name,
+                "type": type_name(field.type),
+                "nullable": field.name not in seen.needed,
+                **rules_json(field),
+            }
+        )
+        for field in seen.columns
+    ]
+    # No row is found by its id or its key: all that changes one is refused.
+    shown.sort_by, shown.row_ids, shown.key, shown.tags = [], False, [], {}
     return shown
 
 

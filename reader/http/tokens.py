@@ -8,6 +8,8 @@ Rules:
 - Scopes: ``read`` may query; ``write`` may change rows and files; ``ddl`` may create, alter, drop
   and bring back tables; ``admin`` may do all of it and sees all jobs. A token may be limited to
   some tables, by name or by pattern: its responses never contain the name of another table.
+- Policies restrict what a token sees of some tables (``tables/policies.py``). Code that takes
+  ``Caller.tables`` for the tables of a caller reaches none of these.
 - A token with an end is refused from that moment on. ``gate.py`` says by which tokens a gateway
   goes now.
 """
@@ -24,7 +26,8 @@ from enum import StrEnum
 
 from blockstore.errors import Invalid
 from blockstore.ids import Ids
-from blockstore.reader.tables.names import permits
+from blockstore.reader.tables.names import WITHOUT, Names, permits
+from blockstore.reader.tables.policies import Policies, Policy, without
 
 PREFIX = "bsk_"
 _WORDS = 4
@@ -46,6 +49,8 @@ class Signed:
 
     issuer: object
     """The provider, as the configuration had it."""
+    person: tuple[str, str]
+    """Who it is: the URL of the issuer, and the subject."""
     groups: frozenset[str]
     expires_ms: int
 
@@ -59,7 +64,10 @@ class Caller:
     """Identifies the token in records without revealing it."""
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
-    """The tables that it may know, by name or by pattern (``sales_*``); None for all."""
+    """The tables that it may reach as a whole, by name or by pattern (``sales_*``), and those that
+    policies take out (``!orders``); None for all."""
+    policies: tuple[Policy, ...] = ()
+    """What it sees of the tables that are taken out."""
     queries_at_once: int | None = None
     """How many of its queries may run at once; None for as many as the gateway runs."""
     bytes_a_day: int | None = None
@@ -67,13 +75,29 @@ class Caller:
     signed: Signed | None = field(default=None, compare=False, repr=False)
     """Of a person who came in by the token of a provider."""
 
+    @property
+    def person(self) -> tuple[str, str] | None:
+        """The issuer and the subject of a person; None for a token of the configuration."""
+        return None if self.signed is None else self.signed.person
+
     def may(self, scope: Scope) -> bool:
         """Whether it has the scope."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
     def knows(self, table: str) -> bool:
-        """Whether it may know the table."""
+        """Whether it may reach the table as a whole."""
         return permits(self.tables, table)
+
+    def sees(self, table: str) -> bool:
+        """Whether it may reach the table, or a query of it sees a part of it."""
+        return table in Names([table], self.tables)
+
+    @property
+    def restricted(self) -> Policies | None:
+        """By what a query of it sees the tables that are taken out; None without policies."""
+        if not self.policies:
+            return None
+        return Policies(user=self.name, policies=self.policies)
 
 
 ANYONE = Caller(name="anyone", fingerprint="anyone", scopes=frozenset(Scope))
@@ -88,6 +112,7 @@ class Token:
     sha256: str
     scopes: frozenset[Scope]
     tables: frozenset[str] | None = None
+    policies: tuple[Policy, ...] = ()
     expires_ms: int | None = None
     """From this moment on it is refused; None for never."""
     queries_at_once: int | None = None
@@ -100,7 +125,7 @@ class Token:
                 "digits: make one with "
                 "blockstore token"
             )
-        check_rights(f'[tokens."{self.name}"]', self.scopes, self.tables)
+        check_rights(f'[tokens."{self.name}"]', self.scopes, self.tables, self.policies)
 
     @property
     def caller(self) -> Caller:
@@ -109,7 +134,8 @@ class Token:
             name=self.name,
             fingerprint=self.sha256[:16],
             scopes=self.scopes,
-            tables=self.tables,
+            tables=without(self.tables, self.policies),
+            policies=self.policies,
             queries_at_once=self.queries_at_once,
             bytes_a_day=self.bytes_a_day,
         )
@@ -119,14 +145,25 @@ class Token:
         return self.expires_ms is not None and now_ms >= self.expires_ms
 
 
-def check_rights(place: str, scopes: frozenset[Scope], tables: frozenset[str] | None) -> None:
+def check_rights(
+    place: str,
+    scopes: frozenset[Scope],
+    tables: frozenset[str] | None,
+    policies: tuple[Policy, ...] = (),
+) -> None:
     """Raise Invalid for rights that cannot be meant; ``place`` names them in the configuration."""
     if not scopes:
         raise Invalid(f"{place} has no scopes, expected read, write, ddl or admin")
-    if tables is not None and Scope.ADMIN in scopes:
+    if Scope.ADMIN in scopes and (tables is not None or policies):
+        other = "a list of tables" if tables is not None else "policies"
         raise Invalid(
-            f"{place} has the scope admin and a list of tables: remove one of them, since an admin "
+            f"{place} has the scope admin and {other}: remove one of them, since an admin "
             "sees all jobs"
+        )
+    if any(one.startswith(WITHOUT) for one in tables or ()):
+        raise Invalid(
+            f"{place} has a table that begins with {WITHOUT}: name the tables that it may know, "
+            "and restrict others by policies"
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from blockstore.reader.iceberg.commits.columns import change_columns
 from blockstore.reader.iceberg.commits.commit import Commits
 from blockstore.reader.iceberg.commits.wanted import Wanted
 from blockstore.reader.iceberg.lineage import Lineage
-from blockstore.reader.tables import Tables
+from blockstore.reader.tables import Names, Tables
 from blockstore.table import Table
 
 _REMEMBERED = 256
@@ -83,7 +84,11 @@ class Catalog:
         return found
 
     def check_table(self, namespace: str, name: str, allowed: Collection[str] | None) -> None:
-        """Raise UnknownNamespace, or NotFound for a table that the namespace lacks."""
+        """Raise UnknownNamespace, NotFound for a table that the namespace lacks, or Restricted for
+        one that a policy restricts."""
+        if name in self._tables.names():
+            with suppress(NotFound):
+                Names([name], allowed).find(name)
         found = self.tables(namespace, allowed)
         if name not in found:
             raise NotFound(

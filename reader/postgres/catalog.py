@@ -18,9 +18,7 @@ import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.column import rules_of
-from blockstore.format.definition import Definition
-from blockstore.format.fields import required
-from blockstore.format.identity import Key
+from blockstore.reader.doors.seen import names_seen, seen_of
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.postgres import types as t
@@ -41,13 +39,11 @@ class Held:
 
     name: str
     oid: int
-    definition: Definition
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The columns of its key; empty without one."""
-        identity = self.definition.identity
-        return tuple(identity.columns) if isinstance(identity, Key) else ()
+    columns: pa.Schema
+    key: tuple[str, ...]
+    """The columns of its key; empty without one."""
+    needed: frozenset[str]
+    """The columns that are never null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +61,20 @@ def known(
 ) -> Known:
     """What the caller may know. A table that cannot be read now is left out."""
     held: list[Held] = []
-    for name in gateway.tables.names(caller.tables):
+    for name in names_seen(gateway, caller):
         try:
-            definition = gateway.tables.table(name, caller.tables).definition
+            seen = seen_of(gateway, caller, name)
         except BlockstoreError:
             continue
-        held.append(Held(name=name, oid=oid_of("table", name), definition=definition))
+        held.append(
+            Held(
+                name=name,
+                oid=oid_of("table", name),
+                columns=seen.columns,
+                key=seen.key,
+                needed=seen.needed,
+            )
+        )
     return Known(tables=tuple(held), database=database, user=user, variables=variables)
 
 
@@ -102,7 +106,7 @@ def _namespaces(_: Known) -> Iterator[Row]:
 
 def _classes(what: Known) -> Iterator[Row]:
     for table in what.tables:
-        columns = len(table.definition.schema)
+        columns = len(table.columns)
         own = {"oid": table.oid, "relname": table.name, "reltype": oid_of("type", table.name)}
         yield {**own, "relkind": "r", "relnatts": columns, "relhasindex": bool(table.key)}
         if table.key:
@@ -117,8 +121,7 @@ def _classes(what: Known) -> Iterator[Row]:
 
 def _attributes(what: Known) -> Iterator[Row]:
     for table in what.tables:
-        needed = required(table.definition.schema)
-        for place, column in enumerate(table.definition.schema, start=1):
+        for place, column in enumerate(table.columns, start=1):
             oid = t.type_of(column.type)
             kind = t.TYPES.get(oid)
             yield {
@@ -130,7 +133,7 @@ def _attributes(what: Known) -> Iterator[Row]:
                 "attnum": place,
                 "attndims": int(kind is None),
                 "atttypmod": t.modifier_of(column.type),
-                "attnotnull": column.name in needed or column.name in table.key,
+                "attnotnull": column.name in table.needed,
             }
 
 
@@ -217,13 +220,13 @@ def _constraints(what: Known) -> Iterator[Row]:
 
 
 def _places(table: Held) -> list[int]:
-    names = table.definition.schema.names
+    names = table.columns.names
     return [names.index(column) + 1 for column in table.key]
 
 
 def _descriptions(what: Known) -> Iterator[Row]:
     for table in what.tables:
-        for place, field in enumerate(table.definition.schema, start=1):
+        for place, field in enumerate(table.columns, start=1):
             description = rules_of(field).description
             if description:
                 yield {"objoid": table.oid, "objsubid": place, "description": description}
@@ -272,8 +275,7 @@ def _info_tables(what: Known) -> Iterator[Row]:
 
 def _info_columns(what: Known) -> Iterator[Row]:
     for table in what.tables:
-        needed = required(table.definition.schema)
-        for place, column in enumerate(table.definition.schema, start=1):
+        for place, column in enumerate(table.columns, start=1):
             oid = t.type_of(column.type)
             kind = t.TYPES.get(oid)
             digits = t.modifier_of(column.type) - 4
@@ -283,7 +285,7 @@ def _info_columns(what: Known) -> Iterator[Row]:
                 "table_name": table.name,
                 "column_name": column.name,
                 "ordinal_position": place,
-                "is_nullable": "NO" if column.name in {*needed, *table.key} else "YES",
+                "is_nullable": "NO" if column.name in table.needed else "YES",
                 "data_type": "ARRAY" if kind is None else kind.shown,
                 "udt_catalog": what.database,
                 "udt_name": f"_{t.TYPES[t.ELEMENTS[oid]].name}" if kind is None else kind.name,

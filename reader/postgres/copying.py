@@ -16,6 +16,7 @@ from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
 from blockstore.format.identity import Key
 from blockstore.names import job_input_key
+from blockstore.reader.doors.seen import seen_of
 from blockstore.reader.doors.submitted import allowed_of, ended
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.receiving import received
@@ -86,7 +87,7 @@ def copy_of(runs: Asks, portal: Portal) -> None:
 
 
 def _select(runs: Asks, table: str, columns: Sequence[str]) -> str:
-    name = runs.gateway.tables.find(table, runs.caller.tables)
+    name = seen_of(runs.gateway, runs.caller, table).name
     return f"SELECT {', '.join(map(quoted, columns)) or '*'} FROM {quoted(name)}"
 
 

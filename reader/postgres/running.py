@@ -95,7 +95,7 @@ class Runs:
             check_scope(self.caller, Scope.READ)
             query = self._spelled(prepared)
             if not query.catalogs:
-                self.gateway.engine.tables(query.sql, allowed=self.caller.tables)
+                self._tables_of(query.sql)
 
     def types(self, prepared: Prepared) -> tuple[int, ...]:
         """The types of all parameters of a statement."""
@@ -187,11 +187,17 @@ class Runs:
             given=catalog_rows(query, self.scene()),
         )
         if self._transaction is not None and not query.catalogs:
-            names = self.gateway.engine.tables(query.sql, allowed=self.caller.tables)
+            names = self._tables_of(query.sql)
             asked = replace(asked, taken=self._transaction.read(names))
         answer = begun(self.gateway, self.caller, asked, self._new_stopper())
         oids = bool(query.catalogs)
         portal.returns(answer.schema, iter(answer), closes=answer.close, oids=oids)
+
+    def _tables_of(self, sql: str) -> frozenset[str]:
+        """The tables that a query names. Raises what is wrong with it."""
+        return self.gateway.engine.tables(
+            sql, allowed=self.caller.tables, policies=self.caller.restricted
+        )
 
     def check_writes(self) -> None:
         """Raise Refused or Problem if this session may not write now."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
+from blockstore.reader.doors.seen import seen_of
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
@@ -88,7 +89,7 @@ def _columns(gateway: Gateway, caller: Caller, table: str) -> list[tuple[str, in
     if own != table and own in COLUMNS:
         return [(name, t.oid_of(arrow_of(kind))) for name, (kind, _) in COLUMNS[own].items()]
     try:
-        schema = gateway.tables.table(table, caller.tables).definition.schema
+        schema = seen_of(gateway, caller, table).columns
     except UnknownTable:
         return []
     return [(field.name.lower(), t.type_of(field.type)) for field in schema]

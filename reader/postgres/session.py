@@ -97,7 +97,7 @@ class Session:
     def _begin(self, sql: str) -> Statement:
         gateway, caller = self.runs.gateway, self.runs.caller
         made = gateway.audit.began("postgres", text=sql)
-        made.is_of(caller.name, gateway.quotas.counting(caller))
+        made.is_of(caller.name, gateway.quotas.counting(caller), caller.person)
         return made
 
     def _begin_of(self, portal: Portal) -> Statement:

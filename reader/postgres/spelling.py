@@ -19,6 +19,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from blockstore.reader.doors.seen import names_seen
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
@@ -158,7 +159,7 @@ def _without_schema(part: Part, scene: Scene) -> str:
     tokens, sql = part.tokens, part.sql
     if not any(one.text.lower() == "public" and not one.is_text for one in tokens):
         return sql
-    names = {folded(name) for name in scene.gateway.tables.names(scene.caller.tables)}
+    names = {folded(name) for name in names_seen(scene.gateway, scene.caller)}
     for at in range(len(tokens) - 2):
         schema, dot, table = tokens[at : at + 3]
         if schema.text.lower() != "public" or schema.is_text or dot.text != ".":

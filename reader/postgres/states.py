@@ -22,7 +22,16 @@ from blockstore.errors import (
     RowConflict,
     Unavailable,
 )
-from blockstore.reader.errors import BadSql, Busy, Canceled, Stale, TimedOut, TooMuch, UnknownTable
+from blockstore.reader.errors import (
+    BadSql,
+    Busy,
+    Canceled,
+    Restricted,
+    Stale,
+    TimedOut,
+    TooMuch,
+    UnknownTable,
+)
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.postgres.wire import Malformed, problem
 
@@ -36,6 +45,7 @@ SHUTTING_DOWN, NOT_ALLOWED, COPY_FAILED = "57P01", "28000", "22P04"
 _KINDS: tuple[tuple[type[BlockstoreError], str], ...] = (
     (Malformed, PROTOCOL),
     (TooMuch, "54000"),
+    (Restricted, NO_PRIVILEGE),
     (BadSql, SYNTAX),
     (UnknownTable, UNKNOWN_TABLE),
     (NoMemory, "53200"),

@@ -134,12 +134,15 @@ class Answer:
         budget: Budget,
         ending: Ending,
         explain: Callable[[BaseException], BlockstoreError],
+        policies: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.schema = running.schema
         self.plans = plans
-        """What is read and what was pruned, by table."""
+        """What is read and what was pruned, by table; not of tables that policies restrict."""
         self.versions = dict(versions)
         """The version of each table that the query names; None for one without an index."""
+        self.policies = dict(policies or {})
+        """The names of the policies that restrict what it reads, by table."""
         self._ending = ending
         self._batches = _batches(running, budget, ending, explain)
         next(self._batches)

@@ -12,6 +12,8 @@ Invariants:
 - Rows that newer versions hide are found before the files are placed, and left out by their
   numbers (``sql/shown.py``).
 - A bare count opens no file if the snapshot, or what is known to be hidden, gives it exactly.
+- Of a table that a policy restricts, a query sees what is inside of its fence (``fences.py``), and
+  nothing that counts the rows outside.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from blockstore.format.identity import stored_columns
-from blockstore.reader.errors import BadSql, UnknownTable
+from blockstore.reader.errors import BadSql
 from blockstore.reader.query.admission import Admission, Budget, Capacity
 from blockstore.reader.query.answer import Answer, Ending
 from blockstore.reader.query.deadlines import Deadlines
@@ -35,19 +37,18 @@ from blockstore.reader.query.launch import Launch
 from blockstore.reader.query.runners.failures import translated
 from blockstore.reader.query.runners.inprocess import InProcess
 from blockstore.reader.query.runners.instance import Instance, Limits
+from blockstore.reader.query.sight import Sight, visible
 from blockstore.reader.query.source import Fixed, Source
 from blockstore.reader.query.sql.conditions import conditions
 from blockstore.reader.query.sql.counting import Counted, bare_count
 from blockstore.reader.query.sql.hidden import hide
 from blockstore.reader.query.sql.parameters import bind, checked
 from blockstore.reader.query.sql.reading import columns_read
-from blockstore.reader.query.sql.row_ids import put_first, table_of_rows
-from blockstore.reader.query.sql.statement import Statement, parse
+from blockstore.reader.query.sql.statement import Statement
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.query.sql.windows import Windows
 from blockstore.reader.query.task import Given, Parameters, Runner, Step, Task
 from blockstore.reader.tables.at import NEWEST, At
-from blockstore.reader.tables.names import Names, folded
 from blockstore.scan.plan import ScanPlan, check_given, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.view import TableSnapshot
@@ -56,6 +57,7 @@ from blockstore.world import World
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
     from blockstore.reader.query.runners.pool import WorkerPool
+    from blockstore.reader.tables.policies import Policies
 
 _PARSER = Limits(memory_bytes=256 << 20, threads=1, spill_bytes=0)
 _MOST_SURPRISING = 64
@@ -122,6 +124,7 @@ class Engine:
         at: At | Mapping[str, At] = NEWEST,
         taken: Mapping[str, TableSnapshot] = _NOTHING,
         allowed: Collection[str] | None = None,
+        policies: Policies | None = None,
         budget: Budget | None = None,
         began: Callable[[Callable[[], None]], None] | None = None,
         given: Mapping[str, pa.Table] = _NO_ROWS,
@@ -135,13 +138,14 @@ class Engine:
             taken: Snapshots that the caller has taken before, by the tables' own names; ``at`` is
                 for the others. One whose name has a ``/`` is no table, but a part of one.
             allowed: The tables that this caller may see; None for all.
+            policies: What it sees of the tables that ``allowed`` takes out.
             budget: The limits of this query.
             began: Receives a function that stops the query from any thread, before the query runs:
                 some take long until their first row.
             given: Rows that the query may name besides its tables; their names have a ``:``.
 
-        Raises BadSql, UnknownTable, Busy, Stale, TimedOut, NoMemory, VersionExpired, and Corrupt
-        with the block's name.
+        Raises BadSql, UnknownTable, Restricted, Busy, Stale, TimedOut, NoMemory, VersionExpired,
+        and Corrupt with the block's name.
         """
         budget = budget or Budget()
         values = checked(parameters)
@@ -154,7 +158,8 @@ class Engine:
             if budget.seconds is not None:
                 left_s = budget.seconds - (self._world.clock.monotonic_s() - started_s)
                 ending.at_end(self._deadlines.watch(max(0.0, left_s), ending.time_out))
-            return self._begin(sql, values, at, taken, allowed, budget, ending, given)
+            sight = Sight(self.source, allowed, policies, at=at, taken=taken)
+            return self._begin(sql, values, sight, budget, ending, given)
         except BaseException as error:
             self.counts.failed += 1
             ending.finish()
@@ -171,8 +176,10 @@ class Engine:
     ) -> str:
         """The query with the ids and the versions of its rows as its first columns, with a key only
         the versions. Raises BadSql for a query whose rows are not those of one table."""
+        from blockstore.reader.query.sql.row_ids import put_first, table_of_rows
+
         try:
-            statement = self._parse(sql, allowed)
+            statement = Sight(self.source, allowed).parse(self._syntax, sql)
             table = table_of_rows(statement)
             identity = self.source.snapshots([table], at, allowed)[table].definition.identity
             if identity is None:
@@ -184,19 +191,25 @@ class Engine:
         except Exception as error:
             raise self._translated(error) from error
 
-    def tables(self, sql: str, *, allowed: Collection[str] | None = None) -> frozenset[str]:
-        """The tables that a SELECT names, in their own spelling. Raises BadSql and UnknownTable for
-        one that ``run`` would refuse."""
-        return self._admitted(sql, allowed).newest
+    def tables(
+        self,
+        sql: str,
+        *,
+        allowed: Collection[str] | None = None,
+        policies: Policies | None = None,
+    ) -> frozenset[str]:
+        """The tables that a SELECT names, in their own spelling. Raises BadSql, UnknownTable and
+        Restricted for one that ``run`` would refuse."""
+        return self._admitted(sql, Sight(self.source, allowed, policies)).newest
 
     def reads(self, sql: str) -> frozenset[str]:
         """The tables of which a SELECT reads anything, also of earlier versions, or what is known
         of a table. Raises as ``tables``."""
-        return self._admitted(sql, None).all
+        return self._admitted(sql, Sight(self.source, None)).all
 
-    def _admitted(self, sql: str, allowed: Collection[str] | None) -> Statement:
+    def _admitted(self, sql: str, sight: Sight) -> Statement:
         try:
-            return self._parse(sql, allowed)
+            return sight.parse(self._syntax, sql)
         except Exception as error:
             raise self._translated(error) from error
 
@@ -264,36 +277,47 @@ class Engine:
         self,
         sql: str,
         parameters: Parameters,
-        at: At | Mapping[str, At],
-        taken: Mapping[str, TableSnapshot],
-        allowed: Collection[str] | None,
+        sight: Sight,
         budget: Budget,
         ending: Ending,
         rows: Mapping[str, pa.Table],
     ) -> Answer:
-        statement = self._parse(sql, allowed, rows, [name for name in taken if "/" in name])
-        snapshots = self._snapshots(statement, at, taken, allowed)
+        statement = sight.parse(self._syntax, sql, rows)
+        snapshots = sight.snapshots(statement)
+        fences = sight.fences(snapshots)
         columns = {name: snapshot.snapshot.columns for name, snapshot in snapshots.items()}
-        seen = hide(statement, {name: found.visible for name, found in columns.items()})
+        seen = hide(
+            statement,
+            {name: visible(one.visible, fences.get(name)) for name, one in columns.items()},
+        )
         rewritten = bool(seen.changed or statement.earlier or statement.relations)
         if rewritten:
             sql = self._syntax.sql(statement.root)
         bind(statement.root, parameters)
-        wanted = conditions(statement, {name: found.all for name, found in columns.items()})
+        wanted = conditions(
+            statement, {name: visible(one.all, fences.get(name)) for name, one in columns.items()}
+        )
         versions = {name: snapshot.version for name, snapshot in snapshots.items()}
         if self._strict:
             for snapshot in snapshots.values():
                 snapshot.check_whole()
         plans: dict[str, ScanPlan] = {}
         for name, one in seen.views.items():
-            plan = plan_scan(snapshots[one.table].snapshot, where=wanted[name])
+            fence = fences.get(one.table)
+            where = wanted[name]
+            if fence is not None:
+                # What the query asks of its rows holds inside too: no condition of ours can fail.
+                where = where.also(fence.rows)
+                fences[one.table] = replace(fence, rows=where)
+            plan = plan_scan(snapshots[one.table].snapshot, where=where)
             if budget.limit == 0:  # the query is described: its columns need no file
                 plan = replace(plan, chunks=(), changes=())
             check_given(plan.chunks, one.hidden)
             plans[name] = self._resolved(plan, snapshots[one.table], ending)
-        given = self._related(statement, snapshots, at, taken, allowed)
+        given = sight.related(statement, snapshots, self._world)
         given += tuple(Given(name, one) for name, one in rows.items())
-        counted = None if given else bare_count(statement, snapshots, plans)
+        # A count that needs no file is one of all rows.
+        counted = None if given or fences else bare_count(statement, snapshots, plans)
         if counted is not None and budget.limit != 0:
             return Answer(
                 running=Counted(*counted),
@@ -314,6 +338,7 @@ class Engine:
             plans=plans,
             snapshots=snapshots,
             named=columns_read(statement),
+            fences=fences,
             ending=ending,
         )
         explain = launch.explainer(partial(self._translated, placed=not rewritten))
@@ -330,49 +355,13 @@ class Engine:
         ending.at_end(running.close)
         return Answer(
             running=running,
-            plans=plans,
+            # How many blocks a condition leaves out would say what hidden rows have.
+            plans={name: plan for name, plan in plans.items() if name not in fences},
             versions=versions,
+            policies={name: fence.policies for name, fence in fences.items()},
             budget=budget,
             ending=ending,
             explain=explain,
-        )
-
-    def _snapshots(
-        self,
-        statement: Statement,
-        at: At | Mapping[str, At],
-        taken: Mapping[str, TableSnapshot],
-        allowed: Collection[str] | None,
-    ) -> dict[str, TableSnapshot]:
-        """A snapshot for each name of a table in the tree."""
-        now = statement.tables - statement.earlier.keys()
-        found = self.source.snapshots(sorted(now - taken.keys()), at, allowed)
-        found |= {name: taken[name] for name in now & taken.keys()}
-        for own, (table, version) in statement.earlier.items():
-            found[own] = self.source.snapshots([table], version, allowed)[table]
-        return found
-
-    def _related(
-        self,
-        statement: Statement,
-        snapshots: Mapping[str, TableSnapshot],
-        at: At | Mapping[str, At],
-        taken: Mapping[str, TableSnapshot],
-        allowed: Collection[str] | None,
-    ) -> tuple[Given, ...]:
-        """The rows of the relations that the query names."""
-        if not statement.relations:
-            return ()
-        from blockstore.reader.query.relations import rows_of
-
-        known = {**snapshots, **taken}
-        missing = {one.table for one in statement.relations.values()} - known.keys()
-        if not isinstance(at, At):  # those of the other tables are theirs
-            at = {name: one for name, one in at.items() if folded(name) in map(folded, missing)}
-        known |= self.source.snapshots(sorted(missing), at, allowed)
-        return tuple(
-            Given(own, rows_of(one, known[one.table], self._world))
-            for own, one in statement.relations.items()
         )
 
     def _resolved(self, plan: ScanPlan, snapshot: TableSnapshot, ending: Ending) -> ScanPlan:
@@ -396,26 +385,6 @@ class Engine:
             self.counts.incomplete += 1
             if not again:
                 self._surprising.append(sql)
-
-    def _parse(
-        self,
-        sql: str,
-        allowed: Collection[str] | None,
-        given: Collection[str] = (),
-        parts: Collection[str] = (),
-    ) -> Statement:
-        names = Names(self.source.names(allowed))
-
-        def find(name: str) -> str:
-            if name in parts:
-                return name
-            try:
-                return names.find(name)
-            except UnknownTable:
-                # Perhaps the table is newer than the last listing.
-                return self.source.find(name, allowed)
-
-        return parse(self._syntax, sql, find, given)
 
     def _folders(self) -> list[str]:
         """The folders that DuckDB may read: those of the tables, and the cache's if some table is

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from blockstore.errors import BlockstoreError, Unavailable
+from blockstore.errors import BlockstoreError, Corrupt, Unavailable
 from blockstore.reader.query.answer import Ending
 from blockstore.reader.query.files import Placed, local_folder, place
 from blockstore.reader.query.runners.failures import may_be_damage
@@ -31,6 +32,9 @@ from blockstore.scan.view import TableSnapshot
 
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
+    from blockstore.reader.query.fences import Fence
+
+_logger = logging.getLogger(__name__)
 
 _FEW_CHUNKS = 64
 """Up to this many files are checked before the query starts. Checking thousands takes as long as
@@ -60,6 +64,8 @@ class Launch:
     snapshots: Mapping[str, TableSnapshot]
     named: Mapping[str, Named | None]
     """The columns that the query names, by view; None: all are read."""
+    fences: Mapping[str, Fence]
+    """Around the tables that policies restrict, by their names."""
     ending: Ending
     placed: list[Placed] = field(default_factory=list)
     """The files of the query, once they are placed."""
@@ -108,10 +114,21 @@ class Launch:
                 for files in self.placed:
                     damage = files.damage(str(error))
                     if damage is not None:
-                        return damage
-            return translate(error)
+                        return self._shown(damage)
+            return self._shown(translate(error))
 
         return explain
+
+    def _shown(self, error: BlockstoreError) -> BlockstoreError:
+        """The error as the caller gets it: what is wrong with a file may have a value of a row that
+        it does not see."""
+        if not self.fences or not isinstance(error, Corrupt):
+            return error
+        _logger.error("a query of restricted tables failed: %s", error)
+        return Corrupt(
+            "a file of a table cannot be read, and the table is restricted: ask the operator, "
+            "whose log says which"
+        )
 
     def _begin(
         self,
@@ -153,18 +170,21 @@ class Launch:
             plan, lambda chunk, column: pages_of_file(files.paths[chunk.key], column)
         )
         parts = parts_of(plan, one.hidden, known)
-        return view(name, plan, parts, files.paths, one.hidden)
+        return view(name, plan, parts, files.paths, one.hidden, fence=self.fences.get(one.table))
 
     def _remote(self, name: str, windows: Windows, cache: ChunkCache, complete: bool) -> list[Step]:
         from blockstore.reader.query.remote import Reading
 
         one = self.views[name]
+        fence = self.fences.get(one.table)
+        named = self.named[name] if fence is None else fence.reads(self.named[name])
         reading = Reading(
             name=name,
             bucket=self.snapshots[one.table].bucket,
             plan=self.plans[name],
             hidden=one.hidden,
-            named=None if complete else self.named[name],
+            named=None if complete else named,
+            fence=fence,
             complete=complete,
         )
         files, steps = reading.place(cache, windows)

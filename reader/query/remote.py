@@ -50,6 +50,7 @@ from blockstore.scan.remote_rows import remote_rows
 
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache, Wanted
+    from blockstore.reader.query.fences import Fence
     from blockstore.scan.page_rows import PagedColumn
 
 _LESS = 4
@@ -70,6 +71,8 @@ class Reading:
     hidden: Sequence[str]
     named: Named | None
     """The columns that the query names; None: all."""
+    fence: Fence | None = None
+    """Around the table, if policies restrict it."""
     complete: bool = False
     """Whether complete chunks are placed, whatever is needed."""
 
@@ -92,7 +95,9 @@ class Reading:
             table = self._rows(cache.fetcher)
             if table is not None:
                 made = cache.hold_made(_as_file(table))
-                step = view_of_rows(self.name, plan, made.paths, table.schema, self.hidden)
+                step = view_of_rows(
+                    self.name, plan, made.paths, table.schema, self.hidden, self.fence
+                )
                 return Placed(bucket=self.bucket, chunks=(), paths={}, hold=made), [step]
         parts = tuple(parts_of(plan, self.hidden, known))
         wanted = [self._wanted(chunk, part) for part in parts for chunk in part.chunks]
@@ -101,7 +106,7 @@ class Reading:
         paths = (
             {} if hold is None else dict(zip((one.key for one in chunks), hold.paths, strict=True))
         )
-        steps = view(self.name, plan, parts, paths, self.hidden, self.named)
+        steps = view(self.name, plan, parts, paths, self.hidden, self.named, self.fence)
         return Placed(bucket=self.bucket, chunks=chunks, paths=paths, hold=hold), steps
 
     def _opened(self, fetcher: Fetcher) -> dict[str, Opened]:

@@ -9,7 +9,8 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from blockstore.reader.settings.audit import AUDIT
 from blockstore.reader.settings.doors import FLIGHT, POSTGRES
 from blockstore.reader.settings.engines import ENGINES, storage_of
 from blockstore.reader.settings.people import ISSUERS, PEOPLES_GROUPS, group_of, issuer_of
+from blockstore.reader.settings.policies import POLICIES, policy_of
 from blockstore.reader.settings.tokens import TOKENS, token_of
 from blockstore.reader.settings.values import (
     CacheSettings,
@@ -29,9 +31,10 @@ from blockstore.reader.settings.values import (
     QuerySettings,
     TableSettings,
 )
+from blockstore.reader.tables.policies import Policy
 from blockstore.service import kinds
 from blockstore.service.billing import PRICES
-from blockstore.service.config import Config, ConfigFile, Key, Section
+from blockstore.service.config import Config, ConfigFile, Key, Named, Section
 from blockstore.service.listening import http_keys, listening
 from blockstore.service.logs import LOG
 
@@ -363,7 +366,19 @@ JOBS = Section(
 
 
 def _problems(config: Config) -> Iterable[str]:
-    named = ((TOKENS, token_of), (ISSUERS, issuer_of), (PEOPLES_GROUPS, group_of))
+    policies: dict[str, Policy] = {}
+    for name, fields in config.overrides(POLICIES).items():
+        try:
+            policies[name] = policy_of(name, fields)
+        except Invalid as error:
+            yield str(error)
+    if len(policies) < len(config.overrides(POLICIES)):
+        return  # what names them would be reported too
+    named: tuple[tuple[Named, Callable[[str, Mapping[str, object]], object]], ...] = (
+        (TOKENS, partial(token_of, policies=policies)),
+        (ISSUERS, issuer_of),
+        (PEOPLES_GROUPS, partial(group_of, policies=policies)),
+    )
     for table, value_of in named:
         for name, fields in config.overrides(table).items():
             try:
@@ -381,7 +396,7 @@ FILE = ConfigFile(
     name="reader.toml",
     about="The gateway's settings, each at its default. Any of them may be left out.",
     sections=(TABLES, CACHE, QUERY, HTTP, FLIGHT, POSTGRES, JOBS, AUDIT, LOG, PRICES),
-    named=(ENGINES, TOKENS, ISSUERS, PEOPLES_GROUPS),
+    named=(ENGINES, TOKENS, ISSUERS, PEOPLES_GROUPS, POLICIES),
     check=_problems,
 )
 
@@ -392,6 +407,8 @@ def load_settings(
     """The settings of a file (or of none), overridden by the environment. Raises Invalid with all
     problems."""
     config = FILE.load(path, environment)
+    tokens, groups = config.overrides(TOKENS), config.overrides(PEOPLES_GROUPS)
+    policies = {name: policy_of(name, one) for name, one in config.overrides(POLICIES).items()}
     return GatewaySettings(
         tables=config.of(TABLES),
         cache=config.of(CACHE),
@@ -404,7 +421,7 @@ def load_settings(
         log=config.of(LOG),
         prices=config.of(PRICES),
         engines={name: storage_of(fields) for name, fields in config.overrides(ENGINES).items()},
-        tokens=tuple(token_of(name, fields) for name, fields in config.overrides(TOKENS).items()),
+        tokens=tuple(token_of(name, one, policies) for name, one in tokens.items()),
         issuers=tuple(issuer_of(name, one) for name, one in config.overrides(ISSUERS).items()),
-        groups=tuple(group_of(name, one) for name, one in config.overrides(PEOPLES_GROUPS).items()),
+        groups=tuple(group_of(name, one, policies) for name, one in groups.items()),
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from blockstore.reader.http.people import Group, Issuer
 from blockstore.reader.settings.tokens import RIGHTS, rights_of
+from blockstore.reader.tables.policies import Policy
 from blockstore.service import kinds
 from blockstore.service.config import Key, Named
 
@@ -66,6 +67,6 @@ def issuer_of(name: str, fields: Mapping[str, object]) -> Issuer:
     return Issuer(name=name, url=str(fields.get("url", "")), **given)
 
 
-def group_of(name: str, fields: Mapping[str, object]) -> Group:
-    """A group of its fields. Raises Invalid."""
-    return Group(name=name, **rights_of(fields))
+def group_of(name: str, fields: Mapping[str, object], policies: Mapping[str, Policy]) -> Group:
+    """A group of its fields and of the policies that there are. Raises Invalid."""
+    return Group(name=name, **rights_of(f'[groups."{name}"]', fields, policies))

@@ -8,6 +8,8 @@ from typing import Any
 
 from blockstore.errors import Invalid
 from blockstore.reader.http.tokens import Scope, Token
+from blockstore.reader.settings.policies import named_by
+from blockstore.reader.tables.policies import Policy
 from blockstore.service import kinds
 from blockstore.service.config import Key, Named
 
@@ -40,6 +42,12 @@ RIGHTS = (
         read=kinds.items(kinds.text),
         sentence="The only tables that it may know, each by name or by a pattern such as "
         '"sales_*"; leave it out for all.',
+    ),
+    Key(
+        name="policies",
+        default=[],
+        read=kinds.items(kinds.text),
+        sentence="The [policies] that say which rows and columns of some tables it sees.",
     ),
     Key(
         name="queries_at_once",
@@ -77,24 +85,28 @@ TOKENS = Named(
 )
 
 
-def token_of(name: str, fields: Mapping[str, object]) -> Token:
-    """A token of its fields. Raises Invalid."""
+def token_of(name: str, fields: Mapping[str, object], policies: Mapping[str, Policy]) -> Token:
+    """A token of its fields and of the policies that there are. Raises Invalid."""
     expires_ms: Any = fields.get("expires_ms")
     return Token(
         name=name,
         sha256=str(fields.get("sha256", "")).lower(),
         expires_ms=expires_ms,
-        **rights_of(fields),
+        **rights_of(f'[tokens."{name}"]', fields, policies),
     )
 
 
-def rights_of(fields: Mapping[str, object]) -> dict[str, Any]:
-    """What the fields of ``RIGHTS`` say, by their names."""
+def rights_of(
+    place: str, fields: Mapping[str, object], policies: Mapping[str, Policy]
+) -> dict[str, Any]:
+    """What the fields of ``RIGHTS`` say, by their names; ``place`` is where they are. Raises
+    Invalid."""
     scopes: Any = fields.get("scopes", ("read",))
     tables: Any = fields.get("tables")
     return {
         "scopes": frozenset(Scope(one) for one in scopes),
         "tables": None if tables is None else frozenset(tables),
+        "policies": named_by(place, fields, policies),
         "queries_at_once": fields.get("queries_at_once"),
         "bytes_a_day": fields.get("bytes_a_day"),
     }

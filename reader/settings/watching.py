@@ -34,9 +34,11 @@ class Watched:
         self._read = read
         self._file = WatchedFiles(path)
 
-    def look(self) -> None:
-        """Use the file if it has changed. Never raises."""
-        if not self._file.have_changed():
+    def look(self, *, asked: bool = False) -> None:
+        """Use the file if it has changed, or if the operator has ``asked``. Never raises."""
+        if asked:
+            _logger.info("%s is read again, as SIGHUP asks: tokens and policies", self._path)
+        elif not self._file.have_changed():
             return
         try:
             read = self._read(self._path)

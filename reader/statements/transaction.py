@@ -159,12 +159,11 @@ class Transaction:
         return None
 
     def pin(self, names: Collection[str]) -> None:
-        """Take snapshots of tables that it only reads, together, and of each once."""
+        """Take snapshots of tables that it only reads, together, and of each once. A statement that
+        names them was admitted before: what its caller sees of them is up to the engine."""
         missing = sorted(set(names) - self._pinned.keys() - {self._name})
         if missing:
-            self._pinned |= self._session.engine.source.snapshots(
-                missing, allowed=self._doing.allowed
-            )
+            self._pinned |= self._session.engine.source.snapshots(missing, allowed=missing)
 
     def names_in(self, text: Text) -> frozenset[str]:
         """The tables that a statement reads, but for the one that it changes."""

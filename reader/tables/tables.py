@@ -30,7 +30,7 @@ from blockstore.reader.tables.decode_budget import DecodeBudget
 from blockstore.reader.tables.held import HeldTable
 from blockstore.reader.tables.instant import common_instant
 from blockstore.reader.tables.lake import Place, is_below, local_folder
-from blockstore.reader.tables.names import Names, folded
+from blockstore.reader.tables.names import Names, folded, permits
 from blockstore.reader.tables.polling import Polling
 from blockstore.reader.tables.view import TableState, TableView
 from blockstore.scan.view import TableSnapshot
@@ -130,9 +130,10 @@ class Tables:
         return self._names(allowed).all
 
     def find(self, name: str, allowed: Collection[str] | None = None) -> str:
-        """The table's own spelling of ``name``. Raises UnknownTable, also for a hidden table."""
+        """The table's own spelling of ``name``. Raises UnknownTable, also for a hidden table, and
+        Restricted for one that a policy restricts."""
         exact = self._held.get(name)
-        if exact is not None and not exact.gone and (allowed is None or name in allowed):
+        if exact is not None and not exact.gone and permits(allowed, name):
             return name
         names = self._names(allowed)
         if name not in names and (self._came_back(name, allowed) or self._list_if_old()):
@@ -247,7 +248,7 @@ class Tables:
     def _came_back(self, name: str, allowed: Collection[str] | None) -> bool:
         """Whether a table of this name that was dropped is there again; looks at it."""
         same = [one for one in self._held.values() if folded(one.name) == folded(name)]
-        gone = [one for one in same if one.gone and (allowed is None or one.name in allowed)]
+        gone = [one for one in same if one.gone and one.name in Names([one.name], allowed)]
         for held in gone:
             if not held.has_just_failed:
                 self._look(held)

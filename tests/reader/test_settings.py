@@ -107,14 +107,50 @@ def test_a_token_with_an_end_is_printed_as_the_file_reads_it(
 
 
 def test_the_guides_token_is_read(tmp_path: Path) -> None:
-    block, _ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    block, _, _ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
     (made,) = load_settings(written(tmp_path, block.text.replace("…", HASH)), {}).tokens
     assert (made.name, made.tables) == ("grafana", {"flights", "sales_*"})
     assert (made.expires_ms, made.queries_at_once) == (1_798_761_600_000, 4)
 
 
+def test_the_guides_policy_is_read(tmp_path: Path) -> None:
+    _, block, _ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    (made,) = load_settings(written(tmp_path, block.text.replace("…", HASH)), {}).tokens
+    (policy,) = made.policies
+    assert (made.name, policy.name, policy.tables) == ("acme", "own-orders", {"orders", "orders_*"})
+    assert policy.rows == "tenant = current_user AND day >= DATE '2026-01-01'"
+    assert (policy.columns, policy.hide) == (None, {"card_number"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[policies."p"]\ntables = ["t"]', "restricts nothing"),
+        ('[policies."p"]\nrows = "a = 1"', "names no tables"),
+        ('[policies."p"]\ntables = ["t"]\nrows = "a = "', "cannot read the condition"),
+        ('[policies."p"]\ntables = ["t"]\nrows = "a LIKE current_user"', "in a pattern"),
+        ('[policies."p"]\ntables = ["t"]\nhide = ["a"]\ncolumns = ["b"]', "columns and hide"),
+        (f'[tokens."a"]\nsha256 = "{HASH}"\npolicies = ["p"]', "names the policy 'p'"),
+        ('[groups."g"]\npolicies = ["p"]', "names the policy 'p'"),
+        (
+            (
+                '[policies."p"]\ntables = ["t"]\nrows = "a = 1"\n'
+                f'[tokens."a"]\nsha256 = "{HASH}"\nscopes = ["admin"]\npolicies = ["p"]'
+            ),
+            "admin and policies",
+        ),
+        (f'[tokens."a"]\nsha256 = "{HASH}"\ntables = ["*", "!t"]', "begins with !"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused_as_a_whole(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(Invalid, match=re.escape(said)):
+        load_settings(written(tmp_path, text), {})
+
+
 def test_the_guides_provider_is_read(tmp_path: Path) -> None:
-    _, block = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    _, _, block = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
     for text in (block.text, re.sub(r"(?m)^# ", "", block.text)):
         read = load_settings(written(tmp_path, text), {})
         (issuer,), (group,) = read.issuers, read.groups

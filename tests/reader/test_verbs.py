@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -146,3 +147,30 @@ def test_words_that_need_no_parser_mean_what_the_parser_makes_of_them(
 @pytest.mark.parametrize("words", NOT_PLAIN, ids=str)
 def test_words_that_may_be_wrong_are_left_to_the_parser(words: list[str]) -> None:
     assert plain_query.at_once(words) is None
+
+
+def test_sighup_makes_a_gateway_read_its_tokens_again(tmp_path: Path) -> None:
+    create(f"{tmp_path}/lake/t", schema=pa.schema([("a", pa.int64())]))
+    config = tmp_path / "reader.toml"
+    text = '[query]\nisolated = false\n[http]\nlisten = "127.0.0.1:0"\n'
+    config.write_text(f'{text}[tokens."a"]\nsha256 = "{"0" * 64}"\n')
+    process = subprocess.Popen(
+        [BINARY, "serve", f"{tmp_path}/lake", "--config", config],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    assert process.stdout is not None
+    try:
+        read = iter(process.stdout.readline, "")
+        assert any("serving" in line for line in read)
+        process.send_signal(signal.SIGHUP)
+        assert any("as SIGHUP asks" in line for line in read)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

@@ -88,6 +88,7 @@ ELSEWHERE = {
     ("docs/guides/python.md", "import ibis"): IBIS,
     ("docs/guides/python.md", "from pathlib"): "tried by hand with dlt 1.31",
     ("docs/guides/gateway.md", '[tokens."grafana"]'): "read by tests/reader/test_settings.py",
+    ("docs/guides/gateway.md", '[policies."own-orders"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '[issuers."company"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '{"event"'): "compared by tests/reader/doors/test_audit.py",
     ("docs/guides/gateway.md", "blockstore create logs/audit"): (

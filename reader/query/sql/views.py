@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -47,6 +48,9 @@ from blockstore.reader.tables.names import folded
 from blockstore.scan.chunk import HIDDEN, ScanChunk
 from blockstore.scan.nans import may_hold_nan
 from blockstore.scan.plan import ScanPlan
+
+if TYPE_CHECKING:
+    from blockstore.reader.query.fences import Fence
 
 _CHUNK, _FACTS = "_blockstore_chunk", "_blockstore_facts"
 _FILE, _ROW = "_blockstore_file", "_blockstore_row"
@@ -78,6 +82,7 @@ def view(
     paths: Mapping[str, str],
     hidden: Sequence[str],
     named: Named | None = None,
+    fence: Fence | None = None,
 ) -> list[Step]:
     """The statements that create a view of a table's planned chunks.
 
@@ -88,6 +93,7 @@ def view(
         paths: The file of each chunk, by its key.
         hidden: The hidden columns that the view has.
         named: The columns that can be read, since the files have only those; None: all.
+        fence: What the view shows, if not all of it.
     """
     lists = _Lists(name)
     selects = [_selected(part, plan, paths, hidden, named, lists) for part in parts]
@@ -98,11 +104,16 @@ def view(
     else:
         body = "\nUNION ALL ".join(f"SELECT {one}" for one in selects)
     body = body or _nothing(plan, hidden)
-    return [*lists.steps, (f"CREATE TEMP VIEW {quoted(name)} AS {body}", ())]
+    return [*lists.steps, _created(name, body, fence)]
 
 
 def view_of_rows(
-    name: str, plan: ScanPlan, paths: Sequence[str], rows: pa.Schema, hidden: Sequence[str]
+    name: str,
+    plan: ScanPlan,
+    paths: Sequence[str],
+    rows: pa.Schema,
+    hidden: Sequence[str],
+    fence: Fence | None = None,
 ) -> Step:
     """The statement that creates a view of rows that were read before.
 
@@ -112,6 +123,7 @@ def view_of_rows(
         paths: The files that have them, with columns that are named by their numbers.
         rows: The columns in the files; another one cannot be read.
         hidden: The hidden columns that the view has.
+        fence: What the view shows, if not all of it.
     """
     columns = []
     for field in (*plan.columns.visible, *(HIDDEN.field(column) for column in hidden)):
@@ -120,6 +132,14 @@ def view_of_rows(
         columns.append(f"CAST({value} AS {sql_type(field.type)}) AS {quoted(field.name)}")
     source = f"read_parquet([{', '.join(map(text, paths))}], hive_partitioning = false)"
     body = f"SELECT {', '.join(columns)} FROM {source} AS {_CHUNK}"
+    return _created(name, body, fence)
+
+
+def _created(name: str, body: str, fence: Fence | None) -> Step:
+    if fence is not None:
+        from blockstore.reader.query.sql.fenced import fenced
+
+        body = fenced(body, fence.columns.names, fence.rows.node)
     return f"CREATE TEMP VIEW {quoted(name)} AS {body}", ()
 
 

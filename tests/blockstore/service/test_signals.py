@@ -48,6 +48,18 @@ def test_each_signal_is_acted_on_and_others_are_not() -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
+def test_sighup_reloads_where_there_is_something_to_reload() -> None:
+    ended, again = threading.Event(), threading.Event()
+    before = signal.getsignal(signal.SIGHUP)
+    with on_signals(ended.set, again.set):
+        signal.raise_signal(signal.SIGHUP)
+        assert again.wait(30.0)
+        assert not ended.is_set()
+    assert signal.getsignal(signal.SIGHUP) == before
+    with on_signals(ended.set):
+        assert signal.getsignal(signal.SIGHUP) == before
+
+
 def test_afterwards_signals_do_what_they_did_before() -> None:
     handlers = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)]
     with on_signals(lambda: None):

@@ -71,6 +71,17 @@ def test_what_they_do_is_audited_by_their_name_and_theirs(doors: Three) -> None:
         assert client.get(f"/v1/jobs/{job}").status_code == 404, "another subject of one name"
     lines = doors.about("bobs")
     assert {one["token"] for one in lines} == {"bob@example.com"}
+    assert {(one["issuer"], one["subject"]) for one in lines} == {(URL, "0007")}
+    with doors.raw(eve) as raw:
+        raw.rows("SELECT 'by postgres' AS a")
+    with doors.client(eve) as flights:
+        flights.query("SELECT 'by flight' AS a")
+    for mark in ("by postgres", "by flight"):
+        assert {(one["issuer"], one["subject"]) for one in doors.about(mark)} == {(URL, "0008")}
+    with doors.served.as_(WRITE) as client:
+        client.post("/v1/query", json={"sql": "SELECT 'by a program' AS a"})
+    (line,) = doors.about("by a program")
+    assert (line["issuer"], line["subject"]) == (None, None)
 
 
 def test_a_token_in_a_statement_is_not_in_the_audit_log(doors: Three) -> None:

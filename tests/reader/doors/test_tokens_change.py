@@ -208,6 +208,24 @@ def _file(path: Path, *tokens: str) -> None:
     path.write_text("".join(f'[tokens."{one}"]\nsha256 = "{hashed(one)}"\n' for one in tokens))
 
 
+def test_a_file_is_read_at_once_where_an_operator_asks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "reader.toml"
+    _file(path, "a")
+    gate = Gate(load_settings(path, {}).tokens, ManualClock())
+    watched = Watched(path, gate)
+    _file(path, "b")
+    with caplog.at_level("INFO"):
+        watched.look(asked=True)
+    assert gate.caller("Bearer b").name == "b"
+    assert "as SIGHUP asks" in caplog.text
+    path.write_text("[tokens")
+    watched.look(asked=True)
+    assert gate.broken is not None
+    assert gate.caller("Bearer b").name == "b"
+
+
 def test_a_file_that_changes_is_used_at_the_second_look(tmp_path: Path) -> None:
     path = tmp_path / "reader.toml"
     _file(path, "a", "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 
 import pyarrow as pa
@@ -342,3 +343,17 @@ def test_two_ingests_at_once_are_two_versions(door: Opened, table: Table) -> Non
         one.join()
     assert counts == [2, 2, 2]
     assert (len(table.rows), table.version) == (6, 4)
+
+
+def test_a_damaged_batch_is_refused_before_it_is_stored(door: Opened, table: Table) -> None:
+    table.make()
+    # The offsets of a text do not ascend: it would have a negative length.
+    offsets = pa.py_buffer(struct.pack("<3i", 0, 2, 1))
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+    bucket = door.http.gateway.need_jobs().store.bucket
+    before = [one.key for one in bucket.list("jobs/")]
+    with pytest.raises((pa.ArrowInvalid, OSError), match="are damaged"):
+        door.client.ingest(table.name, pa.table({"k": texts, "n": [1, 2]}))
+    assert (table.rows, table.version) == ([], 1)
+    assert [one.key for one in bucket.list("jobs/")] == before
+    assert door.idle()

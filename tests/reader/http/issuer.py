@@ -76,12 +76,25 @@ class Signer:
     def sign(self, data: bytes) -> bytes:
         match self.alg:
             case "RS256":
-                return bytes(self.key.sign(data, padding.PKCS1v15(), hashes.SHA256()))
+                return self.sign_as("RS256", data)
             case "ES256":
                 r, s = decode_dss_signature(self.key.sign(data, ec.ECDSA(hashes.SHA256())))
                 return r.to_bytes(32, "big") + s.to_bytes(32, "big")
             case _:
                 return bytes(self.key.sign(data))
+
+    def sign_as(self, alg: str, data: bytes) -> bytes:
+        """Sign by another algorithm of RSA."""
+        digest = {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}[alg[2:]]()
+        if alg.startswith("RS"):
+            return bytes(self.key.sign(data, padding.PKCS1v15(), digest))
+        length = padding.PSS.DIGEST_LENGTH
+        return bytes(self.key.sign(data, padding.PSS(padding.MGF1(digest), length), digest))
+
+    def token_as(self, alg: str, said: Mapping[str, object]) -> str:
+        """A token by another algorithm of RSA."""
+        parts = f"{_json({'alg': alg, 'typ': 'JWT', 'kid': self.kid})}.{_json(said)}"
+        return f"{parts}.{coded(self.sign_as(alg, parts.encode()))}"
 
     def token(self, said: Mapping[str, object], header: Mapping[str, object] | None = None) -> str:
         """A token that says this."""

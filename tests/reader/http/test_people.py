@@ -294,6 +294,25 @@ def test_odd_keys_among_good_ones_are_left_out() -> None:
     assert keys.key("weak") is None
 
 
+@pytest.mark.parametrize("alg", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
+def test_an_rsa_key_counts_for_the_algorithm_that_it_names_or_for_all(alg: str) -> None:
+    own, clock, provider = gate()
+    token = RSA.token_as(alg, claims(exp=9_000))
+    if alg == "RS256":
+        come(own, token)
+    else:
+        with pytest.raises(Refusal, match="does not count here"):
+            come(own, token)
+    bare = {name: value for name, value in RSA.public.items() if name != "alg"}
+    provider.keys = json.dumps({"keys": [bare]}).encode()
+    clock.advance(3_600)
+    own.people.look()
+    assert come(own, token).name == "ann@example.com"
+    for bad in (f"{token[:-8]}AAAAAAAA", forged(claims(exp=9_000), "HS256", RSA.pem)):
+        with pytest.raises(Refusal, match="does not count here"):
+            come(own, bad)
+
+
 def test_new_keys_are_read_soon_and_no_caller_waits_for_them() -> None:
     own, clock, provider = gate()
     assert provider.reads == 2

@@ -81,7 +81,7 @@ export class TableView {
       h("div", { class: "view-head" }, h("h1", {}, detail.name), h("span", { class: `chip ${detail.level}` }, detail.status), h("span", { class: "grow" }),
         h("a", { class: "button", href: toConsole(`SELECT *\nFROM ${quoted(detail.name)}\nLIMIT 1000`) }, "Query"),
         h("a", { class: "button", href: `#/upload?${new URLSearchParams({ table: detail.name })}` }, "Upload")),
-      h("p", { class: "facts-line" }, `${many(detail.rows, stored)} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · read ${duration(detail.staleness_s)} ago`),
+      h("p", { class: "facts-line" }, detail.restricted ? "A policy restricts this table: you see some of its rows and columns, and queries alone read it." : `${many(detail.rows, stored)} · ${bytes(detail.bytes)} · ${many(detail.blocks, "block")} · version ${count(detail.version)} · read ${duration(detail.staleness_s)} ago`),
       detail.error ? h("pre", { class: "card-error" }, detail.error) : null);
   }
 
