@@ -20,7 +20,7 @@ from blockstore.reader.cache import ChunkCache
 from blockstore.reader.errors import Restricted
 from blockstore.reader.query import Engine
 from blockstore.reader.query.fences import fence_of
-from blockstore.reader.query.sql import views
+from blockstore.reader.query.sql import fenced as module
 from blockstore.reader.query.sql.fenced import fenced
 from blockstore.reader.query.sql.reading import Named
 from blockstore.reader.tables.policies import Policies, Policy, without
@@ -116,7 +116,7 @@ def test_the_parts_of_a_query_that_cannot_fail_are_inside_of_the_fence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    monkeypatch.setattr(views, "fenced", lambda *given: made.append(fenced(*given)) or made[-1])
+    monkeypatch.setattr(module, "fenced", lambda *given: made.append(fenced(*given)) or made[-1])
     table = bs.create(f"{tmp_path}/t?durable=false", schema=COLUMNS)
     table.append(pa.table({"a": [1, 2, 3], "b": ["1", "2", "x"], "B2": ["y", "y", "z"]}))
     policy = Policy(name="p", tables=frozenset({"t"}), rows="B2 = 'y'", hide=frozenset({"B2"}))
