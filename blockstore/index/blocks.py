@@ -54,7 +54,8 @@ class _View:
         self.base = base
         self.overlay = overlay
         self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
-        """By name: the arrays of the base, those of the overlay, and what both are together."""
+        """By name: the arrays of the base, those of the overlay, and what both are together. Of
+        few blocks: each version that is in use has its own."""
         self._before = before
 
     @property
@@ -254,7 +255,8 @@ class Blocks:
             return kept[2]
         places = np.where(slots >= 0, slots, len(view.base) - 1 - slots)
         joined = tuple(np.concatenate(both)[places] for both in zip(old, new, strict=True))
-        view.joined[name] = old, new, joined
+        if self._size <= KEPT:
+            view.joined[name] = old, new, joined
         return joined
 
     def take(self, indices: Iterable[int]) -> list[LiveBlock]:

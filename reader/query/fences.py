@@ -3,8 +3,7 @@
 Rules:
 - A fence is made for the columns that the table has in the snapshot that is read. Where it does not
   fit them (a column that it names is missing, or has a type that the condition is not for), the
-  table is not read at all. Why is in the log, for the operator; the caller is not told what a
-  policy says.
+  table is not read at all. The operator's log says why; the caller is not told what a policy says.
 - The condition is one of ours (``blockstore.predicate``): a comparison of columns with constants.
   It cannot fail for a row, so nothing of a hidden row is in an error.
 - Hidden columns (``_row_id``, …) are not seen: they say how many other rows there are.

@@ -5,8 +5,8 @@ Rules:
 - A table that a policy restricts is seen by a query alone, and only as it is now: earlier versions
   may have had other columns, and rows that were since removed for a reason. What else is known of a
   table (``t.history``, ``t.blocks``, …) is not seen.
-- Every use of a restricted table in the tree has its fence (``fences.py``), whoever took the
-  snapshot.
+- A query reads a restricted table inside of its fence alone (``fences.py``), also where its caller
+  took the snapshot.
 """
 
 from __future__ import annotations

@@ -186,3 +186,17 @@ def test_of_the_blocks_that_stay_nothing_is_made_again() -> None:
         every = np.ones(len(found), dtype=bool)
         found.derived("ids", numbered, numbered, every)
     assert sorted(numbered.made) == [ulid(number) for number in range(1, 30)]
+
+
+def test_versions_of_many_blocks_keep_no_arrays_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = Blocks.of([live(1), live(2)]).changed((), [live(3)])
+    every = np.ones(3, dtype=bool)
+    monkeypatch.setattr(blocks_module, "KEPT", 2)
+    found.derived("ids", None, _Numbered(), every)
+    assert found._view.joined == {}
+    monkeypatch.setattr(blocks_module, "KEPT", 3)
+    found.derived("ids", None, _Numbered(), every)
+    first = found.derived("ids", None, _Numbered(), every)
+    assert found.derived("ids", None, _Numbered(), every) is first
