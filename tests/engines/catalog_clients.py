@@ -8,6 +8,7 @@ Prints a JSON object: for each table its newest rows and those of its tags, as l
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -75,7 +76,39 @@ def by_spark(uri: str, token: str, namespace: str) -> Read:
     session.stop()
 
 
-ENGINES = {"pyiceberg": by_pyiceberg, "polars": by_polars, "duckdb": by_duckdb, "spark": by_spark}
+def by_daft(uri: str, token: str, namespace: str) -> Read:
+    import daft
+    from sessions import Refused
+
+    def read(table: Any, one: int | None) -> Any:
+        try:
+            return daft.read_iceberg(table, snapshot_id=one).to_arrow()
+        except ValueError as error:
+            return Refused(re.sub(r"\d+", "N", str(error)))
+
+    for name, table, asked in _pyiceberg(uri, token, namespace):
+        yield name, [read(table, one) for one in asked]
+
+
+def by_sail(uri: str, token: str, namespace: str) -> Read:
+    from sessions import Rows, sail_with
+
+    with sail_with(uri, token) as session:
+        for row in session.sql(f"SHOW TABLES IN lake.`{namespace}`").collect():
+            place = f"lake.`{namespace}`.`{row.tableName}`"
+            asked = ["", " VERSION AS OF 'first'", " VERSION AS OF 'then'"]
+            found = [session.sql(f"SELECT * FROM {place}{at}").collect() for at in asked]
+            yield row.tableName, [Rows(rows) for rows in found]
+
+
+ENGINES = {
+    "pyiceberg": by_pyiceberg,
+    "polars": by_polars,
+    "daft": by_daft,
+    "duckdb": by_duckdb,
+    "spark": by_spark,
+    "sail": by_sail,
+}
 
 
 def main() -> None:

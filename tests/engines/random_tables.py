@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
     ]
 )
 START = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+LABELS = {"site", "rack"}
 TAGGED = {1: "first", 3: "then"}
 """The tags of a table, by the number of changes before them."""
 
@@ -83,8 +84,13 @@ def newest_in_iceberg(table: bs.Table) -> pa.Table:
 
 def each_in_iceberg(table: bs.Table) -> list[list[str]]:
     """What engines must return, as lines: the newest rows, then those of each tag."""
+    return [lines(rows) for rows in rows_in_iceberg(table)]
+
+
+def rows_in_iceberg(table: bs.Table) -> list[pa.Table]:
+    """The same as Arrow tables."""
     tagged = [table.snapshot(tag=tag).scan().to_table() for tag in TAGGED.values()]
-    return [lines(rows) for rows in (newest_in_iceberg(table), *tagged)]
+    return [newest_in_iceberg(table), *tagged]
 
 
 def _change(

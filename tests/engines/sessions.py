@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,6 +52,25 @@ def spark_with(settings: Mapping[str, str]) -> Any:
     return session
 
 
+@contextmanager
+def sail_with(uri: str, token: str) -> Iterator[Any]:
+    """A session of Sail with a gateway's catalog, called ``lake``. Its server is a process."""
+    from pyspark.sql.connect.session import SparkSession
+
+    lake = f'[{{type="iceberg-rest", name="lake", uri="{uri}", bearer_access_token="{token}"}}]'
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [Path(sys.executable).parent / "sail", "spark", "server", "--port", str(port)],
+        env={**os.environ, "SAIL_CATALOG__LIST": lake},
+    )
+    try:
+        yield SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+    finally:
+        server.kill()
+        server.wait()
+
+
 def catalog(uri: str, token: str) -> dict[str, str]:
     """Spark's settings of a gateway's catalog, called ``lake``."""
     return {
@@ -66,3 +90,14 @@ class Rows:
     def to_pylist(self) -> list[dict[str, Any]]:
         """Each row by its columns."""
         return [row.asDict(recursive=True) for row in self._rows]
+
+
+class Refused:
+    """What an engine says instead of rows, as an Arrow table of one row."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """One row, of the text."""
+        return [{"refused": self._text}]

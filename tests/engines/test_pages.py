@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -80,9 +81,11 @@ def asked(*command: str | Path) -> str:
     return done.stdout
 
 
-def by_program(lake: Lake, page: str, *shown: str) -> list[Any]:
-    """What these expressions are after the page's programs, which are one."""
+def by_program(lake: Lake, page: str, *shown: str, printed: str = "", here: str = "") -> list[Any]:
+    """What these expressions are after the page's programs, which are one. A word of them can be
+    replaced."""
     programs = [text for language, text in lake.page(page) if language == "python"]
+    programs = [text.replace(printed, here) if printed else text for text in programs]
     assert programs
     shows = f"import json; print(json.dumps([{', '.join(shown)}]))"
     found: list[Any] = json.loads(asked("-c", "\n".join([*programs, shows])).splitlines()[-1])
@@ -129,6 +132,26 @@ def test_spark(lake: Lake) -> None:
 
 def test_polars(lake: Lake) -> None:
     assert by_program(lake, "engines/polars", "len(rows)", "len(frame)") == [1000, 992]
+
+
+def test_sail(lake: Lake) -> None:
+    (server,) = [text for language, text in lake.page("engines/sail") if not language]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    assert "50051" in server
+    path = f"{PYTHON.parent}:{os.environ['PATH']}"
+    running = subprocess.Popen(
+        ["bash", "-ec", server.replace("\nsail", "\nexec sail").replace("50051", port)],
+        env={**os.environ, "PATH": path},
+    )
+    try:
+        found = by_program(
+            lake, "engines/sail", "now[0].rows", "release[0].rows", printed="50051", here=port
+        )
+    finally:
+        running.kill()
+        running.wait()
+    assert found == [992, 500]
 
 
 def test_deltalake(lake: Lake) -> None:
