@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 
 try:
     import psutil
 except ModuleNotFoundError:  # in .venv, where only the harness itself is tested
     psutil = None
 
-__all__ = ["wait_sampling"]
+__all__ = ["highest_mib", "wait_sampling"]
 
 SAMPLE_S = 0.05
 RESCAN_EVERY = 5
@@ -39,6 +40,15 @@ def wait_sampling(process: subprocess.Popen[bytes], timeout_s: float) -> float |
         peak = max(peak, _sum(members))
         time.sleep(SAMPLE_S)
     return peak / 2**20
+
+
+def highest_mib(process: int) -> float:
+    """The most that a process and those which it started have held so far, each by itself, in MiB:
+    pages that they share count for each."""
+    members = [process, *(child.pid for child in _children(psutil.Process(process)))]
+    texts = [Path(f"/proc/{member}/status").read_text().splitlines() for member in members]
+    found = [line.split()[1] for text in texts for line in text if line.startswith("VmHWM")]
+    return sum(map(int, found)) / 1024
 
 
 def _children(root: psutil.Process) -> list[psutil.Process]:

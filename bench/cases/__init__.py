@@ -8,6 +8,7 @@ from bench.case import Case
 from bench.cases.append import AGING, APPEND
 from bench.cases.append16 import APPEND16
 from bench.cases.clients import CLIENTS
+from bench.cases.doors import DOORS
 from bench.cases.engines_scan import ENGINES_SCAN
 from bench.cases.merge import MERGE_10GB, MERGE_SMALL, MERGE_WIDE
 from bench.cases.merge_spark import MERGE_SPARK
@@ -49,6 +50,7 @@ CASES = {
         *QUERY_CASES,
         *S3_CASES,
         CLIENTS,
+        DOORS,
         ENGINES_SCAN,
         ROWS_UPDATE,
         ROWS_POINT,
