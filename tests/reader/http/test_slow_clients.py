@@ -13,6 +13,7 @@ import pytest
 
 from blockstore.world import World
 from tests.reader.http.gateways import READ, Served, make_lake, serving, settings
+from tests.support.open_files import allow_files
 
 _ENDLESS = "select a.n, b.s, c.s as t from flights a, flights b, flights c"
 
@@ -87,3 +88,17 @@ def test_a_body_that_does_not_come_ends_its_request(impatient: Served) -> None:
             "Content-Length: 100\r\n\r\n{".encode()
         )
         assert b" 408 " in wire.recv(1000).splitlines()[0]
+
+
+def test_a_thousand_idle_connections_do_not_delay_a_query(impatient: Served) -> None:
+    allow_files(4_096)
+    place = urlsplit(impatient.url)
+    address = (place.hostname or "", place.port or 0)
+    wires = [socket.create_connection(address, timeout=60) for _ in range(1_000)]
+    try:
+        assert impatient.rows("select count(*) as c from flights") == [{"c": 1000}]
+        wires[-1].sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert wires[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
+    finally:
+        for wire in wires:
+            wire.close()

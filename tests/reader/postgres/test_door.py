@@ -39,6 +39,7 @@ from tests.reader.postgres.raw import (
     until,
 )
 from tests.support.certificates import certificate
+from tests.support.open_files import allow_files
 
 SLOW = "SELECT count(*) FROM range(100_000_000_000) t(i) WHERE i % 7 = 3"
 TLS_REQUEST = struct.pack("!ii", 8, 80_877_103)
@@ -240,11 +241,15 @@ def test_a_slow_loris_is_disconnected_and_an_idle_client_is_not(tmp_path: Path) 
         assert idle.rows("SELECT 1") == [["1"]]
 
 
-def test_two_hundred_idle_clients_do_not_delay_another(doors: Doors) -> None:
-    many = [doors.client() for _ in range(200)]
+def test_a_thousand_idle_clients_do_not_delay_another(doors: Doors) -> None:
+    allow_files(4_096)
+    many = [doors.client() for _ in range(999)]
     try:
         with doors.client() as one:
             assert one.rows("SELECT count(*) FROM flights") == [["1000"]]
+            with pytest.raises(PermissionError, match="connection limit reached"):
+                doors.client()
+        assert many[-1].rows("SELECT 1") == [["1"]]
     finally:
         for one in many:
             one.close()
