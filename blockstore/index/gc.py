@@ -33,8 +33,9 @@ from dataclasses import dataclass, field, replace
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
 from blockstore.freshness import Freshness
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, raise_hint
+from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.index.checkpoint_name import how_to_replace_checkpoint, name_of
+from blockstore.index.checkpoint_write import ensure_checkpoint, raise_hint
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.log import Log
 from blockstore.index.read import IndexReader

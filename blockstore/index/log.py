@@ -42,8 +42,8 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.checkpoint import every, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
+from blockstore.index.checkpoint_write import every, try_write_checkpoint
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.lives import check_own
@@ -121,6 +121,8 @@ class Log:
                 state = self.take(loaded)
                 self._moment = moment
                 return state
+            if state.blocks.base.is_broken:
+                return self.take(self.reader.cold_after(state))
             return self.take(self.reader.advance(state))
 
     def newest(self) -> State:
@@ -401,8 +403,15 @@ class Log:
         return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
 
     def _write_checkpoint(self, state: State) -> None:
-        written = try_write_checkpoint(writable(self.bucket), state)
-        self._checkpoint = newer(self._checkpoint, written)
+        written = try_write_checkpoint(writable(self.bucket), state, lambda: self.reader.leaves)
+        if written is None or written.state is None:
+            return
+        with self._lock:
+            self._checkpoint = newer(self._checkpoint, written.name)
+            if written.state is not state and self._state is not None:
+                from blockstore.index.tree.write import moved
+
+                self._state = moved(self._state, state, written.state)
 
     def _check_history(self) -> None:
         """Raise what this handle has met before."""
@@ -427,9 +436,7 @@ class Log:
 
     def _adopt(self, state: State) -> State:
         with self._lock:
-            if self._replaced is None and (
-                self._state is None or state.version > self._state.version
-            ):
+            if self._replaced is None and (self._state is None or state.is_ahead_of(self._state)):
                 self._state = state
             return self._state or state
 

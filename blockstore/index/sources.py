@@ -54,6 +54,8 @@ class Sources:
         return len(self.array())
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return (
             np.array_equal(self.array(), other.array())
             if isinstance(other, Sources)

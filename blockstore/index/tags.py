@@ -34,8 +34,9 @@ from blockstore.errors import (
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.index.checkpoint_name import how_to_replace_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.history import History
 from blockstore.index.log import Log
 from blockstore.index.state import State

@@ -27,7 +27,8 @@ from blockstore.errors import (
 )
 from blockstore.index.boundary import Boundary, encode_boundary
 from blockstore.index.change import Change, Done, Draft
-from blockstore.index.checkpoint import encode_checkpoint, replace_checkpoint, write_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint_write import replace_checkpoint, write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.state import State

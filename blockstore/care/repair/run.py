@@ -18,7 +18,7 @@ from blockstore.care.repair.target import Target
 from blockstore.care.survey import REPAIR
 from blockstore.care.verify.deep import check_block
 from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound
-from blockstore.index.checkpoint import replace_checkpoint
+from blockstore.index.checkpoint_write import replace_checkpoint
 from blockstore.names import checkpoint_key
 from blockstore.operations.append import publish
 from blockstore.operations.rewrite import rewrite

@@ -40,13 +40,9 @@ from blockstore.errors import (
 )
 from blockstore.index.backoff import Pace
 from blockstore.index.boundary import write_first
-from blockstore.index.checkpoint import (
-    decode_checkpoint,
-    ensure_checkpoint,
-    put_checkpoint,
-    raise_hint,
-)
+from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint_write import ensure_checkpoint, put_checkpoint, raise_hint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.history import History
 from blockstore.index.log import Log

@@ -25,7 +25,7 @@ from blockstore.format.meta import to_dict
 from blockstore.ids import Ids
 from blockstore.index import ulids
 from blockstore.index.blocks import Blocks
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import create
 from blockstore.index.rows import BULK, FRAME, LiveBlock, MemoryBulk, Rows
 from blockstore.index.sources import Sources

@@ -22,7 +22,8 @@ from blockstore.errors import (
 from blockstore.index import tags as tags_module
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Untag
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
 from blockstore.index.reachable import Kept

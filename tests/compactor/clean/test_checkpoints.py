@@ -10,8 +10,9 @@ from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import ReadOnly
 from blockstore.compactor.clean.checkpoints import catch_up
 from blockstore.errors import BlockstoreError, Invalid, NoSpace, Unavailable
-from blockstore.index.checkpoint import EVERY, encode_checkpoint, read_hint
+from blockstore.index.checkpoint import encode_checkpoint
 from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint_write import EVERY, read_hint
 from blockstore.index.log import Log
 from blockstore.names import CHECKPOINTS, HINT, checkpoint_key
 from tests.compactor.scene import Scene
