@@ -50,6 +50,16 @@ class _Made:
     derived: Derived[LiveBlock]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all blocks of a set."""
+
+    rows: int
+    bytes: int
+    min_max_time: int
+    """The least ``max_time``; 0 of no block."""
+
+
 class _View:
     """One way to hold a set: a base and an overlay, and what was derived from them.
 
@@ -344,6 +354,19 @@ class Blocks:
             part = Blocks(base, view.overlay, len(base) - len(view.gone) + len(view.new))
             view.parts = dict([*list(view.parts.items())[1 - _PARTS :], (places, part)])
         return view.parts[places], sums
+
+    def totals(self) -> Totals:
+        """Sums over all blocks."""
+        import pyarrow.compute as pc
+
+        rest, sums = self.summed(lambda leaf: True)
+        frame = rest.table()
+        oldest = [pc.min(frame["max_time"]).as_py(), *(leaf.min_max_time for leaf in sums)]
+        return Totals(
+            rows=(pc.sum(frame["rows"]).as_py() or 0) + sum(leaf.rows for leaf in sums),
+            bytes=(pc.sum(frame["bytes"]).as_py() or 0) + sum(leaf.bytes for leaf in sums),
+            min_max_time=min((one for one in oldest if one is not None), default=0),
+        )
 
     def on(self, base: Rows, at: Blocks) -> Blocks:
         """The same set on the rows of a later root, which hold what ``at`` was: an earlier one on

@@ -89,6 +89,16 @@ def pin_checkpoint(bucket: Bucket, state: State) -> Written:
     return _written(bucket, state, alone=True)
 
 
+def renew_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
+    """The same for an index that is made anew, whose boundary cannot be read: nobody relies on it
+    before the boundary is moved there."""
+    if TREE not in state.requires:
+        return put_checkpoint(bucket, state.version, encode_checkpoint(state))
+    from blockstore.index.tree.write import put_alone
+
+    return put_alone(bucket, state)
+
+
 def _written(
     bucket: Bucket, state: State, leaves: GetLeaves | None = None, *, alone: bool = False
 ) -> Written:

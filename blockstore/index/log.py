@@ -121,8 +121,6 @@ class Log:
                 state = self.take(loaded)
                 self._moment = moment
                 return state
-            if state.blocks.base.is_broken:
-                return self.take(self.reader.cold_after(state))
             return self.take(self.reader.advance(state))
 
     def newest(self) -> State:

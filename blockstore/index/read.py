@@ -184,6 +184,8 @@ class IndexReader:
             raise
 
     def _advance(self, state: State, beside: Beside) -> Loaded:
+        if state.blocks.base.is_broken:
+            return self.cold_after(state)
         since, started = self._poll.begin(), self._clock.monotonic_s()
         found = self._poll.after(state, beside=beside)
         boundary = found.boundary

@@ -94,6 +94,11 @@ class Sources:
         kept = array[(array > floor.encode("ascii")) | ulids.holds(keep, array)]
         return Sources(lambda: kept)
 
+    def upto(self, floor: str) -> ulids.UlidArray:
+        """Those at or below a floor, sorted."""
+        array = self.array()
+        return array[array <= floor.encode("ascii")]
+
     def array(self) -> ulids.UlidArray:
         """All, sorted."""
         if not self._added:

@@ -12,10 +12,10 @@ Rules for a snapshot that is read after its version was collected:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
+from blockstore.scan.again import planned
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
@@ -95,13 +96,13 @@ class TableSnapshot:
 
     def count(self) -> int:
         """Return the number of rows; from metadata alone unless rows are hidden."""
-        counted = self.snapshot.count()
+        counted = planned(self.bucket, self.world, self.snapshot, Snapshot.count)
         if counted is not None:
             return counted
         from blockstore.scan.execute import count_rows
 
         with _or_expired(self.bucket, self.world, self.version):
-            plan = plan_pass(self.snapshot)
+            plan = planned(self.bucket, self.world, self.snapshot, plan_pass)
             return count_rows(self.bucket, plan, self.world, reads=self.reads)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
@@ -147,7 +148,7 @@ class Scan:
 
         Raises Invalid for unknown columns and conditions.
         """
-        return plan_scan(self.snapshot, columns=self.columns, where=self.where)
+        return self._planned(plan_scan)
 
     @cached_property
     def _read(self) -> ScanPlan:
@@ -155,7 +156,11 @@ class Scan:
         looked_at: ScanPlan | None = self.__dict__.get("plan")
         if looked_at is not None:
             return looked_at
-        return plan_pass(self.snapshot, columns=self.columns, where=self.where)
+        return self._planned(plan_pass)
+
+    def _planned(self, plan: Callable[..., ScanPlan]) -> ScanPlan:
+        make = partial(plan, columns=self.columns, where=self.where)
+        return planned(self.bucket, self.world, self.snapshot, make)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream of record batches, in bounded memory.

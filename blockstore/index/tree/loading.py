@@ -56,6 +56,8 @@ class Leaves:
         self._bytes = 0
         self._gone: set[str] = set()
         """Keys of leaves that were not there."""
+        self.proven: dict[str, object] = {}
+        """What a collector saw of leaves that it has proven, by key."""
 
     def blocks(self, leaf: Leaf[BlockSums]) -> LoadedBlocks:
         """The rows of a leaf, kept for a while."""

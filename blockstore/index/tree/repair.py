@@ -52,23 +52,31 @@ def replace_root(bucket: Bucket, state: State) -> bytes:
 
 
 def restore_leaf(bucket: Bucket, key: str, others: Iterable[ReadBucket] = ()) -> bool:
-    """Write a missing or damaged leaf again, with the content of another generation of it, here or
-    in ``others``; whether one was found."""
+    """Write a missing or damaged leaf again, with the content of another copy of it; whether one
+    was found."""
+    found = find_copy(bucket, key, others)
+    named = parse_leaf(key)
+    if found is None or named is None:
+        return False
+    send(bucket, key, named[0], found)
+    return True
+
+
+def find_copy(bucket: ReadBucket, key: str, others: Iterable[ReadBucket] = ()) -> bytes | None:
+    """The canonical bytes of a leaf out of another generation of it, here or in ``others``, or out
+    of its own there; None where none has its hash."""
     named = parse_leaf(key)
     if named is None:
-        return False
-    sha256, _ = named
+        return None
     for source in (bucket, *others):
-        for info in source.list(f"{LEAVES}{sha256}"):
+        for info in source.list(f"{LEAVES}{named[0]}"):
             if (source is bucket and info.key == key) or parse_leaf(info.key) is None:
                 continue
             try:
-                canonical = unpacked(source.get(info.key).data, sha256, info.key)
+                return unpacked(source.get(info.key).data, named[0], info.key)
             except (Corrupt, ObjectMissing):
                 continue
-            send(bucket, key, sha256, canonical)
-            return True
-    return False
+    return None
 
 
 def broken_leaves(bucket: ReadBucket, root: Root) -> dict[str, str]:

@@ -77,6 +77,13 @@ class LeafSources(Sources):
             del added[source]
         return LeafSources(self.leaves, self.loader, added.finish(), ulids.unique(*gone))
 
+    def upto(self, floor: str) -> ulids.UlidArray:
+        low = [leaf for leaf in self.leaves if leaf.sums.first <= floor]
+        stored = ulids.unique(ulids.EMPTY, *self.loader.each_source_leaf(low))
+        added = ulids.from_texts(source for source in self._added if source <= floor)
+        every = ulids.unique(stored[~ulids.holds(self.gone, stored)], added)
+        return every[every <= floor.encode("ascii")]
+
     def after(self, at: LeafSources, written: LeafSources) -> LeafSources:
         """The same set on the leaves of a later root, ``written``, which hold what ``at`` was: an
         earlier one on the leaves of this."""

@@ -25,7 +25,7 @@ from blockstore.index.ulids import UlidArray
 
 _STREAMS = 16
 """More streams than these are not listed."""
-_NUMBERS = 13
+_NUMBERS = 14
 _INT64 = 2**63
 
 
@@ -49,7 +49,9 @@ class BlockSums:
     last: str
     min_time: int
     max_time: int
-    oldest_max_time: int
+    max_min_time: int
+    """The greatest of the blocks' ``min_time``."""
+    min_max_time: int
     """The least of the blocks' ``max_time``."""
     rows: int
     bytes: int
@@ -76,7 +78,8 @@ class BlockSums:
         return [
             self.min_time,
             self.max_time,
-            self.oldest_max_time,
+            self.max_min_time,
+            self.min_max_time,
             self.rows,
             self.bytes,
             self.chunks,
@@ -128,7 +131,8 @@ def sums_of_blocks(rows: pa.Table) -> BlockSums:
         last=ulids[-1].as_py(),
         min_time=pc.min(rows["min_time"]).as_py(),
         max_time=pc.max(rows["max_time"]).as_py(),
-        oldest_max_time=pc.min(rows["max_time"]).as_py(),
+        max_min_time=pc.max(rows["min_time"]).as_py(),
+        min_max_time=pc.min(rows["max_time"]).as_py(),
         rows=pc.sum(rows["rows"]).as_py(),
         bytes=pc.sum(rows["bytes"]).as_py(),
         chunks=facts.chunks,
@@ -159,21 +163,22 @@ def read_block_sums(first: str, last: str, found: list[Any]) -> BlockSums:
             type(one) is int and -_INT64 <= one < _INT64 for one in numbers
         ):
             return BlockSums(
-                count=numbers[12],
-                first=first,
-                last=last,
                 min_time=numbers[0],
                 max_time=numbers[1],
-                oldest_max_time=numbers[2],
-                rows=numbers[3],
-                bytes=numbers[4],
-                chunks=numbers[5],
-                min_version=numbers[6],
-                max_version=numbers[7],
-                excepted=numbers[8],
-                changes=numbers[9],
-                history=numbers[10],
-                merged=numbers[11],
+                max_min_time=numbers[2],
+                min_max_time=numbers[3],
+                rows=numbers[4],
+                bytes=numbers[5],
+                chunks=numbers[6],
+                min_version=numbers[7],
+                max_version=numbers[8],
+                excepted=numbers[9],
+                changes=numbers[10],
+                history=numbers[11],
+                merged=numbers[12],
+                count=numbers[13],
+                first=first,
+                last=last,
                 source_low=low,
                 source_high=high,
                 streams=_streams(streams),

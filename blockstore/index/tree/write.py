@@ -74,6 +74,16 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
     return WrittenRoot(name=name, state=on_root(state, found, leaves))
 
 
+def put_alone(bucket: Bucket, state: State) -> NamedCheckpoint | None:
+    """Write a state's root with leaves of its own, and without the look at the boundary: for an
+    index that has none, or for another table than the one that the state was read from. None where
+    there is a checkpoint."""
+    blocks = tuple(_sent(bucket, block_leaves(state, alone=True)))
+    sources = tuple(_sent(bucket, source_leaves(state, alone=True)))
+    root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
+    return _put_if_absent(bucket, state, root)
+
+
 def _put_if_absent(bucket: Bucket, state: State, root: Root) -> NamedCheckpoint | None:
     data = encode_root(state, root)
     try:
