@@ -26,7 +26,7 @@ import pyarrow as pa
 from blockstore.format.block import StreamKey
 from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
 from blockstore.index.rows import KEPT, LiveBlock, Rows, numbers, stream_named
-from blockstore.index.ulids import UlidArray, from_texts, holds, unique
+from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
 
 if TYPE_CHECKING:
     from blockstore.index.tree.sums import BlockSums
@@ -306,8 +306,14 @@ class Blocks:
 
     def ulids(self) -> list[str]:
         """All ULIDs, sorted."""
-        found: list[str] = self._view.table["ulid"].to_pylist()
-        return found
+        view = self._view
+        if view.base.is_whole:
+            found: list[str] = view.table["ulid"].to_pylist()
+            return found
+        stored, new = view.base.ulids, [block.ulid for block in view.new]
+        kept = np.ones(len(stored), dtype=bool)
+        kept[view.gone] = False
+        return to_texts(unique(stored[kept], from_texts(new)))
 
     def holding(self, sources: Iterable[str]) -> list[LiveBlock]:
         """The blocks that account for any of these sources, in the order of their ULIDs."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
@@ -135,7 +136,7 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     if seen.wanted > boundary:
         off = log.boundary.why_fixed()
         if off is None:
-            boundary, written = _advance(log, bucket, seen)
+            boundary, written = _advance_over(log, bucket, seen, targets_of(seen, state))
     fresh = Freshness(world.clock)
     state = _latest(log)
     check_held(state, held)
@@ -203,11 +204,37 @@ def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
     )
 
 
-def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
+def targets_of(seen: _Seen, state: State) -> list[int]:
+    """Where the boundary may move, best first. Pure.
+
+    A root that is there goes first, then what is above it in the next pass: so the leaves of the
+    root at the boundary have the names by which later roots share them.
+    """
+    if TREE not in state.requires:
+        return [seen.wanted]
+    there = frozenset(seen.checkpoints)
+    roots = sorted((one for one in there if seen.boundary < one <= seen.wanted), reverse=True)
+    own = (one for one in range(seen.wanted, seen.boundary, -1) if one not in there)
+    return [*roots, *islice(own, 1)]
+
+
+def _advance_over(
+    log: Log, bucket: Bucket, seen: _Seen, targets: Iterable[int]
+) -> tuple[int, int | None]:
+    """Move the boundary to the first of these versions where that is possible."""
+    for target in targets:
+        moved = _advance(log, bucket, replace(seen, wanted=target))
+        if moved is not None:
+            return moved
+    return seen.boundary, None
+
+
+def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None] | None:
     """Move the boundary to the one that is wanted, over a checkpoint that equals the fold.
 
-    Returns the boundary, and the version whose checkpoint was written. Another collector may
-    overtake at any step: then the boundary is where that one left it.
+    Returns the boundary, and the version whose checkpoint was written; None where the root there
+    is not whole. Another collector may overtake at any step: then the boundary is where that one
+    left it.
     """
     if seen.wanted <= seen.boundary:
         return seen.boundary, None
@@ -243,7 +270,7 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
                 "the entries are right"
             )
         if stored.root is not None and not _is_whole(log, bucket, stored):
-            return _advance(log, bucket, replace(seen, wanted=seen.wanted - 1))
+            return None
     boundary = log.boundary.advance(seen.wanted)
     # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of
     # its content.
@@ -259,7 +286,7 @@ def _is_whole(log: Log, bucket: Bucket, stored: State) -> bool:
     why = why_broken(bucket, stored, log.reader.leaves)
     if why is not None:
         _logger.warning(
-            "%s of %s is not whole (%s): the boundary does not move to it, or beyond; %s",
+            "%s of %s is not whole (%s): the boundary does not move over it; %s",
             checkpoint_key(stored.root or stored.version),
             bucket.url,
             why,

@@ -105,8 +105,7 @@ class Log:
     def state(self) -> State:
         """The last checked state; read cold at first use.
 
-        Raises NotFound where there is no index.
-        """
+        Raises NotFound where there is no index."""
         self._check_history()
         return self._state if self._state is not None else self.poll()
 
@@ -193,11 +192,8 @@ class Log:
         return self if same else again
 
     def at(self, version: int) -> State:
-        """The state at a version.
-
-        Raises NotFound if it was never written, or the table was dropped in it, VersionExpired if
-        it was collected, or is of a table before.
-        """
+        """The state at a version. Raises NotFound if it was never written, or the table was dropped
+        in it, VersionExpired if it was collected, or is of a table before."""
         state = self.state
         if version > state.version:
             state = self.poll()
@@ -209,10 +205,8 @@ class Log:
         return check_own(History(self.reader, state).as_of(time_ms), state, self.bucket.url)
 
     def tagged(self, name: str) -> State:
-        """The state of the version that a tag is set on.
-
-        Raises NotFound, which names the tags that there are.
-        """
+        """The state of the version that a tag is set on. Raises NotFound, which names the tags that
+        there are."""
         state = self.state
         if name not in state.tags:
             state = self.poll()
@@ -401,7 +395,8 @@ class Log:
         return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
 
     def _write_checkpoint(self, state: State) -> None:
-        written = try_write_checkpoint(writable(self.bucket), state, lambda: self.reader.leaves)
+        bucket = writable(self.bucket)
+        written = try_write_checkpoint(bucket, state, lambda: self.reader.leaves)
         if written is None or written.state is None:
             return
         with self._lock:

@@ -63,6 +63,11 @@ class LeafRows(Rows):
         pieces = [pa.concat_tables([FRAME.empty_table(), one]).combine_chunks() for one in loaded]
         return pa.concat_tables([FRAME.empty_table(), *pieces]).combine_chunks()
 
+    @cached_property
+    def ulids(self) -> UlidArray:
+        every = self._each(range(len(self.leaves)))
+        return np.concatenate([ulids.EMPTY, *(one.rows.ulids.copy() for _, one in every)])
+
     @property
     def sources(self) -> UlidArray:
         return self._sources_of(range(len(self.leaves)))

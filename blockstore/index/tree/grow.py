@@ -53,7 +53,7 @@ def block_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[BlockSu
     if not isinstance(held, LeafRows):
         whole = state.blocks.rows()
         every = (rows for _, rows in whole.pieces(np.arange(len(whole), dtype=np.int64)))
-        yield from _blocks_of(every, {}, state.version)
+        yield from cut_blocks(every, {}, state.version)
         return
     known = {} if alone else {leaf.sha256: leaf for leaf in held.root.blocks}
     put = Rows.of(block for block in overlay.values() if block is not None)
@@ -65,14 +65,14 @@ def block_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[BlockSu
             continue
         old = (one.table for _, one in held.loader.each_block_leaf(part.leaves))
         rows = _with(old, changed, put, part) if part.changed else old
-        yield from _blocks_of(rows, known, state.version)
+        yield from cut_blocks(rows, known, state.version)
 
 
 def source_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[SourceSums]]:
     """The same of its sources."""
     held = state.accounted
     if not isinstance(held, LeafSources):
-        yield from _sources_of(held.array(), {}, state.version)
+        yield from cut_sources(held.array(), {}, state.version)
         return
     known = {} if alone else {leaf.sha256: leaf for leaf in held.leaves}
     added, gone = ulids.unique(ulids.from_texts(held.added)), held.gone
@@ -85,7 +85,7 @@ def source_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[Source
             continue
         old = ulids.unique(ulids.EMPTY, *held.loader.each_source_leaf(part.leaves))
         inside = added[part.holds(added)]
-        yield from _sources_of(
+        yield from cut_sources(
             ulids.unique(old[~ulids.holds(gone, old)], inside), known, state.version
         )
 
@@ -141,10 +141,11 @@ def _with(
     yield held.merged(gone, put.only(np.flatnonzero(part.holds(put.ulids)).tolist())).stored()
 
 
-def _blocks_of(
+def cut_blocks(
     tables: Iterable[pa.Table], known: dict[str, Leaf[BlockSums]], version: int
 ) -> Iterator[Grown[BlockSums]]:
-    """The leaves of rows in order, which begin with a stretch and end with one."""
+    """The leaves of rows in order, which begin with a stretch and end with one; those whose content
+    is ``known`` are not made again."""
     held = COLUMNS.empty_table()
     for table in tables:
         held = pa.concat_tables([held, table.select(COLUMNS.names)]).combine_chunks()
@@ -171,9 +172,10 @@ def _cut(
             yield Grown(leaf=leaf, canonical=canonical)
 
 
-def _sources_of(
+def cut_sources(
     sources: UlidArray, known: dict[str, Leaf[SourceSums]], version: int
 ) -> Iterator[Grown[SourceSums]]:
+    """The same of sources, in order."""
     start = 0
     for end in ends(sources, nothing(len(sources)), SOURCES):
         mine = sources[start:end]

@@ -57,8 +57,8 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
     found = _found(bucket, state, leaves)
     name = None
     if found is None:
-        blocks = tuple(_sent(bucket, block_leaves(state, alone=alone)))
-        sources = tuple(_sent(bucket, source_leaves(state, alone=alone)))
+        blocks = tuple(sent(bucket, block_leaves(state, alone=alone)))
+        sources = tuple(sent(bucket, source_leaves(state, alone=alone)))
         root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
         if base is not None and not base.keys.isdisjoint(root.keys):
             root = replace(root, base=base.version)
@@ -78,8 +78,8 @@ def put_alone(bucket: Bucket, state: State) -> NamedCheckpoint | None:
     """Write a state's root with leaves of its own, and without the look at the boundary: for an
     index that has none, or for another table than the one that the state was read from. None where
     there is a checkpoint."""
-    blocks = tuple(_sent(bucket, block_leaves(state, alone=True)))
-    sources = tuple(_sent(bucket, source_leaves(state, alone=True)))
+    blocks = tuple(sent(bucket, block_leaves(state, alone=True)))
+    sources = tuple(sent(bucket, source_leaves(state, alone=True)))
     root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
     return _put_if_absent(bucket, state, root)
 
@@ -179,7 +179,8 @@ def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None, leaves: Lea
     return stored.keys.issuperset(leaf.key for leaf in every if leaf.generation != root.version)
 
 
-def _sent(bucket: Bucket, grown: Iterable[Grown[S]]) -> Iterator[Leaf[S]]:
+def sent(bucket: Bucket, grown: Iterable[Grown[S]]) -> Iterator[Leaf[S]]:
+    """The leaves, each written if its content is given."""
     for one in grown:
         if one.canonical is not None:
             send(bucket, one.leaf.key, one.leaf.sha256, one.canonical)

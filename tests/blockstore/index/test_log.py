@@ -139,7 +139,7 @@ def test_a_checkpoint_that_cannot_even_be_encoded_is_no_error_of_the_commit(
     def broken(bucket: object, state: object) -> None:
         raise pa.ArrowInvalid("offset overflow")
 
-    monkeypatch.setattr("blockstore.index.checkpoint.write_checkpoint", broken)
+    monkeypatch.setattr("blockstore.index.checkpoint_write.write_checkpoint", broken)
     for number in range(100, 170):
         assert not log.commit(append(number)).already
     assert "checkpoint 64 of memory:// was not written: offset overflow" in caplog.text

@@ -99,7 +99,7 @@ def test_those_of_a_large_table_are_further_apart_for_committers_and_compactor(
 ) -> None:
     few = 8
     for name, value in (("EVERY", few), ("_EVERY_MOST", 8 * few), ("_BLOCKS_A_ENTRY", 1)):
-        monkeypatch.setattr(f"blockstore.index.checkpoint.{name}", value)
+        monkeypatch.setattr(f"blockstore.index.checkpoint_write.{name}", value)
     made = Scene(tmp_path)
     for number in range(5 * few):
         made.append(f"w{number}", count=1)
