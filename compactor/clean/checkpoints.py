@@ -22,5 +22,5 @@ def catch_up(log: Log) -> int | None:
     newest = max((version for version in listed if version is not None), default=0)
     if state.version - newest < every(len(state.blocks)):
         return None
-    write_checkpoint(bucket, state)
+    write_checkpoint(bucket, state, lambda: log.reader.leaves)
     return state.version

@@ -31,7 +31,7 @@ Work: TypeAlias = Callable[[str, int, World], list[Figure]]
 _WORKS: tuple[Work, ...] = (opened, everything, passed, compaction, commits, exports)
 
 
-_OF_TREES: tuple[Work, ...] = (opened, many_commits, commits, passed, compaction)
+_OF_TREES: tuple[Work, ...] = (opened, passed, many_commits, commits, compaction)
 
 
 def measure_large(blocks: int, *, tree: bool = False) -> Iterator[Figure]:

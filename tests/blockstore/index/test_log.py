@@ -136,7 +136,7 @@ def test_a_checkpoint_that_fails_is_no_error_of_the_commit(
 def test_a_checkpoint_that_cannot_even_be_encoded_is_no_error_of_the_commit(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(bucket: object, state: object) -> None:
+    def broken(bucket: object, state: object, leaves: object) -> None:
         raise pa.ArrowInvalid("offset overflow")
 
     monkeypatch.setattr("blockstore.index.checkpoint_write.write_checkpoint", broken)
