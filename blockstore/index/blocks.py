@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import eq
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from blockstore.format.block import StreamKey
 from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
 from blockstore.index.rows import KEPT, LiveBlock, Rows, numbers, stream_named
 from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
+from blockstore.lazy import once
 
 if TYPE_CHECKING:
     from blockstore.index.tree.sums import BlockSums
@@ -81,12 +81,12 @@ class _View:
     def is_heavy(self) -> bool:
         return self.base.is_whole and len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
 
-    @cached_property
+    @once
     def gone(self) -> list[int]:
         """Rows of the base that no longer count."""
         return [place for ulid in self.overlay if (place := self.base.position(ulid)) is not None]
 
-    @cached_property
+    @once
     def new(self) -> list[LiveBlock]:
         """The blocks of the overlay, sorted."""
         held = [block for block in self.overlay.values() if block is not None]
@@ -99,7 +99,7 @@ class _View:
             return self._before
         return _Made(self.new, self.frame, self.derived)
 
-    @cached_property
+    @once
     def derived(self) -> Derived[LiveBlock]:
         """What others made of ``new``."""
         blocks = self.new
@@ -108,7 +108,7 @@ class _View:
             made.take_over(self._before.derived, self._places)
         return made
 
-    @cached_property
+    @once
     def frame(self) -> pa.Table:
         """The frame of ``new``."""
         if self._before is None:
@@ -119,7 +119,7 @@ class _View:
         added = Rows.of([self.new[place] for place in other]).frame
         return pa.concat_tables([self._before.frame, added]).take(numbers(places)).combine_chunks()
 
-    @cached_property
+    @once
     def _places(self) -> npt.NDArray[np.int64]:
         """Where each block of ``new`` is among those of ``before``; -1 where it is none of them."""
         assert self._before is not None, "there was an overlay before"
@@ -138,12 +138,12 @@ class _View:
                 places.append(place)
         return found, places
 
-    @cached_property
+    @once
     def slots(self) -> npt.NDArray[np.int64]:
         """Where each row of ``table`` is."""
         return np.asarray(self.table[_SLOT].to_numpy())
 
-    @cached_property
+    @once
     def table(self) -> pa.Table:
         """The frame of all, sorted, with ``slot``."""
         frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -46,6 +45,7 @@ from blockstore.index.entry import epoch_of, link_of, link_to_json
 from blockstore.index.rows import BULK, FRAME, Bulk, MemoryBulk, Rows
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.names import checkpoint_key
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class _StoredBulk(Bulk):
     def all(self) -> pa.Table:
         return self._all
 
-    @cached_property
+    @once
     def _all(self) -> pa.Table:
         return pa.concat_tables(
             [

@@ -32,7 +32,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Object, ReadBucket
@@ -64,6 +63,7 @@ from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
+from blockstore.lazy import once
 from blockstore.names import checkpoint_key, entry_key, meta_key
 from blockstore.world import World
 
@@ -109,7 +109,7 @@ class IndexReader:
         self._poll = Poll(self.requests, boundary, self.looks, world.clock)
         self._look_for_root = 0
 
-    @cached_property
+    @once
     def leaves(self) -> Leaves:
         """The leaves of this table, of which some are kept."""
         from blockstore.index.tree.loading import Leaves  # few tables have them
@@ -216,8 +216,7 @@ class IndexReader:
         return Loaded(state=after, asked_s=started)
 
     def _is_far_from_root(self, state: State) -> bool:
-        """Whether a state has so much that is not in the leaves of its root that a newer root is
-        looked for: now and then."""
+        """Whether a newer root is looked for: now and then, where much is not in leaves."""
         if state.root is None or state.version < max(state.root + _FAR, self._look_for_root):
             return False
         self._look_for_root = state.version + _FAR
@@ -344,10 +343,8 @@ class IndexReader:
         raise Corrupt(f"{damaged[0]}: {how_to_replace_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
-        """The state in the bytes of a version's checkpoint.
-
-        Raises Corrupt or NewerFormat, naming it and the table.
-        """
+        """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming
+        it and the table."""
         try:
             return self._decoded(data, version)
         except NewerFormat:

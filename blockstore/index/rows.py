@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
 from blockstore.index.derived import Derived, Places
 from blockstore.index.ulids import UlidArray
+from blockstore.lazy import once
 
 if TYPE_CHECKING:
     from blockstore.index.tree.sums import BlockSums
@@ -124,7 +125,7 @@ class MemoryBulk:
     def __init__(self, rows: pa.Table | Sequence[LiveBlock]) -> None:
         self._rows = rows
 
-    @cached_property
+    @once
     def _table(self) -> pa.Table:
         return self._rows if isinstance(self._rows, pa.Table) else _bulk(self._rows)
 
@@ -176,12 +177,12 @@ class Rows:
     def __len__(self) -> int:
         return int(self.frame.num_rows)
 
-    @cached_property
+    @once
     def ulids(self) -> UlidArray:
         """The ULIDs, sorted, for search."""
         return ulids.from_arrow(self.frame["ulid"])
 
-    @cached_property
+    @once
     def sources(self) -> UlidArray:
         """The sources of all rows, in no order."""
         listed = self._bulk.sources()

@@ -13,12 +13,12 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
 import immutables
 import numpy as np
 
 from blockstore.index import ulids
+from blockstore.lazy import once
 
 _OVERLAY = 4_096
 _SHARE = 8
@@ -41,7 +41,7 @@ class Sources:
         array = ulids.unique(ulids.from_texts(sources))
         return cls(lambda: array)
 
-    @cached_property
+    @once
     def _base(self) -> ulids.UlidArray:
         return self._load()
 

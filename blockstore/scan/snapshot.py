@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import orjson
@@ -18,6 +18,7 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
 from blockstore.index.rows import KEPT, LiveBlock, visible_rows
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.scan.columns import Columns
 
 if TYPE_CHECKING:
@@ -76,13 +77,13 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self.blocks) + len(self.listed)
 
-    @cached_property
+    @once
     def label_names(self) -> frozenset[str]:
         """Every label that the table was made with or that some stream has."""
         found = {name for stream in self.blocks.streams() for name, _ in stream.labels}
         return self.labels.union(found, *(block.meta.labels for block in self.listed))
 
-    @cached_property
+    @once
     def columns(self) -> Columns:
         """Every column that a scan could read."""
         return Columns.of(self.definition, self.label_names)

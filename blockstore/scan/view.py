@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +32,7 @@ from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
+from blockstore.lazy import once
 from blockstore.scan.again import planned
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
@@ -142,7 +143,7 @@ class Scan:
     reads: Reads | None = None
     """As in ``TableSnapshot``."""
 
-    @cached_property
+    @once
     def plan(self) -> ScanPlan:
         """The chunks that can match, and counts of what was left out.
 
@@ -150,7 +151,7 @@ class Scan:
         """
         return self._planned(plan_scan)
 
-    @cached_property
+    @once
     def _read(self) -> ScanPlan:
         """The plan that is read: the one that was looked at, if one was."""
         looked_at: ScanPlan | None = self.__dict__.get("plan")

@@ -10,7 +10,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from blockstore.index.tree.leaf import Leaf, Root
 from blockstore.index.tree.loading import Leaves, LoadedBlocks
 from blockstore.index.tree.sums import BlockSums
 from blockstore.index.ulids import UlidArray
+from blockstore.lazy import once
 
 _PARTS = 4
 _FEW = 16
@@ -55,7 +55,7 @@ class LeafRows(Rows):
     def is_broken(self) -> bool:
         return self.loader.misses(self.root)
 
-    @cached_property
+    @once
     def frame(self) -> pa.Table:
         """The small columns of all rows."""
         loaded = (one.table.select(FRAME.names) for _, one in self._each(range(len(self.leaves))))
@@ -63,7 +63,7 @@ class LeafRows(Rows):
         pieces = [pa.concat_tables([FRAME.empty_table(), one]).combine_chunks() for one in loaded]
         return pa.concat_tables([FRAME.empty_table(), *pieces]).combine_chunks()
 
-    @cached_property
+    @once
     def ulids(self) -> UlidArray:
         every = self._each(range(len(self.leaves)))
         return np.concatenate([ulids.EMPTY, *(one.rows.ulids.copy() for _, one in every)])
@@ -160,11 +160,11 @@ class LeafRows(Rows):
     def _sources_of(self, at: Sequence[int]) -> UlidArray:
         return np.concatenate([ulids.EMPTY, *(one.rows.sources for _, one in self._each(at))])
 
-    @cached_property
+    @once
     def _firsts(self) -> UlidArray:
         return ulids.from_texts(leaf.sums.first for leaf in self.leaves)
 
-    @cached_property
+    @once
     def _lasts(self) -> UlidArray:
         return ulids.from_texts(leaf.sums.last for leaf in self.leaves)
 

@@ -7,7 +7,6 @@ A missing leaf never means "not accounted": it raises.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import immutables
 import numpy as np
@@ -18,6 +17,7 @@ from blockstore.index.sources import Added, Sources
 from blockstore.index.tree.leaf import Leaf
 from blockstore.index.tree.loading import Leaves
 from blockstore.index.tree.sums import SourceSums
+from blockstore.lazy import once
 
 
 class LeafSources(Sources):
@@ -100,11 +100,11 @@ class LeafSources(Sources):
         inside = (self._firsts[places] <= sources) & (sources <= self._lasts[places])
         return np.where(inside, places, -1)
 
-    @cached_property
+    @once
     def _firsts(self) -> ulids.UlidArray:
         return ulids.from_texts(leaf.sums.first for leaf in self.leaves)
 
-    @cached_property
+    @once
     def _lasts(self) -> ulids.UlidArray:
         return ulids.from_texts(leaf.sums.last for leaf in self.leaves)
 
