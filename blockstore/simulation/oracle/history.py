@@ -153,7 +153,10 @@ class History:
             return
         self._event("checkpoint written")
         known = self.versions.get(version)
-        if self._ground.stale and not self._is_right(known, change.after, version):
+        # A commit whose entry went with its history just before the look after it: its committer
+        # could not know, and readers miss the entry.
+        lost = known is None and version > self.latest.state.version and self._ground.era > 0
+        if lost or (self._ground.stale and not self._is_right(known, change.after, version)):
             self.false_checkpoints.add(version)
             self._event("checkpoint of a replaced history")
             return
