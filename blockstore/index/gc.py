@@ -333,9 +333,22 @@ def _oldest(reader: IndexReader, boundary: int, above: Iterable[int]) -> State |
         except Corrupt as error:
             damaged = damaged or error
             continue
-        return None if found is None else found.state
+        if found is None:
+            return None
+        why = _broken_leaf(reader, found.state)
+        if why is None:
+            return found.state
+        damaged = damaged or Corrupt(f"{checkpoint_key(base)} of {reader.bucket.url}: {why}")
     assert damaged is not None, "each of them was damaged"
     raise damaged
+
+
+def _broken_leaf(reader: IndexReader, state: State) -> str | None:
+    if state.root is None:
+        return None
+    from blockstore.index.tree.collect import broken_leaf
+
+    return broken_leaf(reader.bucket, state, reader.leaves)
 
 
 def _check_overtaken(log: Log, key: str, version: int) -> None:

@@ -155,12 +155,21 @@ def _check_checkpoint(log: Log, state: State) -> None:
     data = log.reader.checkpoint_data(state.version)
     if data is None or (TREE not in state.requires and data == encode_checkpoint(state)):
         return
-    if not holds_state(log.reader.checkpoint(data, state.version), state):
-        url = log.bucket.url
+    stored, url = log.reader.checkpoint(data, state.version), log.bucket.url
+    if not holds_state(stored, state):
         raise Corrupt(
             f"{checkpoint_key(state.version)} of {url} differs from the state that the entries up "
             f"to {state.version} produce, and no tag was set: {how_to_replace_checkpoint(url)}"
         )
+    if stored.root is not None:
+        from blockstore.index.tree.collect import broken_leaf  # few tables have leaves
+
+        why = broken_leaf(log.bucket, stored, log.reader.leaves)
+        if why is not None:
+            raise Corrupt(
+                f"{checkpoint_key(state.version)} of {url} is not whole ({why}), and no tag was "
+                f"set: {how_to_replace_checkpoint(url)}"
+            )
 
 
 def untag(log: Log, world: World, name: str, message: str = "", *, job: Job | None = None) -> None:

@@ -108,9 +108,9 @@ def collect_leaves(log: Log, world: World, state: State, look_again: Callable[[]
     return len(gone)
 
 
-def why_broken(bucket: ReadBucket, stored: State, leaves: Leaves) -> str | None:
-    """Why the boundary may not move to the root of a state; None where all of its leaves are there,
-    proven by their hashes, and may be relied on."""
+def broken_leaf(bucket: ReadBucket, stored: State, leaves: Leaves) -> str | None:
+    """What is wrong with a leaf of a state's root; None where all are there, proven by their
+    hashes."""
     root = base_of(stored)
     assert root is not None, "the state is of a root"
     listed = {info.key: info for info in bucket.list(LEAVES)}
@@ -126,6 +126,15 @@ def why_broken(bucket: ReadBucket, stored: State, leaves: Leaves) -> str | None:
         if seen is not None:
             leaves.proven[leaf.key] = seen
     leaves.proven = {key: seen for key, seen in leaves.proven.items() if key in listed}
+    return None
+
+
+def why_broken(bucket: ReadBucket, stored: State, leaves: Leaves) -> str | None:
+    """Why the boundary may not move to the root of a state; None where all of its leaves are there,
+    proven by their hashes, and may be relied on."""
+    problem, root = broken_leaf(bucket, stored, leaves), base_of(stored)
+    if problem is not None or root is None:
+        return problem
     if not proven_now(bucket, root, leaves):
         return f"it shares leaves with checkpoint {root.base}, which is below the boundary"
     return None

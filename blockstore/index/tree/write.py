@@ -8,18 +8,20 @@ Rules:
   is damaged: the name says what it must hold.
 - A root that is there already, of the same history and with equal leaves, is as good as one
   written. One of another history is left alone, and nothing rests on it.
-- Nobody relies on the root before the look at the boundary, which comes after it, and before the
-  root from which leaves were taken was found unchanged. Where either fails the root stays, and is
-  passed over by all; a later version has its own.
+- Nobody relies on the root before three looks that come after it. The leaves written for it are
+  there: a copy that lacks them may have been put back between them and the root. The root from which
+  the others were taken is unchanged; else all leaves are there, and that root proves nothing more.
+  The boundary lets the root be relied on. Where one fails the root stays, and is passed over by all;
+  a later version has its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from blockstore.bucket.api import Bucket, ReadBucket
+from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import AlreadyExists, Corrupt, ObjectMissing
 from blockstore.index.blocks import Blocks
 from blockstore.index.boundary import parse_boundary
@@ -34,9 +36,12 @@ from blockstore.index.tree.open import base_of, held_by
 from blockstore.index.tree.proof import is_proven
 from blockstore.index.tree.sources import LeafSources
 from blockstore.index.tree.sums import BlockSums, SourceSums
-from blockstore.names import BOUNDARY, checkpoint_key
+from blockstore.names import BOUNDARY, LEAVES, checkpoint_key
 
 S = TypeVar("S", bound=BlockSums | SourceSums)
+
+_FEW = 16
+"""Leaves that are asked for one by one; more are listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +69,7 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
             root = replace(root, base=base.version)
         name = _put_if_absent(bucket, state, root)
         found = root if name is not None else _found(bucket, state, leaves)
-    whole = (
-        isinstance(found, Root)
-        and _is_unchanged(bucket, found, base, leaves)
-        and proven_now(bucket, found, leaves)
-    )
-    if not whole or not isinstance(found, Root):
+    if not isinstance(found, Root) or not _is_whole(bucket, found, base, leaves):
         return WrittenRoot(name=name, state=None)
     return WrittenRoot(name=name, state=on_root(state, found, leaves))
 
@@ -163,6 +163,21 @@ def _stored(bucket: ReadBucket, version: int, leaves: Leaves) -> State | None:
         return decode_checkpoint(data, version=version, url=bucket.url, leaves=lambda: leaves)
     except (ObjectMissing, Corrupt):
         return None
+
+
+def _is_whole(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
+    """Whether a root that is there may be relied on, by the looks that come after it."""
+    if _is_unchanged(bucket, root, base, leaves):
+        own = [leaf.key for leaf in root.leaves if leaf.generation == root.version]
+        return _are_there(bucket, own) and proven_now(bucket, root, leaves)
+    unproven = replace(root, base=0)
+    return _are_there(bucket, sorted(root.keys)) and proven_now(bucket, unproven, leaves)
+
+
+def _are_there(bucket: ReadBucket, keys: Sequence[str]) -> bool:
+    if len(keys) <= _FEW:
+        return all(is_there(bucket, key) for key in keys)
+    return {info.key for info in bucket.list(LEAVES)}.issuperset(keys)
 
 
 def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
