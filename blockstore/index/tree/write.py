@@ -9,10 +9,10 @@ Rules:
 - A root that is there already, of the same history and with equal leaves, is as good as one
   written. One of another history is left alone, and nothing rests on it.
 - Nobody relies on the root before three looks that come after it. The leaves written for it are
-  there: a copy that lacks them may have been put back between them and the root. The root from which
-  the others were taken is unchanged; else all leaves are there, and that root proves nothing more.
-  The boundary lets the root be relied on. Where one fails the root stays, and is passed over by all;
-  a later version has its own.
+  there: a copy that lacks them may have been put back between them and the root. The root from
+  which the others were taken is unchanged; or, if it was collected, all leaves are there, and that
+  root proves nothing more. The boundary lets the root be relied on. Where one fails the root stays,
+  and is passed over by all; a later version has its own.
 """
 
 from __future__ import annotations
@@ -170,6 +170,8 @@ def _is_whole(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves)
     if _is_unchanged(bucket, root, base, leaves):
         own = [leaf.key for leaf in root.leaves if leaf.generation == root.version]
         return _are_there(bucket, own) and proven_now(bucket, root, leaves)
+    if is_there(bucket, checkpoint_key(root.base)):
+        return False
     unproven = replace(root, base=0)
     return _are_there(bucket, sorted(root.keys)) and proven_now(bucket, unproven, leaves)
 
