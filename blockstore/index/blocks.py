@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _OVERLAY = 1_024
 _SHARE = 8
 _PARTS = 4
+_FEW = 64
 _SLOT = "slot"
 """A hidden column of ``table()``: the base's row, or below zero the overlay's."""
 
@@ -343,7 +344,9 @@ class Blocks:
         """The streams of all blocks, each once."""
         rest, sums = self.summed(lambda leaf: leaf.streams is not None)
         texts = dict.fromkeys(text for leaf in sums for text in leaf.streams or ())
-        texts |= dict.fromkeys(rest.table()["stream"].unique().to_pylist())
+        column = rest.table()["stream"]
+        few = column if len(column) <= _FEW else column.unique()  # which loads Arrow's functions
+        texts |= dict.fromkeys(few.to_pylist())
         return [stream_named(text) for text in texts]
 
     def summed(self, known: Callable[[BlockSums], bool]) -> tuple[Blocks, Sequence[BlockSums]]:

@@ -9,9 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from blockstore.bucket import ReadBucket
 from blockstore.errors import HistoryReplaced, SnapshotExpired
@@ -19,22 +17,16 @@ from blockstore.index.log import Log
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
 
-A = TypeVar("A")
 
-
-def planned(
-    bucket: ReadBucket, world: World, snapshot: Snapshot, make: Callable[[Snapshot], A]
-) -> A:
-    """What ``make`` returns of the snapshot."""
-    try:
-        return make(snapshot)
-    except SnapshotExpired:
-        if snapshot.version is None:
-            raise
+def reopened(bucket: ReadBucket, world: World, snapshot: Snapshot) -> Snapshot:
+    """The snapshot on the blocks of its version, read again. Raises SnapshotExpired where it has no
+    version."""
+    if snapshot.version is None:
+        raise SnapshotExpired(f"a snapshot of {bucket.url} has no version to be read again")
     state = Log(bucket, world).at(snapshot.version)
     if state.last != snapshot.last:
         raise HistoryReplaced(
             f"version {snapshot.version} of {bucket.url} is another one now than this snapshot "
             "was taken of: a copy was put back; open the table again"
         )
-    return make(replace(snapshot, blocks=state.blocks))
+    return replace(snapshot, blocks=state.blocks)

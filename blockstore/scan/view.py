@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from blockstore.errors import (
     Corrupt,
     MissingExtra,
     ObjectMissing,
+    SnapshotExpired,
     VersionExpired,
 )
 from blockstore.format.definition import Definition
@@ -33,11 +34,12 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
 from blockstore.lazy import once
-from blockstore.scan.again import planned
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +240,20 @@ def _expired(bucket: ReadBucket, world: World, version: int) -> VersionExpired |
     except BlockstoreError:
         return None
     return None
+
+
+def planned(
+    bucket: ReadBucket, world: World, snapshot: Snapshot, make: Callable[[Snapshot], A]
+) -> A:
+    """What ``make`` returns of the snapshot, or of the same version read again where leaves of it
+    were collected."""
+    try:
+        return make(snapshot)
+    except SnapshotExpired:
+        from blockstore.scan.again import reopened
+
+        again = reopened(bucket, world, snapshot)
+    return make(again)
 
 
 def _needs(package: str, extra: str | None, convert: Any) -> Any:
