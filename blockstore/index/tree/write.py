@@ -62,6 +62,8 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
     found = _found(bucket, state, leaves)
     name = None
     if found is None:
+        # A copy may have been put back that lacks the base: others would believe what names it.
+        alone = alone or (base is not None and not _is_stored(bucket, base, leaves))
         blocks = tuple(sent(bucket, block_leaves(state, alone=alone)))
         sources = tuple(sent(bucket, source_leaves(state, alone=alone)))
         root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
@@ -180,6 +182,11 @@ def _are_there(bucket: ReadBucket, keys: Sequence[str]) -> bool:
     if len(keys) <= _FEW:
         return all(is_there(bucket, key) for key in keys)
     return {info.key for info in bucket.list(LEAVES)}.issuperset(keys)
+
+
+def _is_stored(bucket: ReadBucket, base: Root, leaves: Leaves) -> bool:
+    found = _stored(bucket, base.version, leaves)
+    return found is not None and base_of(found) == base
 
 
 def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:

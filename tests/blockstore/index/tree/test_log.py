@@ -171,7 +171,7 @@ def test_a_root_of_a_later_version_is_never_a_base(
 def test_a_base_that_another_put_in_its_place_is_not_believed(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
-    """The root from which leaves were taken is compared once more after the new one is there."""
+    """The root from which leaves would be taken is compared before: the new one has its own."""
     log.commit(append(200))
     state = log.state
     assert state.root == 40
@@ -179,8 +179,10 @@ def test_a_base_that_another_put_in_its_place_is_not_believed(
     assert other is not None
     bucket.put(checkpoint_key(40), b"another one")
     written = write_root(bucket, state, log.reader.leaves)
-    assert written.state is None
-    assert written.name is not None
+    assert written.state is not None
+    made = base_of(written.state)
+    assert made is not None
+    assert {leaf.generation for leaf in made.leaves} == {made.version}
 
 
 def test_a_root_whose_base_the_boundary_passed_is_proven_by_the_root_at_the_boundary(
