@@ -45,9 +45,9 @@ export function savedMenu({ text, onChoose }) {
   const name = h("input", { type: "text", id: "saved-name", maxlength: 80, autocomplete: "off", required: true, on: { input: () => look() } });
   const save = h("button", { type: "submit" }, "Save");
   const said = h("p", { class: "hint", role: "status" });
-  const list = h("ul", { class: "recent-list saved-list", "aria-label": "Saved queries" });
+  const list = h("ul", { class: "saved-list", "aria-label": "Saved queries" });
   const form = h("form", { class: "row", on: { submit: (event) => { event.preventDefault(); keep(); } } }, labelled("Name of this query", name, { class: "field grow" }), save);
-  const element = menu({ summary, kind: "recent", card: [form, said, list, h("p", { class: "hint" }, "Kept in this browser only, until they are removed.")] });
+  const element = menu({ summary, kind: "saved", card: [form, said, list, h("p", { class: "hint" }, "Kept in this browser only, until they are removed.")] });
 
   function keep() {
     const wanted = name.value.trim();

@@ -27,7 +27,7 @@ def save(page: Page, name: str) -> None:
     page.locator("#saved").click()
     page.get_by_label("Name of this query").fill(name)
     page.keyboard.press("Enter")
-    expect(page.locator(".recent[open] [role=status]")).to_have_text(f"Saved as {name}.")
+    expect(page.locator(".saved[open] [role=status]")).to_have_text(f"Saved as {name}.")
     page.keyboard.press("Escape")
 
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_saved_is_said(visit: Visiting, url: str) -> None:
     page.locator("#saved").click()
     page.get_by_label("Name of this query").fill("nothing")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator(".recent[open] [role=status]")).to_contain_text("The editor is empty")
+    expect(page.locator(".saved[open] [role=status]")).to_contain_text("The editor is empty")
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
     assert "nothing was saved" in run_js(page, "saved.js", "return m.saveQuery('a', 'b')")
     for damage in ("{", "7", '[["a"], 1, {"a": 2}, ["b", 3]]'):
