@@ -14,7 +14,7 @@ export class Palette {
   constructor({ commands, button }) {
     this.commands = commands;
     this.input = h("input", {
-      type: "text", role: "combobox", id: "palette-input", "aria-label": "Find a table, a view, a saved query or an action", placeholder: "Find a table, a view, a saved query or an action", "aria-expanded": "true", "aria-controls": "palette-list",
+      type: "text", role: "combobox", id: "palette-input", "aria-label": "Go to a table, a view, a saved query or an action", placeholder: "Go to a table, a view, a saved query or an action", "aria-expanded": "true", "aria-controls": "palette-list",
       "aria-autocomplete": "list", autocomplete: "off", autocapitalize: "off", spellcheck: "false", on: { input: () => this.#find(), keydown: (event) => this.#key(event) },
     });
     this.list = h("ul", { id: "palette-list", role: "listbox", "aria-label": "Found" });

@@ -47,7 +47,7 @@ export function savedMenu({ text, onChoose }) {
   const said = h("p", { class: "hint", role: "status" });
   const list = h("ul", { class: "saved-list", "aria-label": "Saved queries" });
   const form = h("form", { class: "row", on: { submit: (event) => { event.preventDefault(); keep(); } } }, labelled("Name of this query", name, { class: "field grow" }), save);
-  const element = menu({ summary, kind: "saved", card: [form, said, list, h("p", { class: "hint" }, "Kept in this browser only, until they are removed.")] });
+  const element = menu({ summary, kind: "kept", card: [form, said, list, h("p", { class: "hint" }, "Kept in this browser only, until they are removed.")] });
 
   function keep() {
     const wanted = name.value.trim();

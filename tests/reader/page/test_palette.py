@@ -15,7 +15,7 @@ ONE, TWO = "SELECT 1 AS one", "SELECT 2 AS two"
 def find(page: Page, text: str) -> None:
     """Open the palette and type."""
     page.keyboard.press("Control+k")
-    expect(page.get_by_role("combobox", name="Find a table")).to_be_focused()
+    expect(page.get_by_role("combobox", name="Go to a table")).to_be_focused()
     page.keyboard.type(text)
 
 
@@ -27,7 +27,7 @@ def save(page: Page, name: str) -> None:
     page.locator("#saved").click()
     page.get_by_label("Name of this query").fill(name)
     page.keyboard.press("Enter")
-    expect(page.locator(".saved[open] [role=status]")).to_have_text(f"Saved as {name}.")
+    expect(page.locator(".kept[open] [role=status]")).to_have_text(f"Saved as {name}.")
     page.keyboard.press("Escape")
 
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_saved_is_said(visit: Visiting, url: str) -> None:
     page.locator("#saved").click()
     page.get_by_label("Name of this query").fill("nothing")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator(".saved[open] [role=status]")).to_contain_text("The editor is empty")
+    expect(page.locator(".kept[open] [role=status]")).to_contain_text("The editor is empty")
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
     assert "nothing was saved" in run_js(page, "saved.js", "return m.saveQuery('a', 'b')")
     for damage in ("{", "7", '[["a"], 1, {"a": 2}, ["b", 3]]'):
@@ -117,7 +117,7 @@ def test_views_tables_and_saved_queries_are_found_by_keys(
         "flights Rows of a table",
         "delays of flights Saved query",
     ]
-    active = page.get_by_role("combobox", name="Find a table")
+    active = page.get_by_role("combobox", name="Go to a table")
     expect(active).to_have_attribute("aria-activedescendant", "palette-0")
     page.keyboard.press("ArrowUp")
     expect(page.locator("#palette-list [aria-selected=true]")).to_have_text(
