@@ -202,6 +202,9 @@ class TableShown(BaseModel):
     sort_by: list[str] | None = None
     row_ids: bool | None = None
     key: list[str] | None = None
+    labels: dict[str, str | None] | None = None
+    """The labels that its rows have, which queries read as columns of text, with the table's own
+    value of each."""
     tags: dict[str, int] | None = None
     restricted: bool = False
     """Whether the caller sees some rows and columns only, and nothing of its blocks and

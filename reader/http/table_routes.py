@@ -211,6 +211,9 @@ def one_table(
     shown.sort_by = list(definition.sort_by)
     shown.row_ids = isinstance(definition.identity, RowIds)
     shown.key = list(definition.identity.columns) if isinstance(definition.identity, Key) else []
+    own = definition.schema.names
+    labels = (one for one in snapshot.snapshot.columns.visible.names if one not in own)
+    shown.labels = {one: definition.labels.get(one) for one in labels}
     handle = gateway.tables.table(table, caller.tables)
     shown.tags = dict(sorted(handle.log.state.tags.items())) if handle.indexed else {}
     return shown
@@ -237,7 +240,7 @@ def _part(gateway: Gateway, seen: Seen) -> TableShown:
         for field in seen.columns
     ]
     # No row is found by its id or its key: all that changes one is refused.
-    shown.sort_by, shown.row_ids, shown.key, shown.tags = [], False, [], {}
+    shown.sort_by, shown.row_ids, shown.key, shown.tags, shown.labels = [], False, [], {}, {}
     return shown
 
 

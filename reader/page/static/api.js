@@ -1,7 +1,7 @@
 // The gateway's HTTP API: the only module that knows its paths. All requests go to this page's own origin.
 
 import { parseExact } from "./edit/exact_json.js";
-import { GatewayError, errorOf, fromText, unreachable } from "./errors.js";
+import { GatewayError, errorOf, fromText, ofPart, unreachable } from "./errors.js";
 import { inQuotes } from "./format.js";
 import { token } from "./session.js";
 import { jobOf, tableOf } from "./shapes.js";
@@ -67,6 +67,7 @@ export function versionsOf(response) {
 export const whoami = () => get("/v1/whoami");
 
 const ORDERED = 1_000_000;
+const WHERE = "WHERE (";
 
 /** The first rows of a table that meet a condition; with ids and versions in front, and in their order, if its rows have them.
  *  Rows of a table of more than a million come as they are stored: to put them in order would read all of them. `by`, {column,
@@ -76,9 +77,15 @@ export function rowsOf({ name, rows, row_ids: ids, key }, { where = "", by = nul
   const column = (of) => `${inQuotes(name)}.${inQuotes(of)}`;
   const chosen = by ? [`${column(by.column)}${by.descending ? " DESC" : ""} NULLS LAST`] : [];
   const order = [...chosen, ...(rows > ORDERED ? [] : (ids ? ["_row_id"] : key).map(column))].join(", ");
-  const sql = [`SELECT * FROM ${inQuotes(name)}`, where.trim() ? `WHERE (${where}\n)` : "", order ? `ORDER BY ${order}` : ""].filter(Boolean).join("\n");
+  const sql = [`SELECT * FROM ${inQuotes(name)}`, where.trim() ? `${WHERE}${where}\n)` : "", order ? `ORDER BY ${order}` : ""].filter(Boolean).join("\n");
   const body = { sql, limit, row_ids: hasIdentity, ...(minVersion === null ? {} : { min_version: { [name]: minVersion } }) };
-  return call("/v1/query", { ...posted(body), signal }, FORMS.arrow.accept);
+  return call("/v1/query", { ...posted(body), signal }, FORMS.arrow.accept).catch((error) => { throw ofPart(error, where, { line: 2, before: WHERE }); });
+}
+
+/** How often each value of a column occurs in the rows that meet a condition, the most frequent first. */
+export function countsOf(name, column, { where = "", limit, minVersion, signal }) {
+  const sql = [`SELECT ${inQuotes(column)}, count(*) FROM ${inQuotes(name)}`, where.trim() ? `${WHERE}${where}\n)` : "", "GROUP BY 1", "ORDER BY 2 DESC, 1"].filter(Boolean).join("\n");
+  return query(sql, { limit, minVersions: { [name]: minVersion }, signal }).catch((error) => { throw ofPart(error, where, { line: 2, before: WHERE }); });
 }
 
 /** The versions of a row that are kept, newest first; `row` is its id, or its key as a JSON array. */

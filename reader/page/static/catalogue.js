@@ -62,7 +62,7 @@ export class Catalogue extends EventTarget {
   get described() {
     return this.tables.flatMap(({ name }) => {
       const known = this.#details.get(name)?.detail;
-      return known ? [{ name, columns: known.columns, tags: known.tags }] : [];
+      return known ? [{ name, columns: [...known.columns, ...Object.keys(known.labels).map((label) => ({ name: label, type: "string" }))], tags: known.tags }] : [];
     });
   }
 }

@@ -1,7 +1,9 @@
 // A chart of a result: lines over time or numbers, bars over names, with controls for the columns.
 
 import { seriesOf, suggest } from "./chart_data.js";
-import { fill, h, labelled } from "./dom.js";
+import { toPng, toSvg } from "./chart_file.js";
+import { announce, fill, h, labelled } from "./dom.js";
+import { give } from "./downloads.js";
 import { count } from "./format.js";
 import { uPlot } from "/static/vendor/chart.js";
 
@@ -10,14 +12,20 @@ const COLOURS = ["--series-1", "--series-2", "--series-3", "--series-4", "--seri
 export class Chart {
   #plot = null;
   #size = null;
+  #picture = null;
 
-  constructor(result) {
+  /** `name` is that of its files. */
+  constructor(result, name = "chart") {
     this.result = result;
+    this.name = name;
     this.choice = suggest(result);
     this.controls = h("div", { class: "chart-controls" });
     this.area = h("div", { class: "chart-area" });
     this.note = h("p", { class: "hint" });
-    this.element = h("div", { class: "chart" }, this.controls, this.area, this.note);
+    const file = (form, make) => h("button", { type: "button", "data-chart-file": form, on: { click: () => this.#save(form, make) } }, form.toUpperCase());
+    this.files = h("div", { class: "row chart-files", role: "group", "aria-label": "Download the chart" }, h("span", { class: "label", "aria-hidden": "true" }, "Download the chart"),
+      file("svg", (plot, picture) => new Blob([toSvg(plot, picture)], { type: "image/svg+xml" })), file("png", toPng));
+    this.element = h("div", { class: "chart" }, this.controls, this.area, this.note, this.files);
     if (this.choice) this.#choose();
     else fill(this.note, "A chart needs at least one row and a column of numbers, for example count(*) with GROUP BY.");
   }
@@ -62,12 +70,16 @@ export class Chart {
   draw() {
     this.#plot?.destroy();
     this.#plot = null;
+    this.files.hidden = true;
     if (!this.choice || !this.area.isConnected) return;
     if (this.choice.ys.length === 0) { fill(this.note, "Choose at least one column of values."); return; }
     const data = seriesOf(this.result, this.choice);
     fill(this.note, data.note);
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
+    const strokes = data.series.map((_, place) => colour(COLOURS[place % COLOURS.length]));
+    const dashes = data.series.map((_, place) => (place >= COLOURS.length ? [6, 4] : null));
+    this.#picture = { data, isBars: data.labels !== null, colours: { ground: colour("--card"), text: colour("--text"), dim: colour("--dim"), grid: colour("--grid-line"), series: strokes, dashes } };
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--grid-line"), width: 1 }, ticks: { stroke: colour("--grid-line"), width: 1 }, font: "12px system-ui, sans-serif" };
     const slanted = data.labels?.length > 12;
     const across = data.labels
@@ -82,8 +94,8 @@ export class Chart {
       series: [
         { label: data.labels ? "at" : data.isTime ? "time (UTC)" : "x", value: (_plot, value) => (value === null ? "–" : data.labels ? data.labels[value] : data.isTime ? new Date(value * 1000).toISOString().slice(0, 19).replace("T", " ") : value) },
         ...data.series.map(({ name }, place) => {
-          const stroke = colour(COLOURS[place % COLOURS.length]);
-          const dash = place >= COLOURS.length ? { dash: [6, 4] } : {};
+          const stroke = strokes[place];
+          const dash = dashes[place] ? { dash: dashes[place] } : {};
           const base = { label: name, stroke, value: (_plot, value) => (value === null ? "–" : count(value)), spanGaps: true };
           return data.labels
             ? { ...base, fill: stroke, width: 0, points: { show: false }, paths: barPaths(place, data.series.length) }
@@ -91,6 +103,16 @@ export class Chart {
         }),
       ],
     }, [data.xs, ...data.series.map(({ values }) => values)], this.area);
+    this.files.hidden = false;
+  }
+
+  async #save(form, make) {
+    try {
+      give(await make(this.#plot, this.#picture), `${this.name}.${form}`);
+      announce("Chart saved");
+    } catch (error) {
+      fill(this.note, error.message);
+    }
   }
 }
 

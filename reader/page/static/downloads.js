@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { announce, fill, h } from "./dom.js";
+import { fileName } from "./file_names.js";
 import { bytes } from "./format.js";
 import { menu } from "./menu.js";
 
@@ -20,7 +21,7 @@ export function downloads({ question, onBegin, onError }) {
     fill(started, "Waiting for the gateway…");
     try {
       const response = await api.query(sql, { travel, form });
-      await save(response, `answer.${api.FORMS[form].suffix}`, (size) => fill(started, `${bytes(size)} received`));
+      await save(response, fileName(sql, Object.keys(api.versionsOf(response)), api.FORMS[form].suffix), (size) => fill(started, `${bytes(size)} received`));
       fill(started, "Saved.");
       announce("Download complete");
     } catch (error) {
@@ -59,7 +60,12 @@ export async function save(response, name, onProgress) {
     size += value.length;
     onProgress(size);
   }
-  const address = URL.createObjectURL(new Blob(parts, { type: response.headers.get("content-type") ?? "" }));
+  give(new Blob(parts, { type: response.headers.get("content-type") ?? "" }), name);
+}
+
+/** Save what the page has made as a file. */
+export function give(blob, name) {
+  const address = URL.createObjectURL(blob);
   h("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

@@ -24,6 +24,21 @@ export class GatewayError extends Error {
   }
 }
 
+/** The error of SQL that the page wrote around a text, with the position in that text. `before` is what comes before it on its first
+ *  line, which is line `line` of the whole. A position outside the text is left out. */
+export function ofPart(error, part, { line, before }) {
+  const at = error.detail?.position;
+  if (!Number.isInteger(at?.line)) return error;
+  const own = at.line - line + 1;
+  const lines = part.split("\n");
+  const column = Number.isInteger(at.column) ? at.column - (own === 1 ? before.length : 0) : null;
+  const isInside = own >= 1 && own <= lines.length && (column === null || (column >= 1 && column <= lines[own - 1].length + 1));
+  const position = isInside ? { line: own, column } : null;
+  const said = isInside ? [lines.length > 1 ? `line ${own}` : "", column === null ? "" : `column ${column}`].filter(Boolean).join(", ") : "";
+  const message = error.message.replace(/,? at line \d+(, column \d+)?/, said ? `, at ${said}` : "");
+  return new GatewayError(message, { ...error, detail: { ...error.detail, message, position } });
+}
+
 /** The error in an HTTP response. */
 export async function errorOf(response) {
   const text = await response.text().catch(() => "");

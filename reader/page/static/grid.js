@@ -8,6 +8,7 @@ import { count } from "./format.js";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "./vendor.js";
 
 const ROW = 28;
+const HEAD = 46; // the name of a column, and its type below it
 const LONGEST = 400;
 
 export class Grid {
@@ -37,7 +38,7 @@ export class Grid {
   /** Start to follow the scroll position; the element must be in the document. */
   start() {
     const shared = { getScrollElement: () => this.element, observeElementRect, observeElementOffset, scrollToFn: elementScroll, onChange: () => this.#draw() };
-    this.#virtual.rows = new Virtualizer({ ...shared, count: this.result.rows, estimateSize: () => ROW, overscan: 8, paddingStart: ROW + 4, scrollPaddingStart: ROW + 4 });
+    this.#virtual.rows = new Virtualizer({ ...shared, count: this.result.rows, estimateSize: () => ROW, overscan: 8, paddingStart: HEAD, scrollPaddingStart: HEAD });
     this.#virtual.columns = new Virtualizer({
       ...shared, horizontal: true, count: this.widths.length, estimateSize: (place) => this.widths[place], overscan: 2,
       paddingStart: this.gutter, scrollPaddingStart: this.gutter,
@@ -87,7 +88,7 @@ export class Grid {
     if (!rows || !columns) return;
     const across = columns.getVirtualItems();
     const width = `${columns.getTotalSize()}px`;
-    this.body.style.height = `${Math.max(rows.getTotalSize() - ROW - 4, 0)}px`;
+    this.body.style.height = `${Math.max(rows.getTotalSize() - HEAD, 0)}px`;
     this.body.style.width = this.heads.style.width = width;
     fill(this.heads, this.#corner(), across.map((item) => this.#head(item)));
     const wanted = new Set();
@@ -97,7 +98,7 @@ export class Grid {
       let line = this.#drawn.get(item.index);
       if (!line || line.key !== key) {
         line?.element.remove();
-        line = { key, element: this.#row(item.index, item.start - ROW - 4, across) };
+        line = { key, element: this.#row(item.index, item.start - HEAD, across) };
         this.#drawn.set(item.index, line);
         this.body.append(line.element);
       }
@@ -123,7 +124,8 @@ export class Grid {
     const column = this.result.columns[item.index];
     const sorted = this.order?.column === column.name ? this.order : null;
     return placed(h("div", { class: `cell head${column.isRight ? " right" : ""}`, role: "columnheader", "aria-colindex": item.index + 2, "data-head": item.index, "aria-sort": sorted ? (sorted.descending ? "descending" : "ascending") : null, title: `${column.name} (${column.typeName})` },
-      h("span", { class: "name" }, column.name || "(no name)"), sorted ? h("span", { class: "sorted", "aria-hidden": "true" }, sorted.descending ? "↓" : "↑") : null, h("span", { class: "type" }, column.typeName)), item);
+      h("span", { class: "name-line" }, h("span", { class: "name" }, column.name || "(no name)"), sorted ? h("span", { class: "sorted", "aria-hidden": "true" }, sorted.descending ? "↓" : "↑") : null),
+      " ", h("span", { class: "type" }, column.typeName)), item);
   }
 
   #row(index, top, across) {
@@ -227,14 +229,25 @@ function placed(element, item) {
   return element;
 }
 
-// Wide enough for the name and the first values, within limits.
+// Wide enough for the name, the complete type and the first values, within limits.
 function widthOf(column) {
-  const head = column.name.length * 8.2 + column.typeName.length * 6.8 + 34;
+  const name = Math.min(inPixels(column.name, "650 13px") + 16, LONGEST_NAME); // with the arrow of an order
+  const type = Math.min(inPixels(column.typeName, "400 12px"), LONGEST_TYPE);
   let longest = 4;
   for (let row = 0; row < Math.min(column.length, 60); row += 1) longest = Math.max(longest, (column.text(row) ?? "null").length);
-  return Math.round(Math.min(Math.max(longest * LETTER + EDGES, head, 72), 340));
+  return Math.round(Math.max(Math.min(longest * LETTER + EDGES, 340), name + EDGES, type + EDGES, 72));
 }
 
+let ruler = null;
+
+function inPixels(text, font) {
+  ruler ??= document.createElement("canvas").getContext("2d");
+  ruler.font = `${font} ${getComputedStyle(document.body).fontFamily}`;
+  return Math.ceil(ruler.measureText(text).width) + 1;
+}
+
+const LONGEST_NAME = 320;
+const LONGEST_TYPE = 560;
 const LETTER = 7.9;
 const EDGES = 22;
 const room = (text) => Math.round(text.length * LETTER + EDGES);

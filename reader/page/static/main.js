@@ -1,7 +1,9 @@
 // The page: the visible view, and what all views share.
 
 import { Catalogue } from "./catalogue.js";
+import { commands } from "./commands.js";
 import { fill } from "./dom.js";
+import { Palette } from "./palette.js";
 import { parse } from "./route.js";
 import { startTokenDialog } from "./token_dialog.js";
 import { ConsoleView } from "./views/console.js";
@@ -47,6 +49,7 @@ document.getElementById("skip").addEventListener("click", (event) => {
   document.getElementById("main").focus();
 });
 document.addEventListener("themechange", () => views.console.redraw());
+new Palette({ button: document.getElementById("find"), commands: () => commands({ catalogue, view: views.console }) });
 startTokenDialog(document.getElementById("token"), () => { catalogue.refresh(); go(); });
 catalogue.addEventListener("change", freshness);
 addEventListener("hashchange", go);

@@ -6,10 +6,10 @@ import { bytes, many } from "./format.js";
 const OVER = new Set(["done", "failed", "cancelled"]);
 const LEVELS = { ready: "good", loading: "busy", degraded: "warn", stale: "bad" };
 
-/** A table: {name, status, level, error, version, rows, bytes, blocks, staleness_s, columns, tags, sort_by, time_column, row_ids, key, restricted}. */
+/** A table: {name, status, level, error, version, rows, bytes, blocks, staleness_s, columns, labels, tags, sort_by, time_column, row_ids, key, restricted}. */
 export function tableOf(found) {
   const status = String(found.status ?? "unknown");
-  return { ...found, status, level: LEVELS[status] ?? "warn", tags: found.tags ?? {}, columns: found.columns ?? [], sort_by: found.sort_by ?? [], row_ids: Boolean(found.row_ids), key: found.key ?? [] };
+  return { ...found, status, level: LEVELS[status] ?? "warn", tags: found.tags ?? {}, columns: found.columns ?? [], labels: found.labels ?? {}, sort_by: found.sort_by ?? [], row_ids: Boolean(found.row_ids), key: found.key ?? [] };
 }
 
 /** A job: {id, kind, table, sql, state, over, ok, progress: {share, text}, error, has_result, created, rows, record}. */

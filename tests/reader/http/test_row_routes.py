@@ -231,6 +231,8 @@ def test_labels_say_which_row_a_key_means(served: Served, items: str) -> None:
     x = {"site": "x"}
     assert send(served, "POST", items, {"sku": "a", "n": 10}, labels=x).status_code == 200
     path = f"/v1/tables/{items}/rows/a"
+    shown = served.http.get(f"/v1/tables/{items}", params={"min_version": 2}).json()
+    assert shown["labels"] == {"site": None}
     both = served.http.get(path)
     assert (both.status_code, "name the labels" in both.json()["message"]) == (400, True)
     assert served.http.get(f"{path}?label=site=x").json()["row"]["n"] == 10

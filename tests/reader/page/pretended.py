@@ -65,6 +65,7 @@ class Pretended:
         default_factory=lambda: {"flights": [flights(), flights(600)]}
     )
     tags: dict[str, dict[str, int]] = field(default_factory=lambda: {"flights": {"q3-close": 1}})
+    labels: dict[str, str | None] = field(default_factory=dict)
     token: str = ""
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     trouble: dict[str, Callable[[Request], Response | None]] = field(default_factory=dict)
@@ -146,6 +147,7 @@ class Pretended:
             "columns": columns,
             "time_column": columns[0]["name"],
             "sort_by": [columns[1]["name"]],
+            "labels": self.labels,
         }
         return JSONResponse(
             {**self._summary(name), **more, "tags": self.tags.get(name, {}), "oldest_version": 1}

@@ -185,7 +185,7 @@ def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table)
         context.close()
 
     take("console", console(home, ROWS))
-    take("chart", console(home, BY_DAY), act=chart, height=900)
+    take("chart", console(home, BY_DAY), act=chart, height=1060)
     take("chart-dark", console(home, BY_DAY), act=chart, dark=True, height=900)
     take("bars-dark", console(home, BY_SITE), act=chart, dark=True)
     take("tables", f"{home}#/tables")

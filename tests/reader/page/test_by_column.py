@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote, urlencode
 
 import pyarrow as pa
 import pytest
@@ -199,6 +199,34 @@ def test_what_is_refused_is_said_and_can_be_mended(visit: Visiting, served: Serv
     by(page, "kind")
     page.get_by_role("button", name="Count values").click()
     expect(page.locator(".value-counts .failure-text")).to_contain_text("nothing")
+
+
+CONDITIONS = [
+    ("Pric > 3", "column 1"),
+    ("  Price > 3 AND Pric > 4", "column 17"),
+    ("Price > 3\n  ANDD kind = 'view'", "line 2, column 3"),
+]
+
+
+@pytest.mark.parametrize(("condition", "place"), CONDITIONS)
+def test_an_error_names_a_place_in_the_condition(
+    visit: Visiting, served: Served, condition: str, place: str
+) -> None:
+    where = urlencode({"where": condition}, quote_via=quote)
+    made = visit(f"{served.url}/#/tables/events/rows?{where}", errors=True)
+    said = made.page.locator(".edit-said .failure-text")
+    if "\n" in condition:  # a line break is not kept by a field of one line
+        condition, place = condition.replace("\n", ""), "column 12"
+    expect(said).to_contain_text(f"at {place}")
+    expect(said).not_to_contain_text("line")
+
+
+def test_an_error_outside_the_condition_names_no_place(visit: Visiting, served: Served) -> None:
+    page = visit(f"{served.url}/#/tables/events/rows?order=nope", errors=True).page
+    said = page.locator(".edit-said .failure-text")
+    expect(said).to_contain_text("nope")
+    expect(said).not_to_contain_text(", at ")
+    expect(said).not_to_contain_text("line")
 
 
 def test_changes_that_are_not_saved_are_kept(visit: Visiting, served: Served) -> None:

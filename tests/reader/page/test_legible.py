@@ -140,6 +140,27 @@ def test_a_type_has_the_name_that_it_has_in_the_table(visit: Visiting, url: str)
     assert shown == [type_name(kind) for _, kind in TYPES]
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_head_of_a_column_is_whole(visit: Visiting, url: str, width: int) -> None:
+    page = visit(url, width=width).page
+    names = ["x", "Wide_MMMM_WWWW_name", "of some length, as names go"]
+    run(
+        page,
+        "SELECT "
+        + ", ".join(
+            f'{sql} AS "{names[place % 3]} {place}"' for place, (sql, _) in enumerate(TYPES)
+        ),
+    )
+    seen = set()
+    page.get_by_role("grid").focus()
+    for _ in TYPES:
+        for part in page.locator(".cell.head :is(.name, .type)").all():
+            assert part.evaluate("(one) => one.scrollWidth <= one.clientWidth"), part.text_content()
+            seen.add(part.text_content())
+        page.keyboard.press("ArrowRight")
+    assert len(seen) >= 2 * len(TYPES) - 2
+
+
 def test_digits_inside_nested_values_are_exact(visit: Visiting, url: str) -> None:
     page = visit(url, width=1440).page
     run(

@@ -94,6 +94,25 @@ def test_nothing_is_wider_than_a_phone(
     assert box["height"] >= 32
 
 
+@pytest.mark.parametrize("tab", ["history", "tags", ""])
+def test_a_table_is_whole_on_a_phone(
+    visit: Visiting, url: str, gateway: Pretended, tab: str
+) -> None:
+    gateway.versions["flights"] = [flights(1)] * 60
+    gateway.tags["flights"] = {f"a-tag-of-{'some-' * 12}length": 1, "b": 60}
+    page = visit(f"{url}#/tables/flights/{tab}", width=390, height=844).page
+    expect(page.locator("table.plain")).to_be_visible()
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    wide = "(one) => one.scrollWidth - one.clientWidth"
+    assert page.locator(".scroll").evaluate(wide) <= 0
+    assert page.locator(".tabs.inner").evaluate(wide) <= 0
+    for link in page.locator(".tabs.inner a").all():
+        box = link.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+
+
 def test_focus_is_visible_wherever_the_keyboard_goes(visit: Visiting, url: str) -> None:
     page = visit(console(url, "SELECT * FROM flights")).page
     answered(page)

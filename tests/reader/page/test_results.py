@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +17,7 @@ from tests.reader.page.acts import answered, cell, console, expect, run, run_js
 from tests.reader.page.pretended import Pretended, problem
 from tests.support.browser import Visiting
 
+SVG = "{http://www.w3.org/2000/svg}"
 LONG = "SELECT i, 'row ' || i AS name, i * 0.5 AS half FROM range(100000) t(i)"
 
 
@@ -123,10 +126,27 @@ def test_all_rows_are_downloaded_in_every_form(
     for form, count in rows.items():
         with page.expect_download() as waiting:
             page.locator(f"[data-form={form}]").click()
-        assert waiting.value.suggested_filename == f"answer.{form}"
+        assert waiting.value.suggested_filename == f"flights.{form}"
         assert count(Path(waiting.value.path()).read_bytes()) == 600, form
         assert "limit" not in gateway.asked[-1]
         assert gateway.asked[-1]["version"] == {"flights": 2}
+
+
+FILE_NAMES = [
+    ("SELECT 1 AS one", [], "select-1-as-one.csv"),
+    ("SELECT * FROM flights", ["flights"], "flights.csv"),
+    ("SELECT 1", ["a b/c", "../.d", "e", "f"], "a-b-c-d-e.csv"),
+    ("-- a note\nSELECT 'über'", [], "select-über.csv"),
+    ("/* a\nnote */ ;", [], "query.csv"),
+    ("SELECT " + "x" * 200, [], f"select-{'x' * 33}.csv"),
+]
+
+
+def test_a_file_is_named_by_its_tables_or_else_by_its_query(visit: Visiting, url: str) -> None:
+    page = visit(url).page
+    for sql, tables, name in FILE_NAMES:
+        body = "return m.fileName(a.sql, a.tables, 'csv')"
+        assert run_js(page, "file_names.js", body, {"sql": sql, "tables": tables}) == name
 
 
 def test_an_answer_stays_when_its_download_fails(
@@ -215,3 +235,53 @@ def test_a_chart_sorts_its_points_and_keeps_gaps_and_says_what_it_leaves_out(
     assert len(many["xs"]) == 60
     assert "first 60 bars" in many["note"]
     assert twice["series"][0]["values"] == [3, 5]
+
+
+def saved(page: Page, form: str) -> tuple[str, bytes]:
+    """The name and the bytes of a chart that is saved."""
+    with page.expect_download() as waiting:
+        page.locator(f"[data-chart-file={form}]").click()
+    return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+
+BARS = "SELECT carrier || '<&' AS of, count(*) AS n, -5 AS low FROM flights GROUP BY 1 ORDER BY 1"
+LINES = "SELECT time_hour, dep_delay FROM flights WHERE carrier = 'AA' ORDER BY 1 LIMIT 60"
+
+
+def test_a_chart_is_saved_as_svg_with_its_values_and_names(visit: Visiting, url: str) -> None:
+    page = visit(console(url, BARS)).page
+    answered(page)
+    page.locator("#tab-chart").click()
+    name, data = saved(page, "svg")
+    assert name == "flights.svg"
+    root = ElementTree.fromstring(data)
+    found = [one.text for one in root.iter(f"{SVG}text") if one.text]
+    found += [one.text for one in root.iter(f"{SVG}tspan") if one.text]
+    assert {"AA<&", "B6<&", "n", "low"} <= set(found)
+    heights = [float(one.get("height", 0)) for one in root.iter(f"{SVG}rect")]
+    assert len(heights) == 1 + 2 * 4 + 2, "the ground, the bars and the legend"
+    assert abs(heights[1] / heights[5] - 150 / 5) < 0.5, "bars are as long as their values"
+    assert b"style=" not in data
+    run(page, LINES)
+    root = ElementTree.fromstring(saved(page, "svg")[1])
+    (path,) = root.iter(f"{SVG}path")
+    assert path.get("d", "").count("L") > 40
+    ends = [round(float(end.split(" ")[1])) for end in path.get("d", "")[1:].split("L")]
+    assert all(0 < end < float(root.get("height", 0)) for end in ends)
+
+
+def test_a_chart_is_saved_as_png_in_the_colours_of_the_page(visit: Visiting, url: str) -> None:
+    page = visit(console(url, BARS), dark=True, width=390).page
+    answered(page)
+    page.locator("#tab-chart").click()
+    name, data = saved(page, "png")
+    assert name == "flights.png"
+    assert data.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", data[16:24])
+    box = page.locator(".chart canvas").bounding_box()
+    assert box is not None
+    assert width >= box["width"] + 20
+    assert height >= box["height"] + 40
+    page.locator("[data-y]").first.uncheck()
+    page.locator("[data-y]").last.uncheck()
+    expect(page.locator(".chart-files")).to_be_hidden()

@@ -56,6 +56,25 @@ def menus(page: Page) -> None:
     expect(page.locator(".menu[open]")).to_have_count(1)
 
 
+def saves(page: Page) -> None:
+    page.locator("#saved").click()
+    page.get_by_label("Name of this query").fill("people")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".saved-list li")).to_have_count(1)
+
+
+def finds(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("people")
+    expect(page.locator("#palette-list li")).to_have_count(2)
+
+
+def finds_nothing(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("nothing is named so")
+    expect(page.locator("#palette-list li")).to_have_count(0)
+
+
 def edits(page: Page) -> None:
     edit(page)
     put(page, 0, 2, "20")
@@ -120,6 +139,9 @@ VIEWS: dict[str, tuple[str, Act | None]] = {
     "statement": ("console", asks),
     "completion": ("console", completes),
     "menus": ("console", menus),
+    "saved queries": ("console", saves),
+    "palette": ("#/tables", finds),
+    "palette without": ("console", finds_nothing),
     "tables": ("#/tables", None),
     "table": ("#/tables/people", None),
     "a new table": ("#/tables", a_button("New table")),

@@ -73,6 +73,15 @@ def test_one_table_shows_columns_blocks_and_tags(visit: Visiting, url: str) -> N
     expect(page.locator("tr", has_text="q3-close")).to_contain_text("Query at this tag")
 
 
+def test_labels_are_among_the_columns(visit: Visiting, url: str, gateway: Pretended) -> None:
+    gateway.labels = {"region": "eu1", "site": None}
+    page = visit(f"{url}#/tables/flights").page
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(6)
+    expect(rows.nth(4)).to_have_text("regionstringlabel, eu1 unless a write says otherwise")
+    expect(rows.nth(5)).to_have_text("sitestringlabel")
+
+
 def test_what_there_is_one_of_is_not_told_as_many(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:

@@ -7,8 +7,10 @@ import { Grid } from "../grid.js";
 export class Answer {
   #part = null;
 
-  constructor(result, shows = "table") {
+  /** `name` is that of the files of its chart. */
+  constructor(result, { shows = "table", name } = {}) {
     this.result = result;
+    this.name = name;
     this.shows = shows;
     this.tabs = ["table", "chart"].map((name) => h("button", {
       type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "answer-panel",
@@ -31,7 +33,7 @@ export class Answer {
       tab.tabIndex = chosen ? 0 : -1;
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
-    this.#part = name === "table" ? new Grid(this.result) : new Chart(this.result);
+    this.#part = name === "table" ? new Grid(this.result) : new Chart(this.result, this.name);
     fill(this.panel, this.#part.element, name === "table" && this.result.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
     this.#part.start();
   }

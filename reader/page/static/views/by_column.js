@@ -78,11 +78,9 @@ export class ByColumn {
     const column = this.#chosen;
     if (!column) return;
     const run = this.#latest.begin();
-    const where = this.where().trim();
-    const sql = [`SELECT ${inQuotes(column.name)}, count(*)`, `FROM ${inQuotes(this.name)}`, where ? `WHERE (${where}\n)` : "", "GROUP BY 1", "ORDER BY 2 DESC, 1"].filter(Boolean).join("\n");
     fill(this.counts, h("p", { class: "hint" }, h("span", { class: "spinner", "aria-hidden": "true" }), "Counting…"));
     try {
-      const response = await api.query(sql, { limit: MOST_VALUES + 1, minVersions: { [this.name]: this.minVersion() }, signal: run.signal });
+      const response = await api.countsOf(this.name, column.name, { where: this.where(), limit: MOST_VALUES + 1, minVersion: this.minVersion(), signal: run.signal });
       const result = decode(await arrowBytes(response, () => {}), MOST_VALUES);
       if (run.isCurrent()) fill(this.counts, this.#values(column, result));
     } catch (error) {

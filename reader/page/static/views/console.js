@@ -11,9 +11,11 @@ import { Once } from "../edit/once.js";
 import { ASK_ABOVE, Statement, notOfALink, notOfThePast } from "../edit/statement.js";
 import { Editor } from "../editor.js";
 import { failure } from "../failure.js";
+import { baseName } from "../file_names.js";
 import { bytes, count, duration, many } from "../format.js";
 import { Latest } from "../latest.js";
 import { keepQuery, recent } from "../recent.js";
+import { savedMenu } from "../saved.js";
 import { decode } from "../result.js";
 import { mayDefine, mayWrite } from "../rights.js";
 import { toConsole, travelOf } from "../route.js";
@@ -45,7 +47,8 @@ export class ConsoleView {
     this.asking = labelled("Ask above", this.askAbove, { class: "field inline", hidden: true });
     this.shareButton = h("button", { type: "button", id: "share", on: { click: () => this.#share() } }, "Copy link");
     this.downloads = downloads({ question: () => this.#question(), onBegin: () => fill(this.aside), onError: (error) => this.#failBeside(error) });
-    this.recent = recent({ onChoose: (sql) => { this.editor.text = sql; this.editor.focus(); } });
+    this.recent = recent({ onChoose: (sql) => this.put(sql) });
+    this.saved = savedMenu({ text: () => this.editor.text, onChoose: (sql) => this.put(sql) });
     this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
     this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Press Ctrl and Enter to run the SQL above, or the selected part of it."));
@@ -53,7 +56,7 @@ export class ConsoleView {
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
       h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
-        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("div", { class: "bar-end" }, this.recent, this.downloads, this.shareButton))),
+        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("div", { class: "bar-end" }, this.recent, this.saved, this.downloads, this.shareButton))),
       this.state, this.aside, this.place)));
     this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink({ isChange: true }) });
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
@@ -165,9 +168,19 @@ export class ConsoleView {
 
   redraw() { this.#answer?.redraw(); }
 
+  /** Put a query into the editor; it waits for Run. */
+  put(sql) {
+    this.editor.text = sql;
+    this.edit();
+  }
+
+  edit() { this.editor.focus(); }
+
+  beginToSave() { this.saved.begin(); }
+
   #paint(result) {
     this.#answer?.stop();
-    this.#answer = new Answer(result, this.#answer?.shows);
+    this.#answer = new Answer(result, { shows: this.#answer?.shows, name: baseName(this.#last.sql, Object.keys(this.#last.versions)) });
     fill(this.place, this.#answer.element);
     this.#answer.start();
   }

@@ -44,13 +44,13 @@ export class HistoryTab {
   #rows() {
     this.more.hidden = !this.hasOlder;
     fill(this.body, this.entries.map((entry) => h("tr", { "data-version": entry.version },
-      ...["from", "to"].map((end) => h("td", {}, h("input", {
+      ...["from", "to"].map((end) => h("td", { class: "pick", "data-label": end === "from" ? "From" : "To" }, h("input", {
         type: "radio", name: `diff-${end}`, value: entry.version, checked: this[end] === entry.version, "aria-label": `${end} version ${entry.version}`,
         on: { change: () => { this[end] = entry.version; this.#compare(true); } },
       }))),
-      h("th", { scope: "row", class: "right" }, count(entry.version)), h("td", { class: "nowrap" }, moment(entry.time)),
+      h("th", { scope: "row", class: "right", "data-label": "Version" }, count(entry.version)), h("td", { class: "nowrap" }, moment(entry.time)),
       h("td", {}, h("span", { class: "chip" }, entry.operation), this.tags.filter(([, version]) => version === entry.version).map(([tag]) => h("span", { class: "chip tag" }, tag)), entry.message ? ` ${entry.message}` : null),
-      h("td", { class: "right" }, entry.rows_added ? `+${count(entry.rows_added)}` : "–"), h("td", { class: "nowrap" }, change(entry.added.length, entry.removed.length)), h("td", { class: "dim" }, entry.by ?? ""),
+      h("td", { class: "right", "data-label": "Rows" }, entry.rows_added ? `+${count(entry.rows_added)}` : "–"), h("td", { class: "nowrap", "data-label": "Blocks" }, change(entry.added.length, entry.removed.length)), h("td", { class: "dim" }, entry.by ?? ""),
       h("td", {}, h("a", { class: "nowrap", href: toConsole(`SELECT *\nFROM ${quoted(this.name)}\nLIMIT 1000`, { version: entry.version }), "aria-label": `Query at version ${entry.version}` }, "Query here")))));
   }
 

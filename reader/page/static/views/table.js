@@ -109,7 +109,8 @@ function overview(detail, acts) {
       h("caption", { class: "unseen" }, "Columns"),
       h("thead", {}, h("tr", {}, ["Column", "Type", "Notes"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, detail.columns.map((column) => h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, h("code", {}, column.kind ?? column.type)),
-        h("td", {}, notes(column, detail, sort))))))),
+        h("td", {}, notes(column, detail, sort)))),
+      Object.entries(detail.labels).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("code", {}, "string")), h("td", {}, value === null ? "label" : `label, ${value} unless a write says otherwise`)))))),
     detail.row_ids ? h("p", { class: "hint" }, "Each row has a number, _row_id, and can be changed.") : null,
     h("p", { class: "hint" }, sort.length ? `Sorted by ${sort.join(", ")}: conditions on these columns and on the time column read the least data.` : ""));
 }
