@@ -118,6 +118,11 @@ class Statement:
         self._read.update(versions)
         self._policies.update({name: ", ".join(some) for name, some in (policies or {}).items()})
 
+    @property
+    def given(self) -> tuple[int, int]:
+        """The rows and the bytes that the client was given so far."""
+        return self._rows, self._bytes
+
     def commits(self, table: str | None, version: object) -> None:
         """It has made a version of a table."""
         if table is not None and isinstance(version, int):
@@ -163,7 +168,7 @@ class Statement:
             _running.reset(mark)
 
     def _line(self, outcome: Outcome, why: str) -> dict[str, object]:
-        text = None if self.text is None else _TOKEN.sub("bsk_…", self.text[: MOST_TEXT + 80])
+        text = None if self.text is None else shown_text(self.text)
         found: dict[str, object] = {
             "event": "statement",
             "id": self.key,
@@ -175,7 +180,7 @@ class Statement:
             "door": self.door,
             "request": _TOKEN.sub("bsk_…", self.request[:_MOST_WHY]),
             "request_id": self.asked,
-            "statement": None if text is None else text[:MOST_TEXT],
+            "statement": text,
             "statement_length": None if self.text is None else len(self.text),
             "read": dict(sorted(self._read.items())),
             "policies": dict(sorted(self._policies.items())),
@@ -187,6 +192,11 @@ class Statement:
             "error": _TOKEN.sub("bsk_…", " ".join(why.split())[:_MOST_WHY]) if why else None,
         }
         return found
+
+
+def shown_text(text: str) -> str:
+    """The beginning of a text, without what looks like a token."""
+    return _TOKEN.sub("bsk_…", text[: MOST_TEXT + 80])[:MOST_TEXT]
 
 
 def line_of(found: Mapping[str, object]) -> bytes:

@@ -3,6 +3,7 @@
 Rules:
 - A query needs the scope ``read``, and reaches only the tables of its token.
 - It takes one of the places of its token, which its end gives back.
+- While it runs it is among the gateway's running queries, and can be cancelled there.
 - To describe a query runs it for no rows: it takes a turn as any other, and reads no file.
 - EXPLAIN is a query for its numbers (``explaining.py``).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import duckdb
 import pyarrow as pa
@@ -104,6 +106,7 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
             "and leave row ids out"
         )
     give_back = gateway.quotas.take(caller)
+    known = gateway.queries.began(caller, asked.sql, running(), stopper.cancel)
     try:
         if explains is not None:
             rows = numbers(gateway, caller, explains, asked.parameters, stopper.began)
@@ -123,8 +126,11 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
             given=asked.given,
         )
     except BaseException:
+        gateway.queries.ended(known)
         give_back()
         raise
+    gateway.queries.runs(known)
+    answer.at_end(partial(gateway.queries.ended, known))
     answer.at_end(give_back)
     running().reads(answer.versions, answer.policies)
     return answer

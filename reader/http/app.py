@@ -22,6 +22,7 @@ from blockstore.reader.http import (
     job_routes,
     query_routes,
     row_routes,
+    running_routes,
     statement_routes,
     table_changes,
     table_routes,
@@ -58,6 +59,7 @@ def application(gateway: Gateway) -> ASGIApp:
     # Files come before rows, and rows before tables: a table's name may contain a slash.
     for module in (
         query_routes,
+        running_routes,
         statement_routes,
         file_routes,
         row_routes,

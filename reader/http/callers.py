@@ -1,7 +1,8 @@
 """Access control of every route: who the caller is, and which scopes it has.
 
 Rule: the audit log has every request with a known token, but for looks at what there is: lists,
-definitions, histories and states of jobs. A route that is not listed here is audited.
+definitions, histories, states of jobs and running queries. A route that is not listed here is
+audited.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ LOOKS = frozenset(
         "/v1/tables/{table:path}/timeline/block",
         "/v1/jobs",
         "/v1/jobs/{job}",
+        "/v1/queries",
         "/v1/config",
         "/v1/namespaces",
         "/v1/namespaces/{namespace}",

@@ -96,8 +96,9 @@ class Edge:
             try:
                 await self._app(scope, self._bounded(scope, headers, receive), reported)
             except Exception as error:  # noqa: BLE001 - the last error handler
-                problem = of_error(_first(error) if status else error)
-                statement.failed(error, str(problem.detail))
+                first = _first(error) if status else error
+                problem = of_error(first)
+                statement.failed(first, str(problem.detail))
                 if status:
                     _logger.warning("a response was left unfinished: %s", problem.detail)
                 else:

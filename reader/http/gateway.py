@@ -24,6 +24,7 @@ from blockstore.reader.http.gate import Gate
 from blockstore.reader.http.metrics import GatewayMetrics
 from blockstore.reader.http.people import People
 from blockstore.reader.http.quotas import Quotas
+from blockstore.reader.http.running_queries import RunningQueries
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.iceberg.catalog import Catalog
 from blockstore.reader.iceberg.commits.commit import Commits
@@ -69,6 +70,7 @@ class Gateway:
         people = People(settings.issuers, settings.groups, world.clock)
         self.gate = Gate(settings.tokens, world.clock, people)
         self.quotas = Quotas(world.clock)
+        self.queries = RunningQueries(world)
         self.audit = AuditLog(settings.audit.file, world)
         self.registry = CollectorRegistry()
         self._meters: list[Billed] = []

@@ -241,6 +241,33 @@ class JobsShown(BaseModel):
     jobs: list[JobShown]
 
 
+class QueryShown(BaseModel):
+    """A query that runs."""
+
+    id: str
+    by: str
+    """The name of its token or person."""
+    own: bool
+    """Whether it is the caller's."""
+    door: str
+    """``http``, ``flight`` or ``postgres``."""
+    sql: str
+    began: int
+    """Milliseconds since the epoch."""
+    seconds: float
+    rows: int
+    bytes: int
+    """What its client was sent so far."""
+    state: str
+    """``starting``, ``running`` or ``cancelled``: cancelled, but not ended yet."""
+
+
+class QueriesShown(BaseModel):
+    """The running queries that the caller may see, the oldest first."""
+
+    queries: list[QueryShown]
+
+
 def at_of(question: Question) -> At | dict[str, At]:
     """The versions that a query reads. Raises Invalid."""
     if sum(one is not None for one in (question.version, question.as_of, question.tag)) > 1:

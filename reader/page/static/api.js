@@ -34,6 +34,9 @@ export const jobs = (signal) => get("/v1/jobs", signal).then(({ jobs: found }) =
 export const job = (id, signal) => get(`/v1/jobs/${segment(id)}`, signal).then(jobOf);
 export const cancelJob = (id) => call(`/v1/jobs/${segment(id)}`, { method: "DELETE" }).then(json);
 export const jobResult = (id, signal) => call(`/v1/jobs/${segment(id)}/result`, { signal });
+/** The running queries that the caller may see, the oldest first: {queries: [{id, by, own, door, sql, began, seconds, rows, bytes, state}]}. */
+export const queries = (signal) => get("/v1/queries", signal);
+export const cancelQuery = (id) => call(`/v1/queries/${segment(id)}`, { method: "DELETE" }).then(json);
 export const queryJob = (sql, travel, form) =>
   call("/v1/jobs", posted({ kind: "query", sql, format: form, ...jobTravelling(travel) })).then(json);
 

@@ -9,11 +9,12 @@ import { startTokenDialog } from "./token_dialog.js";
 import { ConsoleView } from "./views/console.js";
 import { JobsView } from "./views/jobs.js";
 import { NowhereView } from "./views/nowhere.js";
+import { QueriesView } from "./views/queries.js";
 import { TableView } from "./views/table.js";
 import { TablesView } from "./views/tables.js";
 import { UploadView } from "./views/upload.js";
 
-const MAKERS = { console: ConsoleView, tables: TablesView, table: TableView, jobs: JobsView, upload: UploadView, nowhere: NowhereView };
+const MAKERS = { console: ConsoleView, tables: TablesView, table: TableView, queries: QueriesView, jobs: JobsView, upload: UploadView, nowhere: NowhereView };
 const section = (name) => document.getElementById(`view-${name}`);
 
 const catalogue = new Catalogue();

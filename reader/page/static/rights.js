@@ -11,6 +11,9 @@ export const mayWrite = () => may("write");
 /** Whether the token may create, alter and drop tables; false if that cannot be found out. */
 export const mayDefine = () => may("ddl");
 
+/** Whether the token sees what others run; false if that cannot be found out. */
+export const seesAll = () => may("admin");
+
 async function may(scope) {
   if (known?.token !== token()) {
     const asked = { token: token(), caller: api.whoami() };

@@ -1,8 +1,8 @@
 // Addresses inside the page: a link has everything in the fragment, which browsers send to no server.
 //   #/console?sql=…&version=…|versions=flights:3,planes:7|as_of=…|tag=…
-//   #/tables   #/tables/NAME   #/tables/NAME/rows?where=…&order=…&descending=true   #/tables/NAME/changes   #/tables/NAME/history?from=…&to=…   #/jobs   #/upload?table=…
+//   #/tables   #/tables/NAME   #/tables/NAME/rows?where=…&order=…&descending=true   #/tables/NAME/changes   #/tables/NAME/history?from=…&to=…   #/queries   #/jobs   #/upload?table=…
 
-const VIEWS = new Set(["console", "tables", "jobs", "upload"]);
+const VIEWS = new Set(["console", "tables", "queries", "jobs", "upload"]);
 const TABS = new Set(["rows", "changes", "blocks", "history", "tags"]);
 
 export function parse(hash) {

@@ -47,4 +47,4 @@ function endsWhole(bytes) {
 }
 
 const brokeOff = () =>
-  new GatewayError("The response broke off: a limit of the gateway was reached, or the connection was lost. Select fewer rows, or run the query as a job.");
+  new GatewayError("The response broke off: it was cancelled, a limit of the gateway was reached, or the connection was lost. Select fewer rows, or run the query as a job.");

@@ -91,6 +91,7 @@ class Refused:
 
 
 HONOURS, NO_TABLE, OWN_JOBS = "honours it", "says nothing of a table", "hides jobs of others"
+OWN_QUERIES = "hides queries of others"
 CSV = {"content": "id\n1\n", "headers": {"Content-Type": "text/csv"}}
 FIELD = {"id": 1, "name": "a", "type": "int", "required": False}
 ADD = {"action": "add-schema", "schema": {"type": "struct", "fields": [FIELD]}}
@@ -111,6 +112,8 @@ ROUTES: Mapping[tuple[str, str], Refused | str] = {
     ("GET", "/metrics"): "needs a token for all tables",
     ("GET", "/v1/whoami"): HONOURS,
     ("POST", "/v1/query"): HONOURS,
+    ("GET", "/v1/queries"): OWN_QUERIES,
+    ("DELETE", "/v1/queries/{query}"): OWN_QUERIES,
     ("POST", "/v1/statements"): Refused(
         "/v1/statements", {"json": {"sql": "DELETE FROM orders WHERE amount > 0"}}
     ),

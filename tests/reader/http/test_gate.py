@@ -49,6 +49,8 @@ ROUTES = [
     ("GET", "/v1/tables/flights/tags"),
     ("GET", "/v1/tables/flights/timeline"),
     ("POST", "/v1/query"),
+    ("GET", "/v1/queries"),
+    ("DELETE", "/v1/queries/01JD0000000000000000000000"),
     ("POST", "/v1/statements"),
     ("POST", "/v1/jobs"),
     ("GET", "/v1/jobs"),
@@ -83,7 +85,8 @@ def test_every_route_of_the_document_is_among_those_that_ask_for_a_token(served:
             path.replace("{table}", "flights")
             .replace("{row}", "1")
             .replace("{column}", "doc")
-            .replace("{job}", "01JD0000000000000000000000"),
+            .replace("{job}", "01JD0000000000000000000000")
+            .replace("{query}", "01JD0000000000000000000000"),
         )
         for path, operations in document["paths"].items()
         for method in operations

@@ -87,6 +87,7 @@ class Pretended:
             Route("/v1/tables/{name:path}/diff", self.diff),
             Route("/v1/tables/{name:path}", self.table),
             Route("/v1/query", self.query, methods=["POST"]),
+            Route("/v1/queries", self.queries),
             Route("/v1/jobs", self.list_jobs, methods=["GET"]),
             Route("/v1/jobs", self.post_job, methods=["POST"]),
             Route("/v1/jobs/{id}", self.one_job, methods=["GET"]),
@@ -274,6 +275,9 @@ class Pretended:
             media_type=request.headers["accept"],
             headers={"X-Blockstore-Versions": json.dumps(used)},
         )
+
+    async def queries(self, request: Request) -> Response:
+        return JSONResponse({"queries": []})
 
     async def list_jobs(self, request: Request) -> Response:
         return JSONResponse({"jobs": list(reversed(self.jobs.values()))})

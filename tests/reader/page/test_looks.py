@@ -16,6 +16,7 @@ VIEWS = [
     "#/tables/flights/blocks",
     "#/tables/flights/history",
     "#/tables/flights/tags",
+    "#/queries",
     "#/jobs",
     "#/upload",
 ]

@@ -157,6 +157,7 @@ VIEWS: dict[str, tuple[str, Act | None]] = {
     "difference": ("#/tables/people/history", two_versions),
     "changes": ("#/tables/people/changes", None),
     "tags": ("#/tables/people/tags", None),
+    "queries": ("#/queries", None),
     "jobs": ("#/jobs", None),
     "upload": ("#/upload", None),
     "bad file": ("#/upload", a_bad_file),
