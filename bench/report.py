@@ -32,8 +32,8 @@ run on one machine; a figure is the median over the rounds. Imports and cold sta
 except at latency (`s3-…`), where they are figures of their own. No peer here syncs its files to
 disk, so the ratios are taken with `?durable=false`; the figure of the durable default is shown too.
 "Aged" is an append that is not published to the index (`publish=False`), "published" one that is.
-Other work ran on the machine during parts of the runs of 2026-11-21, and during all of those of
-2026-11-27: take ratios only, and with caution.
+Other work ran on the machine during parts of the runs of 2026-11-21 and 2026-11-28, and during all
+of those of 2026-11-27: take ratios only, and with caution.
 """
 
 
