@@ -43,6 +43,7 @@ _BY_STATUS: Mapping[int, type[BlockstoreError]] = {
     410: VersionExpired,
     422: NoMemory,
     429: Unavailable,
+    499: Unavailable,
 }
 
 

@@ -83,8 +83,7 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
     """
     time_ms = _time_hull_ms(snapshot, predicate)
     frame = snapshot.blocks.table()
-    in_time = _in_time(frame, time_ms)
-    in_stream = _in_stream(frame, predicate, labels)
+    in_time, in_stream = in_range(snapshot, predicate, labels)
     sieved = sieve(snapshot, predicate, in_time & in_stream)
     places = np.flatnonzero(sieved.may)
     excepted = _excepted(snapshot.blocks, frame, places)
@@ -99,6 +98,16 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
         excepted=len(excepted),
         chunks_by_statistics=sieved.chunks,
     )
+
+
+def in_range(
+    snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
+) -> tuple[Mask, Mask]:
+    """For each row of ``snapshot.blocks.table()`` whether the times of its block can meet the
+    condition, and whether its labels can."""
+    frame = snapshot.blocks.table()
+    in_time = _in_time(frame, _time_hull_ms(snapshot, predicate))
+    return in_time, _in_stream(frame, predicate, labels)
 
 
 def _candidate(block: LiveBlock) -> Candidate:

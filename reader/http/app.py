@@ -18,12 +18,14 @@ from blockstore.errors import BlockstoreError
 from blockstore.reader.http import (
     change_routes,
     docs_page,
+    explain_routes,
     file_routes,
     job_routes,
     query_routes,
     row_routes,
     running_routes,
     statement_routes,
+    statistics_routes,
     table_changes,
     table_routes,
 )
@@ -60,10 +62,12 @@ def application(gateway: Gateway) -> ASGIApp:
     for module in (
         query_routes,
         running_routes,
+        explain_routes,
         statement_routes,
         file_routes,
         row_routes,
         change_routes,
+        statistics_routes,
         table_routes,
         table_changes,
         job_routes,

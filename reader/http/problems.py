@@ -35,6 +35,7 @@ from blockstore.errors import (
 from blockstore.reader.errors import (
     BadSql,
     Busy,
+    Canceled,
     NotAQuery,
     Restricted,
     Stale,
@@ -61,6 +62,7 @@ _KINDS = {
     415: "unsupported_media_type",
     422: "no_memory",
     429: "busy",
+    499: "cancelled",
     503: "unavailable",
     505: "http_version",
 }
@@ -181,6 +183,8 @@ def _of_ours(error: BlockstoreError) -> Problem:
             return Problem(429, message, headers=_retry_after(error))
         case Stale():
             return Problem(503, message, error="stale", headers=_retry_after(error))
+        case Canceled():  # not 503: clients would send it again
+            return Problem(499, message)
         case TimedOut():
             return Problem(504, message, error="timeout")
         case Indeterminate() | Unavailable():

@@ -37,6 +37,7 @@ ERRORS: dict[int | str, dict[str, object]] = {
         (415, "Unsupported media type"),
         (422, "The query needs more memory than its limit"),
         (429, "Too many requests at once; see Retry-After"),
+        (499, "The query was cancelled"),
         (503, "Unavailable; see Retry-After"),
         (504, "The query took longer than its limit"),
     )

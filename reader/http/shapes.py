@@ -23,18 +23,27 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Question(_Body):
-    """A query. At most one of ``version``, ``as_of`` and ``tag``; a version or a tag may be given
-    per table. A parameter ``{"$decimal": "12.50"}`` is a decimal with these digits; a number with a
-    fraction is a float. Likewise ``$date``, ``$time``, ``$timestamp``, ``$duration``, ``$bytes``
-    and ``$float``."""
+class Timed(_Body):
+    """SQL, and the versions that it reads."""
 
     sql: Sql
     version: Version | dict[Name, Version] | None = None
     as_of: Moment | None = None
     tag: Name | dict[Name, Name] | None = None
-    limit: Limit | None = None
     parameters: list[Any] | dict[str, Any] | None = None
+
+
+class ExplainBody(Timed):
+    """A query that is explained, as that of ``/v1/query``."""
+
+
+class Question(Timed):
+    """A query. At most one of ``version``, ``as_of`` and ``tag``; a version or a tag may be given
+    per table. A parameter ``{"$decimal": "12.50"}`` is a decimal with these digits; a number with a
+    fraction is a float. Likewise ``$date``, ``$time``, ``$timestamp``, ``$duration``, ``$bytes``
+    and ``$float``."""
+
+    limit: Limit | None = None
     row_ids: bool = False
     """Begin each row with its ``_row_id`` and ``_version``, with a key with ``_version``."""
     min_version: dict[Name, Version] | None = None
@@ -217,6 +226,40 @@ class TablesShown(BaseModel):
     tables: list[TableShown]
 
 
+class ValueCount(BaseModel):
+    """A value of a label."""
+
+    value: str
+    rows: int
+
+
+class ColumnStatistics(BaseModel):
+    """What is known of a column; null is unknown, or that there is no value."""
+
+    name: str
+    min: str | None = None
+    """No value is below. Texts are cut to 64 characters."""
+    max: str | None = None
+    nulls: int | None = None
+    nans: int | None = None
+    bins: list[int] = []
+    """About how many values are in each of so many equal parts between ``min`` and ``max``."""
+    values: list[ValueCount] | None = None
+    """Of a label: its values with their rows, the most frequent first."""
+
+
+class StatisticsShown(BaseModel):
+    """What is known of a table's columns without reading a row."""
+
+    table: str
+    version: int | None
+    rows: int | None
+    """The stored rows; null for a table of too many blocks, whose statistics are not added up."""
+    current: bool
+    """Whether the stored rows are the current rows, none of them hidden by a newer version."""
+    columns: list[ColumnStatistics]
+
+
 class JobShown(BaseModel):
     """A job."""
 
@@ -239,6 +282,52 @@ class JobsShown(BaseModel):
     """Jobs, the newest first."""
 
     jobs: list[JobShown]
+
+
+class BlocksExplained(BaseModel):
+    """Blocks as columns, each with a value for every block; times are milliseconds. ``stream`` is
+    the position of the block's labels in ``streams``."""
+
+    ulid: list[str]
+    level: list[int]
+    min: list[int]
+    max: list[int]
+    rows: list[int]
+    bytes: list[int]
+    stream: list[int]
+    streams: list[dict[str, str]]
+    chunks_read: list[int]
+    bytes_read: list[int]
+    verdict: list[str]
+    """``read``, or what leaves the block out: ``time``, ``labels``, ``statistics`` of its columns,
+    or ``hidden``, where no current row is in it."""
+
+
+class TableExplained(BaseModel):
+    """What a query does with a table that it names."""
+
+    name: str
+    version: int | None
+    condition: list[str]
+    """The columns whose values can leave something out."""
+    key: list[str]
+    """The columns that the rows of a block are sorted by."""
+    verdicts: dict[str, int]
+    """How many blocks there are of each verdict."""
+    bytes: int
+    """Of all blocks."""
+    chunks_read: int
+    bytes_read: int
+    counted: bool
+    """Whether the query is a count that is known without reading any block."""
+    blocks: BlocksExplained
+    """All blocks; of many the first 10,000, those that are read before others."""
+
+
+class Explained(BaseModel):
+    """What a query would read, for each name of a table in it."""
+
+    tables: list[TableExplained]
 
 
 class QueryShown(BaseModel):
@@ -268,7 +357,7 @@ class QueriesShown(BaseModel):
     queries: list[QueryShown]
 
 
-def at_of(question: Question) -> At | dict[str, At]:
+def at_of(question: Timed) -> At | dict[str, At]:
     """The versions that a query reads. Raises Invalid."""
     if sum(one is not None for one in (question.version, question.as_of, question.tag)) > 1:
         raise Invalid("a query takes only one of version, as_of and tag: remove the others")
@@ -279,6 +368,6 @@ def at_of(question: Question) -> At | dict[str, At]:
     return At(version=question.version, as_of=question.as_of, tag=question.tag)
 
 
-def parameters_of(question: Question) -> Parameters:
+def parameters_of(question: Timed) -> Parameters:
     """The values of the parameters. Raises Invalid with the parameter's name."""
     return from_json(question.parameters)

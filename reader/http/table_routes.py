@@ -83,7 +83,7 @@ def blocks(
     tag: Tag = None,
 ) -> dict[str, object]:
     """The blocks of one version."""
-    snapshot = gateway.tables.snapshot(table, _at(version, as_of, tag), caller.tables)
+    snapshot = gateway.tables.snapshot(table, at_of_query(version, as_of, tag), caller.tables)
     shown = [
         {**_block(block.meta), "version": block.version or None, "excepted": sorted(block.excepted)}
         for block in snapshot.blocks
@@ -188,7 +188,7 @@ def one_table(
         if seen.restricted:
             return _part(gateway, seen)
     gateway.tables.at_least(table, min_version, caller.tables)
-    snapshot = gateway.tables.snapshot(table, _at(version, as_of, tag), caller.tables)
+    snapshot = gateway.tables.snapshot(table, at_of_query(version, as_of, tag), caller.tables)
     shown = _shown(gateway.tables.view(table, caller.tables))
     definition = snapshot.definition
     need = {*required(definition.schema), definition.time_column}
@@ -244,7 +244,8 @@ def _part(gateway: Gateway, seen: Seen) -> TableShown:
     return shown
 
 
-def _at(version: int | None, as_of: str | None, tag: str | None) -> At:
+def at_of_query(version: int | None, as_of: str | None, tag: str | None) -> At:
+    """The version that the parameters of a request name. Raises Invalid."""
     moment: object = (
         int(as_of) if as_of is not None and as_of.isascii() and as_of.isdigit() else as_of
     )

@@ -56,6 +56,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from blockstore.reader.cache import ChunkCache
+    from blockstore.reader.query.planned import Planned
     from blockstore.reader.query.runners.pool import WorkerPool
     from blockstore.reader.tables.policies import Policies
 
@@ -190,6 +191,28 @@ class Engine:
             return self._syntax.sql(statement.root)
         except Exception as error:
             raise self._translated(error) from error
+
+    def plans(
+        self,
+        sql: str,
+        parameters: object = None,
+        *,
+        at: At | Mapping[str, At] = NEWEST,
+        allowed: Collection[str] | None = None,
+        seconds: float | None = None,
+    ) -> tuple[Planned, ...]:
+        """What a SELECT would read of each table that it names; no file is opened. It takes the
+        place of a query for so long. Raises what ``run`` raises before the first row."""
+        from blockstore.reader.query.planned import planned
+
+        turn = self._admission.turn(seconds)
+        try:
+            sight = Sight(self.source, allowed, at=at)
+            return planned(sight, self._syntax, sql, checked(parameters))
+        except Exception as error:
+            raise self._translated(error) from error
+        finally:
+            turn.give_back()
 
     def tables(
         self,

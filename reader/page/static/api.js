@@ -19,6 +19,8 @@ const segment = encodeURIComponent;
 export const tables = (signal) => get("/v1/tables", signal).then(({ tables: found }) => ({ tables: found.map(tableOf) }));
 export const table = (name, { minVersion = null, signal } = {}) =>
   get(`/v1/tables/${segment(name)}${minVersion ? `?min_version=${minVersion}` : ""}`, signal).then(tableOf);
+/** What is known of a table's columns without reading a row: {rows, current, columns: [{name, min, max, nulls, nans, bins, values}]}. */
+export const statistics = (name, version, signal) => get(`/v1/tables/${segment(name)}/statistics${version ? `?version=${version}` : ""}`, signal);
 /** The blocks in the columns that the shared timeline reads. */
 export const timeline = (name, signal) => get(`/v1/tables/${segment(name)}/timeline`, signal);
 /** Versions before `before`, newest first: {entries, more}. */
@@ -45,6 +47,9 @@ export const query = (sql, { travel = {}, limit = null, form = "arrow", minVersi
   const least = Object.keys(minVersions).length && !Object.keys(travel).length ? { min_version: minVersions } : {};
   return call("/v1/query", { ...posted({ sql, ...travelling(travel), ...least, ...(limit === null ? {} : { limit }) }), signal }, FORMS[form].accept);
 };
+
+/** Which blocks of each table a query would read, and what leaves the others out; no row is read for it. */
+export const picture = (sql, travel, signal) => call("/v1/explain", { ...posted({ sql, ...travelling(travel) }), signal }).then(json).then(({ tables: found }) => found);
 
 const EXPLAIN = "EXPLAIN ";
 

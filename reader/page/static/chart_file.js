@@ -2,7 +2,7 @@
 // and below the chart the names of its series and its note.
 // Rule: text becomes text nodes, as everywhere on this page. No attribute is a style: the files need no policy of their own.
 
-const SVG = "http://www.w3.org/2000/svg";
+const SVG = document.querySelector("svg").namespaceURI; // the name is that of the page's own picture
 const FONT = "12px system-ui, sans-serif";
 const EDGE = 12;
 const LINE = 20;

@@ -18,6 +18,7 @@ export function commands({ catalogue, view }) {
     ...saved().map(([name, sql]) => ({ kind: "Saved query", name, act: inConsole(() => view.put(sql)) })),
     ...catalogue.tables.flatMap(({ name }) => [{ kind: "Table", name, act: go(toTable(name)) }, { kind: "Rows of a table", name, act: go(toTable(name, "rows")) }]),
     { kind: "Action", name: "Run the query", act: inConsole(() => view.run()) },
+    { kind: "Action", name: "Explain the query", act: inConsole(() => view.explain()) },
     { kind: "Action", name: "Save the query", act: inConsole(() => view.beginToSave()) },
     { kind: "Action", name: "Edit the query", act: inConsole(() => view.edit()) },
     { kind: "Action", name: "Cancel the query", act: inConsole(() => view.stop()) },

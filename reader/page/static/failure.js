@@ -16,7 +16,7 @@ export function failure(error, retry = null) {
 
 const TITLES = {
   400: "Invalid request", 401: "A token is required", 403: "This token lacks the permission", 404: "Not found", 408: "Timed out",
-  409: "Conflict with another change", 413: "Too large", 422: "Not enough memory", 429: "Too many requests", 503: "Unavailable", 504: "Timed out",
+  409: "Conflict with another change", 413: "Too large", 422: "Not enough memory", 429: "Too many requests", 499: "Cancelled", 503: "Unavailable", 504: "Timed out",
 };
 
 const wait = (error) => (error.retryAfter ? `Try again in ${error.retryAfter} s.` : null);

@@ -112,6 +112,16 @@ ROUTES: Mapping[tuple[str, str], Refused | str] = {
     ("GET", "/metrics"): "needs a token for all tables",
     ("GET", "/v1/whoami"): HONOURS,
     ("POST", "/v1/query"): HONOURS,
+    ("POST", "/v1/explain"): Refused(
+        "/v1/explain",
+        {"json": {"sql": "SELECT amount FROM orders WHERE amount > 1000"}},
+        also=(
+            {"json": {"sql": "SELECT count(*) FROM Orders"}},
+            {"json": {"sql": "SELECT 1 FROM open, orders"}},
+            {"json": {"sql": "SELECT 1 FROM orders", "version": 1}},
+            {"json": {"sql": "SELECT 1 FROM orders.blocks"}},
+        ),
+    ),
     ("GET", "/v1/queries"): OWN_QUERIES,
     ("DELETE", "/v1/queries/{query}"): OWN_QUERIES,
     ("POST", "/v1/statements"): Refused(
@@ -151,6 +161,13 @@ ROUTES: Mapping[tuple[str, str], Refused | str] = {
     ),
     ("GET", f"{T}/diff"): Refused("/v1/tables/orders/diff?from=1&to=2"),
     ("GET", f"{T}/tags"): Refused("/v1/tables/orders/tags"),
+    ("GET", f"{T}/statistics"): Refused(
+        "/v1/tables/orders/statistics",
+        also=(
+            {"path": "/v1/tables/ORDERS/statistics"},
+            {"path": "/v1/tables/orders/statistics?version=1"},
+        ),
+    ),
     ("GET", f"{T}/timeline"): Refused("/v1/tables/orders/timeline"),
     ("GET", f"{T}/timeline/block"): Refused(
         "/v1/tables/orders/timeline/block?ulid=01JD0000000000000000000000"

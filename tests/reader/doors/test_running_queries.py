@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,19 @@ def test_a_token_that_may_not_read_has_no_list(doors: Three) -> None:
     with doors.served.as_(DDL) as client:
         assert client.get("/v1/queries").status_code == 403
         assert client.delete("/v1/queries/01JD0000000000000000000000").status_code == 403
+
+
+def test_a_query_that_is_cancelled_before_its_first_row_is_not_sent_again(doors: Three) -> None:
+    slow = "SELECT sum(a.n * b.n) AS s FROM flights a, flights b, range(1000000)"
+    with ThreadPoolExecutor(1) as pool, doors.served.as_(READ) as client:
+        asked = pool.submit(client.post, "/v1/query", json={"sql": slow})
+        assert until(lambda: len(listed(doors, READ)) == 1)
+        cancelled(doors, READ, listed(doors, READ)[0]["id"])
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["error"]) == (499, "cancelled"), answer.text
+    assert "retry-after" not in answer.headers
+    (line,) = doors.about("1000000")
+    assert line["outcome"] == "cancelled"
 
 
 def test_a_query_over_flight_is_cancelled(doors: Three) -> None:

@@ -84,6 +84,7 @@ class Pretended:
             Route("/v1/tables", self.tables),
             Route("/v1/tables/{name:path}/timeline", self.timeline),
             Route("/v1/tables/{name:path}/history", self.history),
+            Route("/v1/tables/{name:path}/statistics", self.statistics),
             Route("/v1/tables/{name:path}/diff", self.diff),
             Route("/v1/tables/{name:path}", self.table),
             Route("/v1/query", self.query, methods=["POST"]),
@@ -190,6 +191,14 @@ class Pretended:
                 "reasons": [""],
             }
         )
+
+    async def statistics(self, request: Request) -> Response:
+        newest = self.versions[request.path_params["name"]][-1]
+        columns: list[dict[str, Any]] = [
+            {"name": name, "min": "1", "max": "9", "nulls": 0, "nans": 0, "bins": [3, 1, 0, 2]}
+            for name in newest.schema.names
+        ]
+        return JSONResponse({"rows": newest.num_rows, "current": True, "columns": columns})
 
     async def history(self, request: Request) -> Response:
         name = request.path_params["name"]

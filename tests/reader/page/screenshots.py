@@ -44,6 +44,10 @@ BY_SITE = (
     "SELECT site, round(max(celsius), 1) AS warmest, round(max(wind), 1) AS windiest\nFROM "
     "weather\nGROUP BY site\nORDER BY site"
 )
+MILD = (
+    "SELECT time, site, celsius\nFROM weather\nWHERE time >= '2026-01-20' AND celsius > 27\n"
+    "ORDER BY time"
+)
 ROWS = (
     "SELECT time, site, celsius, wind, sensor\nFROM weather\nWHERE wind > 9 -- a stiff "
     "breeze\nORDER BY time\nLIMIT 5000"
@@ -158,6 +162,15 @@ def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table)
         changing.delete_rows([5])
         expect(page.locator("#changes-state")).to_contain_text("9 changes")
 
+    def explain(page: Page) -> None:
+        page.locator("#explain").click()
+        expect(page.locator(".picture .timeline-chart")).to_be_visible()
+
+    def sample(page: Page) -> None:
+        expect(page.locator("#statistics-note")).not_to_be_empty()
+        page.locator("#sample").click()
+        expect(page.get_by_role("grid")).to_be_visible()
+
     def chart(page: Page) -> None:
         page.locator("#tab-chart").click()
         expect(page.locator(".chart canvas")).to_be_visible()
@@ -188,6 +201,8 @@ def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table)
     take("chart", console(home, BY_DAY), act=chart, height=1060)
     take("chart-dark", console(home, BY_DAY), act=chart, dark=True, height=900)
     take("bars-dark", console(home, BY_SITE), act=chart, dark=True)
+    take("explain", console(home, MILD), act=explain, height=960)
+    take("overview", f"{home}#/tables/weather", act=sample)
     take("tables", f"{home}#/tables")
     take("blocks", f"{home}#/tables/weather/blocks")
     take("history", f"{home}#/tables/weather/history?from=20&to=47")

@@ -23,6 +23,7 @@ import { Sidebar } from "../sidebar.js";
 import { arrowBytes } from "../stream.js";
 import { Travel, said } from "../travel.js";
 import { Answer } from "./answer.js";
+import { Pictures } from "./picture.js";
 
 const LIMITS = [1_000, 10_000, 100_000, 500_000];
 
@@ -41,6 +42,7 @@ export class ConsoleView {
     this.travel = new Travel({ onChange: () => this.#keepLink({ isChange: true }) });
     this.runButton = h("button", { type: "button", class: "primary", id: "run", on: { click: () => this.run() } }, "Run", h("kbd", { "aria-hidden": "true" }, "Ctrl ↵"));
     this.stopButton = h("button", { type: "button", id: "stop", hidden: true, on: { click: () => this.stop() } }, "Cancel");
+    this.explainButton = h("button", { type: "button", id: "explain", title: "Show which blocks the query reads, without running it", on: { click: () => this.explain() } }, "Explain");
     this.limit = h("select", { id: "limit" }, LIMITS.map((rows) => h("option", { value: rows, selected: rows === 10_000 }, count(rows))));
     this.askAbove = h("select", { id: "ask-above" }, ASK_ABOVE.map((rows) => h("option", { value: rows, selected: rows === 1_000 }, `${count(rows)} rows`)));
     this.askAbove.title = "Ask before a statement changes more rows than this";
@@ -56,7 +58,7 @@ export class ConsoleView {
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
       h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
-        h("div", { class: "bar" }, this.runButton, this.stopButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("div", { class: "bar-end" }, this.recent, this.saved, this.downloads, this.shareButton))),
+        h("div", { class: "bar" }, this.runButton, this.stopButton, this.explainButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("div", { class: "bar-end" }, this.recent, this.saved, this.downloads, this.shareButton))),
       this.state, this.aside, this.place)));
     this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink({ isChange: true }) });
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
@@ -158,6 +160,32 @@ export class ConsoleView {
     this.catalogue.refresh();
   }
 
+  /** Show what the query would read, in place of its result. */
+  async explain() {
+    if (this.#statement) return;
+    const { sql, from } = this.editor.asked;
+    const skipped = /^\s*explain(\s+analyze)?\s/i.exec(sql)?.[0].length ?? 0;
+    if (!sql.slice(skipped).trim()) { this.editor.focus(); return; }
+    const run = this.#latest.begin();
+    this.#busy(performance.now());
+    this.editor.mark(null);
+    try {
+      const pictures = new Pictures(await api.picture(sql.slice(skipped), this.travel.value, run.signal));
+      if (!run.isCurrent()) return;
+      this.#answer?.stop();
+      this.#answer = null;
+      this.#idle();
+      this.#tell("What the query would read; it was not run.", "");
+      fill(this.place, pictures.element);
+      pictures.start();
+    } catch (error) {
+      if (!run.isCurrent()) return;
+      this.#idle();
+      this.#fail(error, { sql: sql.slice(skipped), from: from + skipped });
+    }
+    this.#latest.end(run);
+  }
+
   stop() {
     if (this.#statement) { this.#statement.cancel(); return; }
     if (!this.#latest.cancel()) return;
@@ -191,6 +219,7 @@ export class ConsoleView {
     clearInterval(this.#clock);
     this.place.setAttribute("aria-busy", "true");
     this.stopButton.hidden = false;
+    this.explainButton.hidden = true; // its place is taken: what runs does not move the page
     const say = () => fill(this.state, h("span", { class: "spinner", "aria-hidden": "true" }), `Running ${duration((performance.now() - began) / 1000)}${this.received ? `, ${bytes(this.received)} received` : ""}`);
     this.state.setAttribute("aria-live", "off");
     say();
@@ -202,6 +231,7 @@ export class ConsoleView {
     this.place.removeAttribute("aria-busy");
     if (this.stopButton === document.activeElement) this.runButton.focus();
     this.stopButton.hidden = true;
+    this.explainButton.hidden = false;
   }
 
   #tell(text, versions) {

@@ -12,6 +12,7 @@ import { toConsole, toTable } from "../route.js";
 import { BlocksTab } from "./blocks.js";
 import { ChangesTab } from "./changes.js";
 import { HistoryTab } from "./history.js";
+import { OverviewTab } from "./overview.js";
 import { RowsTab } from "./rows.js";
 
 const TABS = [["overview", "Overview"], ["rows", "Rows"], ["changes", "Changes"], ["blocks", "Blocks"], ["history", "History"], ["tags", "Tags"]];
@@ -90,7 +91,7 @@ export class TableView {
     if (tab === "changes") return new ChangesTab(detail);
     if (tab === "history") return new HistoryTab(detail, await api.history(detail.name, { signal: run.signal }), options);
     if (tab === "rows") return this.#edited.get(detail.name) ?? new RowsTab(detail, { options, mayWrite: await mayWrite(), onSaved: (version) => this.#saved(detail.name, version) });
-    return tab === "tags" ? tags(detail) : overview(detail, await mayDefine() ? this.#acts(detail, options) : null);
+    return tab === "tags" ? tags(detail) : new OverviewTab(detail, await mayDefine() ? this.#acts(detail, options) : null);
   }
 
   #acts(detail, options) {
@@ -100,33 +101,6 @@ export class TableView {
     const act = (text, click, kind) => h("button", { type: "button", class: kind, on: { click } }, text);
     return h("div", { class: "row table-acts" }, act("Alter table", () => openAlter({ detail, onDone: again })), act("Drop table", () => openDrop({ detail, onDone: dropped }), "danger"));
   }
-}
-
-function overview(detail, acts) {
-  const sort = detail.sort_by;
-  return h("div", {}, acts,
-    h("div", { class: "scroll" }, h("table", { class: "plain" },
-      h("caption", { class: "unseen" }, "Columns"),
-      h("thead", {}, h("tr", {}, ["Column", "Type", "Notes"].map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, detail.columns.map((column) => h("tr", {}, h("th", { scope: "row" }, column.name), h("td", {}, h("code", {}, column.kind ?? column.type)),
-        h("td", {}, notes(column, detail, sort)))),
-      Object.entries(detail.labels).map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("code", {}, "string")), h("td", {}, value === null ? "label" : `label, ${value} unless a write says otherwise`)))))),
-    detail.row_ids ? h("p", { class: "hint" }, "Each row has a number, _row_id, and can be changed.") : null,
-    h("p", { class: "hint" }, sort.length ? `Sorted by ${sort.join(", ")}: conditions on these columns and on the time column read the least data.` : ""));
-}
-
-function notes(column, detail, sort) {
-  const found = [];
-  if (column.name === detail.time_column) found.push("time column");
-  if (sort.includes(column.name)) found.push(`sort key ${sort.indexOf(column.name) + 1}`);
-  if (detail.key.includes(column.name)) found.push("key");
-  if (column.nullable === false) found.push("never null");
-  if (column.max_length) found.push(`at most ${count(column.max_length)} characters`);
-  if (column.pattern) found.push(`matches ${column.pattern}`);
-  if (column.check) found.push(`check ${column.check}`);
-  if (column.default !== null && column.default !== undefined) found.push(`default ${column.default}`);
-  if (column.description) found.push(column.description);
-  return found.join(", ");
 }
 
 function tags(detail) {

@@ -27,7 +27,7 @@ export function decode(answer) {
 export function blockAt(data, i) {
   return {
     ulid: data.ulid[i], stream: data.streams[data.stream[i]], level: data.level[i], low: data.low[i], high: data.high[i],
-    rows: data.rows[i], bytes: data.bytes[i], sources: data.sources[i], state: data.states[data.state[i]],
+    rows: data.rows[i], bytes: data.bytes[i], sources: data.sources?.[i], state: data.states[data.state[i]],
     reason: data.reasons[data.reason[i]], noCompact: data.noCompact[i] === 1, version: data.addedIn[i] || null,
   };
 }

@@ -1,6 +1,7 @@
 // The blocks on the canvas: one path per state, so that ten thousand blocks need few strokes and fills.
 
 const HATCHED = new Set(["quarantined", "partial"]);
+const HOLLOW = new Set(["skipped"]);
 
 /** Draw the visible blocks; returns how many were drawn. */
 export function paint(timeline) {
@@ -37,9 +38,10 @@ export function paint(timeline) {
   ctx.clip();
   data.states.forEach((state, number) => {
     const colour = colours.get(`--state-${state}`);
-    ctx.fillStyle = HATCHED.has(state) ? hatch(ctx, colour, colours.get("--surface"), scale) : colour;
+    const ground = colours.get("--surface");
+    ctx.fillStyle = HATCHED.has(state) ? hatch(ctx, colour, ground, scale) : HOLLOW.has(state) ? ground : colour;
     ctx.fill(paths[number]);
-    if (HATCHED.has(state)) {
+    if (HATCHED.has(state) || HOLLOW.has(state)) {
       ctx.strokeStyle = colour;
       ctx.lineWidth = scale;
       ctx.stroke(paths[number]);

@@ -298,7 +298,7 @@ export class Timeline {
       h("p", { class: "mono" }, block.ulid),
       h("p", {}, h("span", { class: `swatch ${block.state}` }), block.state, block.reason ? `: ${block.reason}` : ""),
       h("dl", {}, line("time", span(block.low, block.high)), line("stream", streamName(block.stream)), line("level", block.level || "unknown"),
-        line("rows", count(block.rows)), line("size", bytes(block.bytes)), line("sources", count(block.sources)), block.noCompact ? line("merges", "excluded by a mark") : null),
+        line("rows", count(block.rows)), line("size", bytes(block.bytes)), block.sources === undefined ? null : line("sources", count(block.sources)), block.noCompact ? line("merges", "excluded by a mark") : null),
     );
     const room = this.host.getBoundingClientRect();
     const { offsetWidth: width, offsetHeight: height } = this.tip;

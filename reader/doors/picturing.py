@@ -1,0 +1,92 @@
+"""Which blocks a query reads and which it leaves out, for a picture of its plan.
+
+Rules:
+- It needs the scope ``read``, and takes a place of the token and of the engine, as a query does.
+- A table that a policy restricts is refused, as EXPLAIN is: what is left out would say what the
+  rows of others have.
+- The counts are of all blocks. At most ``MOST`` blocks are listed, first those that are read.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from blockstore.reader.doors.access import check_scope
+from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.query.planned import Planned
+from blockstore.reader.query.task import Parameters
+from blockstore.reader.tables import At
+from blockstore.scan.verdicts import Judged, Verdict, verdicts
+
+MOST = 10_000
+"""So many blocks of a table are listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What a query does with one table that it names."""
+
+    table: str
+    version: int | None
+    condition: tuple[str, ...]
+    """The columns whose values can leave something out."""
+    key: tuple[str, ...]
+    """The columns that the rows of a block are sorted by."""
+    blocks: Mapping[Verdict, int]
+    """How many blocks there are of each verdict."""
+    bytes: int
+    """Of all blocks."""
+    chunks_read: int
+    bytes_read: int
+    counted: bool
+    """Whether nothing is read because the count is known."""
+    listed: tuple[Judged, ...]
+
+
+def pictures(
+    gateway: Gateway, caller: Caller, sql: str, parameters: Parameters, at: At | Mapping[str, At]
+) -> tuple[Picture, ...]:
+    """The pictures of a query, one for each name of a table in it. Raises Problem 403 without the
+    scope, and what a query raises."""
+    check_scope(caller, Scope.READ)
+    give_back = gateway.quotas.take(caller)
+    try:
+        found = gateway.engine.plans(
+            sql,
+            parameters,
+            at=at,
+            allowed=caller.tables,
+            seconds=gateway.settings.query.time_limit_s,
+        )
+        return tuple(_picture(one) for one in found)
+    finally:
+        give_back()
+
+
+def _picture(one: Planned) -> Picture:
+    blocks = Counter[Verdict]()
+    size = chunks = read = 0
+    every = list(verdicts(one.snapshot, one.plan))
+    for block in every:
+        blocks[block.verdict] += 1
+        size += block.bytes
+        chunks += block.chunks_read
+        read += block.bytes_read
+    if len(every) > MOST:
+        every = heapq.nsmallest(MOST, every, key=lambda block: block.verdict is not Verdict.READ)
+    return Picture(
+        table=one.table,
+        version=one.snapshot.version,
+        condition=tuple(one.plan.predicate.columns),
+        key=tuple(one.snapshot.definition.sort_by),
+        blocks=blocks,
+        bytes=size,
+        chunks_read=chunks,
+        bytes_read=read,
+        counted=one.counted,
+        listed=tuple(every),
+    )
