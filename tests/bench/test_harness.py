@@ -29,11 +29,13 @@ from bench.worker import Answer, Request, answer
 HERE = ("floor", "ours", "ours-durable", "ours-aged", "duckdb")
 ELSEWHERE = {"append16", "merge_spark", "spark_append", "spark_merge", "spark_read"}
 """Tested by themselves: they start processes of their own."""
+DOORS = "doors"
+"""Its clients are in the environment of the benches only."""
 PAIRS = [
     (case.name, peer)
     for case in CASES.values()
     for peer in HERE
-    if peer in case.peers and case.name not in ELSEWHERE
+    if peer in case.peers and case.name not in ELSEWHERE | {DOORS}
 ]
 
 
@@ -48,6 +50,12 @@ def take(case: str, peer: str, directory: Path, *, prepare: bool) -> Answer:
             prepare=prepare,
         )
     )
+
+
+def test_a_case_whose_client_is_missing_says_which(tmp_path: Path) -> None:
+    found = take(DOORS, "ours", tmp_path, prepare=False)
+    assert found.status is Status.UNSUPPORTED
+    assert found.reason == "adbc_driver_postgresql is not there: run scripts/bench"
 
 
 @pytest.mark.parametrize(("name", "peer"), PAIRS)
