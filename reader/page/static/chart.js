@@ -2,6 +2,7 @@
 
 import { seriesOf, suggest } from "./chart_data.js";
 import { toPng, toSvg } from "./chart_file.js";
+import { toCsv } from "./chart_values.js";
 import { announce, fill, h, labelled } from "./dom.js";
 import { give } from "./downloads.js";
 import { count } from "./format.js";
@@ -24,7 +25,8 @@ export class Chart {
     this.note = h("p", { class: "hint" });
     const file = (form, make) => h("button", { type: "button", "data-chart-file": form, on: { click: () => this.#save(form, make) } }, form.toUpperCase());
     this.files = h("div", { class: "row chart-files", role: "group", "aria-label": "Download the chart" }, h("span", { class: "label", "aria-hidden": "true" }, "Download the chart"),
-      file("svg", (plot, picture) => new Blob([toSvg(plot, picture)], { type: "image/svg+xml" })), file("png", toPng));
+      file("svg", (plot, picture) => new Blob([toSvg(plot, picture)], { type: "image/svg+xml" })), file("png", toPng),
+      file("csv", (_plot, { data }) => new Blob([toCsv(data, this.choice.x === null ? "row" : result.columns[this.choice.x].name)], { type: "text/csv" })));
     this.element = h("div", { class: "chart" }, this.controls, this.area, this.note, this.files);
     if (this.choice) this.#choose();
     else fill(this.note, "A chart needs at least one row and a column of numbers, for example count(*) with GROUP BY.");

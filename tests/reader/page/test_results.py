@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import struct
@@ -268,6 +269,27 @@ def test_a_chart_is_saved_as_svg_with_its_values_and_names(visit: Visiting, url:
     assert path.get("d", "").count("L") > 40
     ends = [round(float(end.split(" ")[1])) for end in path.get("d", "")[1:].split("L")]
     assert all(0 < end < float(root.get("height", 0)) for end in ends)
+
+
+def test_a_chart_is_saved_as_csv_with_the_values_that_are_drawn(visit: Visiting, url: str) -> None:
+    page = visit(console(url, BARS)).page
+    answered(page)
+    page.locator("#tab-chart").click()
+    name, data = saved(page, "csv")
+    assert name == "flights.csv"
+    lines = list(csv.reader(data.decode().splitlines()))
+    assert lines[0] == ["of", "n", "low"]
+    assert lines[1] == ["AA<&", "150", "-5"]
+    assert len(lines) == 5
+    run(page, LINES)
+    lines = list(csv.reader(saved(page, "csv")[1].decode().splitlines()))
+    assert lines[0] == ["time_hour", "dep_delay"]
+    assert lines[1][0].endswith(".000Z")
+    assert len(lines) == 61
+    assert [line[1] for line in lines[1:]].count("") > 0, "a null is an empty field"
+    quoted = """return m.toCsv({ xs: [0], isTime: false, labels: ['a,"b"'],
+        series: [{ name: "n\\n", values: [null] }] }, "x")"""
+    assert run_js(page, "chart_values.js", quoted) == 'x,"n\n"\r\n"a,""b""",\r\n'
 
 
 def test_a_chart_is_saved_as_png_in_the_colours_of_the_page(visit: Visiting, url: str) -> None:
