@@ -81,9 +81,9 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
 
     ``labels`` are the label columns.
     """
-    time_ms = _time_hull_ms(snapshot, predicate)
+    time_ms = time_hull_ms(snapshot, predicate)
     frame = snapshot.blocks.table()
-    in_time, in_stream = in_range(snapshot, predicate, labels)
+    in_time, in_stream = in_range(frame, predicate, labels, time_ms)
     sieved = sieve(snapshot, predicate, in_time & in_stream)
     places = np.flatnonzero(sieved.may)
     excepted = _excepted(snapshot.blocks, frame, places)
@@ -101,13 +101,11 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
 
 
 def in_range(
-    snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
+    frame: pa.Table, predicate: Predicate, labels: tuple[str, ...], time_ms: tuple[int, int]
 ) -> tuple[Mask, Mask]:
-    """For each row of ``snapshot.blocks.table()`` whether the times of its block can meet the
-    condition, and whether its labels can."""
-    frame = snapshot.blocks.table()
-    in_time = _in_time(frame, _time_hull_ms(snapshot, predicate))
-    return in_time, _in_stream(frame, predicate, labels)
+    """For each block of ``frame`` whether its times can meet the condition, whose hull is
+    ``time_ms``, and whether its labels can."""
+    return _in_time(frame, time_ms), _in_stream(frame, predicate, labels)
 
 
 def _candidate(block: LiveBlock) -> Candidate:
@@ -216,7 +214,7 @@ def _listed(
     return found
 
 
-def _time_hull_ms(snapshot: Snapshot, predicate: Predicate) -> tuple[int, int]:
+def time_hull_ms(snapshot: Snapshot, predicate: Predicate) -> tuple[int, int]:
     """Return the first and the last millisecond that matching rows can have."""
     name = snapshot.definition.time_column
     if name is None:

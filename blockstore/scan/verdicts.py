@@ -14,7 +14,7 @@ import numpy as np
 
 from blockstore.format.block import BlockKind
 from blockstore.index.derived import Mask
-from blockstore.scan.candidates import in_range
+from blockstore.scan.candidates import in_range, time_hull_ms
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.snapshot import Snapshot, labels_of
 
@@ -55,7 +55,8 @@ def verdicts(snapshot: Snapshot, plan: ScanPlan) -> Iterator[Judged]:
     for chunk in (*plan.chunks, *plan.changes):
         read.setdefault(chunk.block, {})[chunk.key] = chunk.file.bytes
     frame = snapshot.blocks.table()
-    in_time, in_stream = in_range(snapshot, plan.predicate, plan.columns.labels)
+    time_ms = time_hull_ms(snapshot, plan.predicate)
+    in_time, in_stream = in_range(frame, plan.predicate, plan.columns.labels, time_ms)
     hidden = _hidden(snapshot, in_time & in_stream)
     named = ("ulid", "level", "min_time", "max_time", "rows", "bytes", "stream")
     columns = [frame[name].to_pylist() for name in named]

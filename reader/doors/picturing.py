@@ -4,6 +4,8 @@ Rules:
 - It needs the scope ``read``, and takes a place of the token and of the engine, as a query does.
 - A table that a policy restricts is refused, as EXPLAIN is: what is left out would say what the
   rows of others have.
+- Each block becomes an object in the gateway's process, so there is no picture of more than
+  ``MOST_JUDGED`` blocks. EXPLAIN has no such limit.
 - The counts are of all blocks. At most ``MOST`` blocks are listed, first those that are read.
 """
 
@@ -14,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from blockstore.errors import Invalid
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
@@ -24,6 +27,8 @@ from blockstore.scan.verdicts import Judged, Verdict, verdicts
 
 MOST = 10_000
 """So many blocks of a table are listed."""
+MOST_JUDGED = 100_000
+"""Of a table with more blocks there is no picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,7 @@ def pictures(
     gateway: Gateway, caller: Caller, sql: str, parameters: Parameters, at: At | Mapping[str, At]
 ) -> tuple[Picture, ...]:
     """The pictures of a query, one for each name of a table in it. Raises Problem 403 without the
-    scope, and what a query raises."""
+    scope, Invalid for a table of too many blocks, and what a query raises."""
     check_scope(caller, Scope.READ)
     give_back = gateway.quotas.take(caller)
     try:
@@ -68,6 +73,12 @@ def pictures(
 
 
 def _picture(one: Planned) -> Picture:
+    many = len(one.snapshot)
+    if many > MOST_JUDGED:
+        raise Invalid(
+            f"the table {one.table} has {many:,} blocks, and a picture is made of at most "
+            f"{MOST_JUDGED:,}: ask for the numbers with EXPLAIN"
+        )
     blocks = Counter[Verdict]()
     size = chunks = read = 0
     every = list(verdicts(one.snapshot, one.plan))

@@ -1,4 +1,4 @@
-"""What people are told of a plan is what the plan does."""
+"""The verdict on each block of a snapshot is what the plan does with the block."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.reader.postgres.raw import SYNC, bind, error_of, execute, frame, pars
 
 MARK = "'mine alone'"
 SQL = f"SELECT a.s, {MARK} AS mark FROM flights a, flights b, range(1000)"
-"""A billion rows: nobody takes them all before a test looks."""
+"""A billion rows: the query still runs when a test looks at it."""
 
 
 @pytest.fixture(scope="module")

@@ -140,6 +140,16 @@ def test_a_token_learns_nothing_of_tables_that_it_may_not_know(served: Served) -
         assert reader.post("/v1/explain", json={"sql": "SELECT 1"}).json() == {"tables": []}
 
 
+def test_a_picture_of_too_many_blocks_is_refused(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picturing, "MOST_JUDGED", 9)
+    answer = served.http.post("/v1/explain", json={"sql": "SELECT s FROM flights WHERE n = 1"})
+    assert answer.status_code == 400
+    assert "the table flights has 10 blocks, and a picture is made of at most 9" in answer.text
+    assert "EXPLAIN" in answer.json()["message"]
+
+
 def test_of_many_blocks_those_that_are_read_are_listed_first(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
