@@ -28,6 +28,8 @@ from blockstore.service.metrics import (
 _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _EVENTS = ("claimed", "taken_over", "done", "failed", "cancelled")
 _FLIGHT = ("ok", "refused", "failed", "cancelled")
+_COMMIT_ENDS = {200: "done", 409: "conflict", 504: "unknown"}
+_COMMITS = ("done", "conflict", "unknown", "refused", "failed")
 _CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
 
 _OWN_SERIES = 200
@@ -92,6 +94,13 @@ class GatewayMetrics:
             "Reports of scans that engines sent to the Iceberg catalog.",
             {},
         )
+        self._commits = counter(
+            registry,
+            "blockstore_iceberg_commits",
+            "Commits that engines sent to the Iceberg catalog, by how they ended; conflict where "
+            "the table had changed, so that the engine loads it and tries again.",
+            {"outcome": _COMMITS},
+        )
         Source(registry, self._metrics)
         BucketRequests(
             registry,
@@ -116,6 +125,11 @@ class GatewayMetrics:
     def of_iceberg_report(self) -> None:
         """An engine has reported a scan."""
         self._reports.inc()
+
+    def of_iceberg_commit(self, status: int) -> None:
+        """A commit of an engine has ended with this status."""
+        outcome = _COMMIT_ENDS.get(status) or ("failed" if status >= 500 else "refused")
+        self._commits.labels(outcome).inc()
 
     def _metrics(self) -> Iterable[Metric]:
         states = self._tables.states()

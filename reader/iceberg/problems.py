@@ -24,12 +24,18 @@ _TYPES = {
 }
 
 
-def answer(request: Request, error: Exception) -> Response:
-    """The response to a request that ended in ``error``."""
+def problem_of(error: Exception) -> Problem:
+    """How a request that ended in ``error`` is answered."""
     problem = of_error(error)
     if isinstance(error, Indeterminate):
         # After a conflict or a failure a client removes its files, which may be in use.
-        problem = Problem(504, f"{problem.detail}; the same commit can be sent again")
+        return Problem(504, f"{problem.detail}; the same commit can be sent again")
+    return problem
+
+
+def answer(request: Request, error: Exception) -> Response:
+    """The response to a request that ended in ``error``."""
+    problem = problem_of(error)
     audited(request, error, problem)
     match error:
         case UnknownNamespace():

@@ -37,7 +37,7 @@ from blockstore.reader.iceberg.commits.request import wanted_of
 from blockstore.reader.iceberg.commits.wanted import Wanted
 from blockstore.reader.iceberg.creating import body_of, is_staged
 from blockstore.reader.iceberg.new_tables import NewTables, carried_out
-from blockstore.reader.iceberg.problems import answer
+from blockstore.reader.iceberg.problems import answer, problem_of
 from blockstore.reader.iceberg.storage import NOTHING
 
 _JSON = "application/json"
@@ -256,17 +256,12 @@ async def commit(
 ) -> Response:
     """Append rows, or replace files by others, or change columns, as one version; or create a table
     and append to it, as two."""
-    wanted = wanted_of(await _json(request), table)
-    if not isinstance(wanted, Wanted):
-        check_scope(caller, Scope.DDL)
-    if not isinstance(wanted, NewColumns):
-        check_scope(caller, Scope.WRITE)
-    if isinstance(wanted, NewTable):
-        new = NewTables(gateway, caller, namespace)
-        made = await in_thread(lambda: new.created_with_rows(wanted))
-    else:
-        catalog = gateway.catalog
-        made = await in_thread(lambda: catalog.commit(namespace, table, caller.tables, wanted))
+    try:
+        made = await _committed(request, gateway, caller, namespace, table)
+    except Exception as error:
+        gateway.metrics.of_iceberg_commit(problem_of(error).status_code)
+        raise
+    gateway.metrics.of_iceberg_commit(200)
     return _table_of(made, {})
 
 
@@ -313,6 +308,21 @@ async def _json(request: Request) -> object:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:
         raise Problem(400, f"the body is not valid JSON: {error}") from error
+
+
+async def _committed(
+    request: Request, gateway: Gateway, caller: Caller, namespace: str, table: str
+) -> Exported:
+    wanted = wanted_of(await _json(request), table)
+    if not isinstance(wanted, Wanted):
+        check_scope(caller, Scope.DDL)
+    if not isinstance(wanted, NewColumns):
+        check_scope(caller, Scope.WRITE)
+    if isinstance(wanted, NewTable):
+        new = NewTables(gateway, caller, namespace)
+        return await in_thread(lambda: new.created_with_rows(wanted))
+    catalog = gateway.catalog
+    return await in_thread(lambda: catalog.commit(namespace, table, caller.tables, wanted))
 
 
 async def _config(gateway: Gateway, caller: Caller, namespace: str) -> Mapping[str, str]:

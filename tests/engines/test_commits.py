@@ -30,6 +30,8 @@ SECONDS = float(os.environ.get("BLOCKSTORE_FOREIGN_SECONDS", "6"))
 """How long engines append while others do; the long series has more."""
 WRITERS = int(os.environ.get("BLOCKSTORE_FOREIGN_WRITERS", "1"))
 """Processes of our own that write meanwhile."""
+OWN_A_SECOND = 50
+"""How many rows a second they append together, where the machine lets them."""
 WRITING = os.environ.get("BLOCKSTORE_FOREIGN_ENGINES", "append-pyiceberg").split()
 PROGRAM = Path(__file__).parent / "commit_clients.py"
 
@@ -93,18 +95,21 @@ def changed(engine: str, lake: tuple[Served, Mapping[str, bs.Table]]) -> tuple[d
     return refused, numbers
 
 
-def write(urls: Sequence[str], first: int, over: Path) -> range:
+def write(urls: Sequence[str], first: int, over: Path) -> tuple[range, float]:
     """A writer of our own, in a process of its own: one row after the other into a table and into
-    one with a key, until there is a file ``over``. Returns the rows' numbers."""
+    one with a key, until there is a file ``over``. Returns the rows' numbers, and how many seconds
+    it took."""
     plain, keyed = map(bs.open, urls)
-    number = first
+    clock = World.real().clock
+    number, began = first, clock.monotonic_s()
     while not over.exists():
         row = rows_of(range(number, number + 1))
         plain.append(row)
         keyed.upsert(row)
         number += 1
-        World.real().clock.sleep(0.02 * WRITERS)  # together 50 a second
-    return range(first, number)
+        due = began + (number - first) * WRITERS / OWN_A_SECOND
+        clock.sleep(max(0.0, due - clock.monotonic_s()))
+    return range(first, number), clock.monotonic_s() - began
 
 
 def merge(urls: Sequence[str], work_dir: Path, over: Path) -> int:
@@ -117,6 +122,16 @@ def merge(urls: Sequence[str], work_dir: Path, over: Path) -> int:
             except bs.Unavailable:  # lost too many races: the next pass tries again
                 continue
     return done
+
+
+def conflicts(served: Served) -> int:
+    """How many commits the gateway refused since the table had changed: the engine tries again."""
+    (line,) = (
+        line
+        for line in served.http.get("/metrics").text.splitlines()
+        if line.startswith('blockstore_iceberg_commits_total{outcome="conflict"}')
+    )
+    return int(float(line.rsplit(" ", 1)[1]))
 
 
 def left_behind(lake: tuple[Served, Mapping[str, bs.Table]]) -> list[str]:
@@ -184,17 +199,25 @@ def test_engines_write_while_our_writers_do_and_the_compactor_merges(
         finally:
             over.touch()
     assert merged.result() >= 2, "the compactor does not starve"
-    mine = [number for each in own for number in each.result()]
+    mine = [number for each in own for number in each.result()[0]]
     wanted = {name: [*range(100), *mine] for name in ("plain", "keyed")}
+    foreign = 0
     for place, (engine, process) in enumerate(zip(WRITING, running, strict=True), 1):
         many = int(ended(process))
         assert many >= 2, "the engine does not starve"
         name = "keyed" if engine.startswith("merge") else "plain"
         wanted[name] += range(1_000_000 * place, 1_000_000 * place + many)
-        tally("commits of foreign engines", many)
-    assert all(len(each.result()) >= 2 for each in own), "none of our writers starves"
+        foreign += many
+    assert all(len(each.result()[0]) >= 2 for each in own), "none of our writers starves"
     for name, numbers in wanted.items():
         tables[name].poll()
         found = tables[name].snapshot().scan().to_table()["n"].to_pylist()
         assert sorted(found) == sorted(numbers), name
     assert not left_behind(lake)
+    tally("commits of foreign engines", foreign)
+    rate = sum(len(numbers) / seconds for numbers, seconds in (each.result() for each in own))
+    print(
+        f"foreign-commits: {foreign} commits of {', '.join(WRITING)}, {conflicts(served)} of them "
+        f"tried again; {len(mine)} rows of ours to each table, {rate:.0f} a second of the "
+        f"{OWN_A_SECOND} meant; {merged.result()} merges"
+    )

@@ -80,6 +80,28 @@ def refused(found: httpx.Response, status: int) -> str:
     return str(error["message"])
 
 
+def counted(served: Served) -> Counter[str]:
+    """The gateway's count of commits, by how they ended."""
+    head = "blockstore_iceberg_commits_total{outcome="
+    lines = served.http.get("/metrics").text.splitlines()
+    found = [line.removeprefix(head).split("} ") for line in lines if line.startswith(head)]
+    return Counter({outcome.strip('"'): int(float(count)) for outcome, count in found})
+
+
+def test_the_metrics_say_how_commits_ended(own: Served) -> None:
+    engine = Engine(table(own))
+    append = engine.append(engine.data(with_ids(NEW)))
+    assert send(own, append).status_code == 200
+    assert send(own, append).status_code == 200, "the same commit, which counts once as rows"
+    refused(send(own, {"requirements": [], "updates": []}), 400)
+    refused(send(own, append, path=FLIGHTS.replace("flights", "missing")), 404)
+    refused(send(own, append, READ), 403)
+    another = copy.deepcopy(append)
+    _uuid(another)
+    refused(send(own, another), 409)
+    assert counted(own) == Counter(done=2, refused=3, conflict=1)
+
+
 class TestRows:
     def test_are_appended_and_the_response_has_them(self, own: Served) -> None:
         engine = Engine(table(own))
