@@ -152,7 +152,7 @@ inline poll(state, known) {
 #ifdef BROKEN_BESIDE_AT_ANY_AGE
     :: checked == VERSION(draft) && !passed ->
 #else
-    :: checked == VERSION(draft) && !passed && young == VERSION(state) ->
+    :: checked == VERSION(draft) && !passed && young && young == VERSION(state) ->
 #endif
        state = draft;
        printf("%d: polls side by side and is at version %d\n", _pid, VERSION(state));
