@@ -28,6 +28,8 @@ Columns = str | Sequence[Mapping[str, Any]]
 and the rules ``max_length``, ``pattern``, ``default``, ``check`` and ``description``."""
 
 _WAIT_S = 30
+_VERSIONS = 1_000
+"""Versions of rows that one request names at most."""
 
 
 class Changes(ABC):
@@ -42,6 +44,7 @@ class Changes(ABC):
         name: str,
         columns: Columns,
         *,
+        typed: bool = False,
         time_column: str | None = None,
         sort_by: Iterable[str] = (),
         row_ids: bool = False,
@@ -50,10 +53,13 @@ class Changes(ABC):
         properties: Mapping[str, object] | None = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Create a table in the gateway's lake. Raises Conflict if there is one of this name."""
+        """Create a table in the gateway's lake. With ``typed`` the types of the columns, which are
+        one mapping each, are those of ``typed_schema``: texts have at most 1,000 characters unless
+        ``max_length`` says otherwise. Raises Conflict if there is one of this name."""
         body = {
             "name": name,
             "columns": columns if isinstance(columns, str) else [dict(one) for one in columns],
+            "typed": typed,
             "time_column": time_column,
             "sort_by": list(sort_by),
             "row_ids": row_ids,
@@ -201,9 +207,27 @@ class Changes(ABC):
         )["row"]
         return found
 
-    def fetch(self, table: str, rows: Iterable[tuple[Any, int]]) -> list[dict[str, Any]]:
-        """Given versions of given rows: pairs of a row id (or key) and a version."""
-        return [self.row(table, row, version=version) for row, version in rows]
+    def fetch(
+        self,
+        table: str,
+        rows: Iterable[tuple[Any, int]],
+        *,
+        min_version: int | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Given versions of given rows, in their order: pairs of a row id (or key; a tuple for a
+        key of several columns) and a version. Raises NotFound if one is not kept."""
+        identity = self._wire.json("GET", f"/v1/tables/{quote(table)}")["key"] or ["_row_id"]
+        wanted = [_version_of(row, version, identity) for row, version in rows]
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(wanted), _VERSIONS):
+            found += self._wire.json(
+                "POST",
+                f"{_rows_of(table)}/fetch",
+                json={"rows": wanted[start : start + _VERSIONS], **_labels(labels)},
+                params=_given(min_version=min_version),
+            )["rows"]
+        return found
 
     def row_history(
         self,
@@ -247,6 +271,17 @@ def _named(row: Any) -> str:
     else:
         text = str(_value(row, "the row"))
     return quote(text, safe="")
+
+
+def _version_of(row: Any, version: int, identity: Sequence[str]) -> dict[str, object]:
+    """A version of a row as a request names it. Raises Invalid for a key of other columns."""
+    values = row if isinstance(row, tuple) else (row,)
+    if len(values) != len(identity):
+        raise Invalid(
+            f"row {row!r} has {len(values)} values, expected one for each of {', '.join(identity)}"
+        )
+    named = {name: _value(one, name) for name, one in zip(identity, values, strict=True)}
+    return {**named, "_version": version}
 
 
 def _named_labels(labels: Mapping[str, str] | None) -> dict[str, Any]:

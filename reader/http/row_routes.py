@@ -26,16 +26,22 @@ from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.query_routes import ERRORS
-from blockstore.reader.http.shapes import CellsBody, JobShown, NamedBody, RowsBody
+from blockstore.reader.http.shapes import (
+    CellsBody,
+    JobShown,
+    NamedBody,
+    RowsBody,
+    VersionsBody,
+)
 from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.http.submitting import ended_answer, job_of, taken
 from blockstore.reader.http.table_routes import MinVersion, Name, Version
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.rows import What
+from blockstore.reader.jobs.rows import What, named_versions, parsed
 from blockstore.reader.jobs.writing import identity_of
-from blockstore.rows.versions import row_at, row_history
+from blockstore.rows.versions import fetch, row_at, row_history
 
 router = APIRouter(responses=ERRORS, tags=["rows"])
 
@@ -88,6 +94,34 @@ async def delete(
 ) -> Response:
     """Delete rows by id or key. Those that do not exist are passed over."""
     return await _changed(request, gateway, caller, table, What.DELETE, body.message, wait)
+
+
+@router.post("/v1/tables/{table:path}/rows/fetch")
+async def given(
+    request: Request,
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    body: VersionsBody,
+    min_version: MinVersion = None,
+) -> dict[str, object]:
+    """Given versions of given rows, also of rows that are deleted, in the order in which they are
+    named. If one of them is not kept, the response is 404 and has none."""
+    rows = parsed(await request.body())["rows"]
+
+    def found() -> dict[str, object]:
+        view = gateway.tables.at_least(table, min_version, caller.tables)
+        versions = fetch(
+            view.bucket,
+            view.world,
+            view.snapshot,
+            named_versions(rows, view.definition),
+            labels=body.labels,
+            reads=gateway.reads,
+        )
+        return {"table": table, "version": view.version, "rows": rows_as_json(versions)}
+
+    return await in_thread(found)
 
 
 @router.get("/v1/tables/{table:path}/rows/{row:path}/history")

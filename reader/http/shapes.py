@@ -99,6 +99,14 @@ class NamedBody(_Body):
     message: Annotated[str, Field(max_length=1_000)] = ""
 
 
+class VersionsBody(_Body):
+    """Versions of rows: each row by its ``_row_id``, or by the columns of its key, with the
+    ``_version``. ``labels`` are those of rows that keys name."""
+
+    rows: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1_000)]
+    labels: dict[Name, Name] | None = None
+
+
 class StatementBody(_Body):
     """One statement that changes rows, or several from BEGIN to COMMIT, with the values of their
     parameters ``$1`` or ``$name``; or one that creates, alters or drops a table."""
@@ -122,10 +130,13 @@ class ColumnBody(_Body):
 
 
 class TableBody(_Body):
-    """A new table. ``columns`` are a text, ``name:type,…``, or one object each."""
+    """A new table. ``columns`` are a text, ``name:type,…``, or one object each. In a ``typed``
+    table ``integer`` has 64 bits, ``timestamp`` is in UTC, and a ``string`` has at most 1,000
+    characters unless its ``max_length`` is another, or null for none."""
 
     name: Name
     columns: Annotated[str, Field(max_length=100_000)] | list[ColumnBody]
+    typed: bool = False
     time_column: Name | None = None
     sort_by: list[Name] = []
     row_ids: bool = False

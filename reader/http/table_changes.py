@@ -41,7 +41,8 @@ async def create(
     """Create a table in the first lake of this gateway."""
     check_scope(caller, Scope.DDL)
     check_new(caller, body.name)
-    found = body.model_dump()
+    # In a typed table a limit that is left out is another one than null.
+    found = body.model_dump(exclude_unset=body.typed)
     definition_of(found)
     wanted = creating(gateway, caller, body.name, "")
     return await _submitted(request, gateway, caller, wanted, found, wait)

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from blockstore.cli.failure import Usage
 from blockstore.cli.rules import with_rules
-from blockstore.cli.schema_text import parse_schema
+from blockstore.cli.schema_text import parse_schema, type_name
 from blockstore.errors import Invalid
+from blockstore.format.column import ENTITY, FILE, LINK, MAX_LENGTH, TYPES
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.format.properties import Properties
@@ -33,8 +34,9 @@ def check_name(name: str) -> None:
 
 def definition_of(body: Mapping[str, Any]) -> Definition:
     """The definition of a new table. Raises Invalid."""
+    columns = body["columns"]
     return Definition.create(
-        columns_of(body["columns"]),
+        columns_of([_typed(one) for one in _each(columns)] if body.get("typed") else columns),
         time_column=body.get("time_column"),
         sort_by=body.get("sort_by") or (),
         labels=body.get("labels"),
@@ -42,6 +44,27 @@ def definition_of(body: Mapping[str, Any]) -> Definition:
         key=body.get("key") or (),
         properties=Properties.parse(body.get("properties") or {}),
     )
+
+
+def _each(columns: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    if isinstance(columns, str):
+        raise Invalid(
+            "the columns of a typed table are a text, expected one object each: "
+            '{"name": "age", "type": "integer"}'
+        )
+    return columns
+
+
+def _typed(column: Mapping[str, Any]) -> dict[str, Any]:
+    """A column of a typed table: its type means what it means to ``typed_schema``, and a text has a
+    limit unless it says another one, or null for none."""
+    kind = TYPES.get(str(column["type"]))
+    found = dict(column)
+    if kind is not None and column["type"] not in (ENTITY, LINK, FILE):
+        found["type"] = type_name(kind)
+    if kind is not None and column["type"] == "string":
+        found.setdefault("max_length", MAX_LENGTH)
+    return found
 
 
 def alteration_of(body: Mapping[str, Any]) -> Alteration:

@@ -93,6 +93,26 @@ def parsed(body: bytes) -> dict[str, Any]:
     return {**found, **parts}
 
 
+def named_versions(
+    rows: Sequence[Row], definition: Definition
+) -> list[tuple[tuple[Any, ...], int]]:
+    """Return pairs of what identifies a row and of a version, for rows of a body. Raises Invalid
+    for one that names anything else."""
+    identity = identity_of(definition, "a fetch of versions")
+    names = (*identity.columns, VERSION)
+    for place, row in enumerate(rows):
+        _check_named(row, place, identity)
+        if row.get(VERSION) is None:
+            raise Invalid(f"{_place(place)} has no {VERSION!r}, expected the version to fetch")
+        strange = [name for name in row if name not in names]
+        if strange:
+            raise Invalid(
+                f"{_place(place)} names {strange[0]!r}, expected {', '.join(names)} and no more"
+            )
+    found = _batch(rows, _schema(names, definition)).to_pylist()
+    return [(tuple(row[name] for name in identity.columns), row[VERSION]) for row in found]
+
+
 def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsChanged:
     identity = identity_of(table.definition, "a change of rows")
     access = access_of(table)

@@ -57,6 +57,11 @@ def test_a_table_from_its_creation_to_the_versions_of_a_row(client: Client) -> N
     assert client.delete_rows("people", [1])["version"] == 4
     assert [one["_version"] for one in client.row_history("people", 0)] == [3, 2]
     assert [one["name"] for one in client.fetch("people", [(0, 2), (1, 2)])] == ["ann", "bob"]
+    many = client.fetch("people", [(1, 2), (0, 3)] * 600, min_version=4)
+    assert [one["_row_id"] for one in many] == [1, 0] * 600
+    assert client.fetch("people", []) == []
+    with pytest.raises(Invalid, match="row \\(0, 1\\) has 2 values, expected one for each of _row"):
+        client.fetch("people", [((0, 1), 2)])
     with pytest.raises(NotFound, match="was deleted in version 4"):
         client.row("people", 1)
     assert client.set_cells("people", [], new=[{"name": "cat"}])["inserted"] == 1

@@ -143,6 +143,9 @@ ROUTES: Mapping[tuple[str, str], Refused | str] = {
         "/v1/tables/orders/rows", {"json": {"rows": [{"id": 1, "tenant": "ann"}]}}
     ),
     ("DELETE", f"{T}/rows"): Refused("/v1/tables/orders/rows", {"json": {"rows": [{"id": 1}]}}),
+    ("POST", f"{T}/rows/fetch"): Refused(
+        "/v1/tables/orders/rows/fetch", {"json": {"rows": [{"id": 1, "_version": 2}]}}
+    ),
     ("GET", f"{T}/rows/{{row:path}}"): Refused(
         "/v1/tables/orders/rows/1", also=({"path": "/v1/tables/ORDERS/rows/0"},)
     ),

@@ -36,6 +36,7 @@ ROUTES = [
     ("POST", "/v1/tables/flights/rows"),
     ("PATCH", "/v1/tables/flights/rows"),
     ("DELETE", "/v1/tables/flights/rows"),
+    ("POST", "/v1/tables/flights/rows/fetch"),
     ("GET", "/v1/tables/flights/rows/1"),
     ("GET", "/v1/tables/flights/rows/1/history"),
     ("POST", "/v1/tables/flights/files?name=f"),

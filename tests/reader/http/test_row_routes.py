@@ -227,6 +227,58 @@ def test_rows_are_deleted_and_their_versions_stay(served: Served, people: str) -
     assert served.http.get(f"/v1/tables/{people}/rows/x").status_code == 400
 
 
+def fetched(served: Served, name: str, *rows: dict[str, Any], **more: Any) -> httpx.Response:
+    return served.http.post(f"/v1/tables/{name}/rows/fetch", json={"rows": list(rows), **more})
+
+
+def test_given_versions_of_given_rows_are_one_request(served: Served, people: str) -> None:
+    assert send(served, "PATCH", people, {"_row_id": 1, "n": 7}).status_code == 200
+    assert send(served, "DELETE", people, {"_row_id": 1}, {"_row_id": 2}).status_code == 200
+    wanted = [(2, 2), (1, 3), (1, 4), (0, 2), (1, 2), (2, 2)]
+    found = fetched(served, people, *({"_row_id": a, "_version": b} for a, b in wanted))
+    assert found.status_code == 200, found.text
+    rows = found.json()["rows"]
+    assert [(row["_row_id"], row["_version"]) for row in rows] == wanted
+    assert [row["n"] for row in rows] == ["3.00", "7.00", None, "1.00", "2.00", "3.00"]
+    assert [row["_deleted"] for row in rows] == [False, False, True, False, False, False]
+
+
+def test_if_one_version_is_not_kept_it_is_named_and_none_is_answered(
+    served: Served, people: str
+) -> None:
+    lost = fetched(served, people, {"_row_id": 0, "_version": 2}, {"_row_id": 1, "_version": 1})
+    assert (lost.status_code, "row 1 at version 1" in lost.json()["message"]) == (404, True)
+    for rows, text in (
+        ([{"_version": 2}], "row 0 of the set has no '_row_id'"),
+        ([{"_row_id": 0, "_version": 2}, {"_row_id": 0}], "row 1 of the set has no '_version'"),
+        ([{"_row_id": 0, "_version": "2"}], "column '_version' is"),
+        ([{"_row_id": 0, "_version": 2, "n": 1}], "names 'n', expected _row_id, _version"),
+        ([], "'rows'"),
+        ([{"_row_id": 0, "_version": 2}] * 1_001, "'rows'"),
+    ):
+        found = fetched(served, people, *rows)
+        assert (found.status_code, text in found.json()["message"]) == (400, True), found.text
+    future = fetched(served, people, {"_row_id": 0, "_version": 2})
+    assert future.status_code == 200
+    later = served.http.post(
+        f"/v1/tables/{people}/rows/fetch?min_version=9",
+        json={"rows": [{"_row_id": 0, "_version": 2}]},
+    )
+    assert (later.status_code, "version 9 was asked for" in later.json()["message"]) == (404, True)
+
+
+def test_versions_of_rows_with_a_key_are_named_by_it_and_by_labels(
+    served: Served, items: str
+) -> None:
+    for site in "xy":
+        row = {"sku": "a", "n": ord(site)}
+        assert send(served, "POST", items, row, labels={"site": site}).status_code == 200
+    named = {"sku": "a", "_version": 4}
+    (row,) = fetched(served, items, named, labels={"site": "y"}).json()["rows"]
+    assert (row["n"], row["site"], row["_version"]) == (ord("y"), "y", 4)
+    assert fetched(served, items, named, labels={"site": "x"}).status_code == 404
+
+
 def test_labels_say_which_row_a_key_means(served: Served, items: str) -> None:
     x = {"site": "x"}
     assert send(served, "POST", items, {"sku": "a", "n": 10}, labels=x).status_code == 200
@@ -397,5 +449,6 @@ def test_the_routes_are_in_the_document(served: Served) -> None:
     assert {"post", "patch", "delete"} <= paths["/v1/tables/{table}/rows"].keys()
     assert "get" in paths["/v1/tables/{table}/rows/{row}"]
     assert "get" in paths["/v1/tables/{table}/rows/{row}/history"]
+    assert "post" in paths["/v1/tables/{table}/rows/fetch"]
     assert "post" in paths["/v1/tables"]
     assert "patch" in paths["/v1/tables/{table}"]

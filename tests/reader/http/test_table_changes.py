@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.format.column import rules_of
 from tests.reader.http.gateways import (
     FEW,
     FEW_DDL,
@@ -80,6 +81,43 @@ def test_the_rules_of_columns_are_shown(served: Served) -> None:
     given = [{key: one[key] for key in own} for own, one in zip(columns, shown, strict=True)]
     assert given == [{**columns[0], "type": "string"}, *columns[1:]]
     assert [one["kind"] for one in shown] == ["entity", None, None]
+
+
+def test_a_typed_table_has_the_types_and_the_limit_of_a_typed_schema(served: Served) -> None:
+    columns = [
+        {"name": "i", "type": "integer"},
+        {"name": "s", "type": "string"},
+        {"name": "few", "type": "string", "max_length": 2},
+        {"name": "any", "type": "string", "max_length": None},
+        {"name": "at", "type": "timestamp"},
+        {"name": "day", "type": "date"},
+        {"name": "id", "type": "entity", "pattern": "x.*"},
+        {"name": "doc", "type": "file"},
+    ]
+    made = create(served, "typed", columns=columns, typed=True, row_ids=True)
+    assert made.status_code == 200, made.text
+    schema = bs.typed_schema(
+        [
+            ("i", "integer"),
+            ("s", "string"),
+            bs.column("few", "string", max_length=2),
+            ("at", "timestamp"),
+            ("day", "date"),
+            bs.entity("id", pattern="x.*"),
+            bs.file("doc"),
+        ]
+    )
+    url = f"{served.gateway.settings.tables.urls[0].partition('?')[0]}/typed"
+    found = bs.open(url).definition.schema
+    for field in schema:
+        assert rules_of(found.field(field.name)) == rules_of(field)
+        assert found.field(field.name).type == field.type
+    assert rules_of(found.field("any")).max_length is None
+    for name, length, status in (("s", 1_000, 200), ("s", 1_001, 400), ("any", 1_001, 200)):
+        rows = {"rows": [{name: "ä" * length}]}
+        assert served.http.post("/v1/tables/typed/rows", json=rows).status_code == status
+    text = create(served, "typed_text", columns="s:string", typed=True)
+    assert (text.status_code, "one object each" in text.json()["message"]) == (400, True)
 
 
 @pytest.mark.parametrize(
