@@ -16,6 +16,15 @@ from blockstore.reader.errors import UnknownTable
 from blockstore.reader.postgres import types as t
 from blockstore.reader.postgres.catalog import VERSION, Known, oid_of
 from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
+from blockstore.reader.postgres.naming import (
+    among_tables,
+    class_by,
+    formatted,
+    is_text,
+    parsed_name,
+    quoted_name,
+    quoted_text,
+)
 from blockstore.reader.query.sql.types import text
 
 _CATALOGS = {"pg_class": 1259, "pg_type": 1247, "pg_namespace": 2615, "pg_database": 1262}
@@ -71,12 +80,15 @@ def _constraint(translation: Translation, arguments: Arguments) -> str:
 
 
 def _index(translation: Translation, arguments: Arguments) -> str:
+    """The definition of an index; with a place, the column that is there."""
+    place = arguments[1] if len(arguments) > 1 else "0"
     cases = " ".join(
-        f"WHEN {oid_of('index', one.name)} THEN "
+        f"WHEN {oid_of('index', one.name)} THEN CASE {place} WHEN 0 THEN "
         + text(
             f"CREATE UNIQUE INDEX {one.name}_pkey ON public.{one.name} USING btree "
             f"({', '.join(one.key)})"
         )
+        + f" ELSE [{', '.join(text(name) for name in one.key)}][{place}] END"
         for one in translation.what.tables
         if one.key
     )
@@ -102,22 +114,6 @@ def _schemas(translation: Translation, arguments: Arguments) -> str:
 def _expanded(translation: Translation, arguments: Arguments) -> str:
     own = arguments[0]
     return f"UNNEST(LIST_TRANSFORM(RANGE(1, LEN({own}) + 1), k -> {{'x': {own}[k], 'n': k}}))"
-
-
-def _quoted(translation: Translation, arguments: Arguments) -> str:
-    own = f"CAST({arguments[0]} AS VARCHAR)"
-    quote = "chr(39)"
-    return f"({quote} || replace({own}, {quote}, {quote} || {quote}) || {quote})"
-
-
-def _class_by(translation: Translation, arguments: Arguments) -> str:
-    """The number of a table by a text that is not known yet: a number, or a name."""
-    own = f"CAST({arguments[0]} AS VARCHAR)"
-    name = f"""regexp_extract({own}, '([^".]+)"?$', 1)"""
-    return (
-        f'COALESCE(TRY_CAST({own} AS UINTEGER), (SELECT MAX(n.oid) FROM "{PREFIX}pg_class" AS n '
-        f"WHERE n.relname = {name}))"
-    )
 
 
 def _type_of(translation: Translation, arguments: Arguments) -> str:
@@ -189,9 +185,10 @@ FUNCTIONS: Mapping[str, Write] = {
     "pg_tablespace_location": _always("''"),
     "pg_tablespace_size": _NULL_NUMBER,
     "pg_total_relation_size": _NULL_NUMBER,
-    "quote_literal": _quoted,
-    "quote_nullable": _quoted,
-    "quote_ident": lambda _, arguments: arguments[0],
+    "quote_literal": lambda _, arguments: quoted_text(arguments[0]),
+    "quote_nullable": lambda _, arguments: quoted_text(arguments[0]),
+    "parse_ident": lambda _, arguments: parsed_name(arguments[0]),
+    "quote_ident": lambda _, arguments: quoted_name(arguments[0]),
     "session_user": _user,
     "set_config": _set,
     "shobj_description": _NULL_TEXT,
@@ -284,7 +281,8 @@ class Translation:
     def _table_function(self, node: exp.Table) -> exp.Expression:
         if node.db.lower() in ("pg_catalog", "information_schema"):
             node.set("db", None)
-        return node
+        made = among_tables(node)
+        return node if made is node else cast("exp.Expression", made.transform(self._node))
 
     def _column(self, node: exp.Column) -> exp.Expression:
         if node.args.get("db") is not None:
@@ -308,6 +306,8 @@ class Translation:
         if name == "json_build_object":
             made = [cast("exp.Expression", one.transform(self._node)) for one in _arguments(node)]
             return exp.Anonymous(this="json_object", expressions=made)
+        if isinstance(node, exp.Format):
+            return self._format(node)
         if name not in FUNCTIONS:
             return node
         arguments = [
@@ -315,6 +315,12 @@ class Translation:
             for one in _arguments(node)
         ]
         return self._written(FUNCTIONS[name], arguments)
+
+    def _format(self, node: exp.Format) -> exp.Expression:
+        own = [cast("exp.Expression", one.transform(self._node)) for one in node.expressions]
+        node.set("expressions", own)
+        written = formatted(node)
+        return node if written is None else sqlglot.parse_one(written, read="duckdb")
 
     def _written(self, write: Write, arguments: Arguments) -> exp.Expression:
         return sqlglot.parse_one(write(self, arguments), read="duckdb")
@@ -362,8 +368,10 @@ class Translation:
         return node
 
     def _number(self, node: exp.Cast, kind: str) -> exp.Expression:
-        if kind == "REGCLASS" and isinstance(node.this, exp.Parameter | exp.Placeholder):
-            return self._written(_class_by, [node.this.sql(dialect="duckdb")])
+        given = isinstance(node.this, exp.Parameter | exp.Placeholder)
+        if kind == "REGCLASS" and (given or is_text(node.this)):
+            own = cast("exp.Expression", node.this.transform(self._node))
+            return self._written(lambda _, own: class_by(own[0]), [own.sql(dialect="duckdb")])
         literal = node.this if isinstance(node.this, exp.Literal) else None
         if literal is None or not literal.is_string or literal.this.isdigit():
             node.set("to", exp.DataType.build("UINTEGER", dialect="duckdb"))
@@ -382,14 +390,19 @@ class Translation:
     def _named(self, inner: exp.Cast) -> exp.Expression | None:
         """The name of what a number means: ``oid::regclass::text``."""
         kind = _type_name(inner.to)
-        number = cast("exp.Expression", inner.this.transform(self._node)).sql(dialect="duckdb")
+        constant = isinstance(inner.this, exp.Literal)
+        if constant and kind in ("REGCLASS", "REGNAMESPACE", "REGTYPE"):
+            number = self._number(inner, kind).sql(dialect="duckdb")
+        else:
+            own = cast("exp.Expression", inner.this.transform(self._node))
+            number = own.sql(dialect="duckdb")
         lookups = {
             "REGCLASS": ("pg_class", "relname"),
             "REGNAMESPACE": ("pg_namespace", "nspname"),
         }
         if kind == "REGTYPE":
             return self._written(_format_type, [number])
-        if kind not in lookups or isinstance(inner.this, exp.Literal):
+        if kind not in lookups:
             return None
         table, column = lookups[kind]
         sql = f'(SELECT MAX(n.{column}) FROM "{PREFIX}{table}" AS n WHERE n.oid = {number})'

@@ -26,6 +26,7 @@ from blockstore.reader.http.tokens import Caller
 from blockstore.reader.postgres.catalog import Known, known, rows_of
 from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
 from blockstore.reader.postgres.functions import FUNCTIONS, Translation
+from blockstore.reader.postgres.naming import labels
 from blockstore.reader.postgres.prepared import Spelled
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.postgres.variables import Variables
@@ -38,6 +39,8 @@ _WORDS = frozenset(
     {"current_user", "session_user", "current_role", "current_catalog", "current_schema", "user"}
 )
 """Functions that are called without parentheses."""
+_NUMBERED = frozenset({"REGCLASS", "REGTYPE", "REGNAMESPACE"})
+"""Types that make a number of an object's name."""
 _OTHERS = frozenset({"to_char", "to_date"})
 """Functions of PostgreSQL that sqlglot translates."""
 
@@ -122,15 +125,19 @@ def _columns(part: Part) -> frozenset[int]:
 
 
 def for_sqlglot(tokens: tuple[Token, ...], sql: str) -> str:
-    """The text as sqlglot reads it: ``$1,$2`` would begin a text in ``$`` for it, and ``oid[]`` is
-    no type."""
+    """The text as sqlglot reads it: ``$1,$2`` would begin a text in ``$`` for it, ``oid[]`` is no
+    type, and ``select`` no name of a column."""
     pieces, end = [], 0
-    for token, after in zip(tokens, (*tokens[1:], None), strict=True):
+    words = [one.word for one in tokens]
+    for at, (token, after) in enumerate(zip(tokens, (*tokens[1:], None), strict=True)):
         if token.word.startswith("$"):
             pieces += [sql[end : token.end], " "]
             end = token.end
         elif token.word == "OID" and after is not None and after.text == "[":
             pieces += [sql[end : token.start], "uinteger"]
+            end = token.end
+        elif labels(words, at):
+            pieces += [sql[end : token.start], f'"{token.text}"']
             end = token.end
     return "".join([*pieces, sql[end:]])
 
@@ -144,6 +151,8 @@ def _names_catalog(part: Part) -> bool:
         if name in _SCHEMAS or name in _BARE or (token.word and name in _WORDS - {"user"}):
             return True
         if _is_called(tokens, at, FUNCTIONS):
+            return True
+        if at and token.word in _NUMBERED and tokens[at - 1].text in ("::", "AS", "as"):
             return True
     return False
 

@@ -48,6 +48,8 @@ def _text(text: str, oid: int) -> object:
         return _switch(text)
     if oid == t.BYTEA:
         return _bytes(text)
+    if oid == t.UUID:
+        return str(uuid.UUID(text))  # drivers also write it without hyphens
     if oid in t.ELEMENTS:
         return [None if one is None else _text(one, t.ELEMENTS[oid]) for one in array_of(text)]
     if oid == t.DATE and text[:4].isdigit():

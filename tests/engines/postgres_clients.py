@@ -10,13 +10,16 @@ import asyncio
 import datetime as dt
 import decimal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 ROW = (5, "row 5", dt.datetime(2026, 1, 1, 0, 0, 5, tzinfo=dt.UTC))
 QUERY = "SELECT n, s, time FROM flights WHERE n = {} AND s = {}"
-SLOW = "SELECT count(*) FROM range(100_000_000_000) t(i) WHERE i % 7 = 3"
+SLOW = "SELECT count(*) FROM range(100_000_000_000) t(i) WHERE mod(i, 7) = 3"
+MILLION = "SELECT i AS n, i * 0.5::double AS f, 'row ' || i AS s FROM range(1_000_000) t(i)"
+TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = {} ORDER BY 1"
 VALUES = (
     "SELECT 1.5::decimal(10,2), [1,2,NULL], true, NULL, date '2020-01-31', 'a'::BLOB, 0.1::double,"
     " interval 1 day, time '10:00', ['x','y z'], timestamp '1999-12-31 23:59:59.5'"
@@ -50,10 +53,31 @@ def refused(
     raise AssertionError(f"{kind.__name__} was not raised")
 
 
+@contextmanager
+def later(call: Callable[[], object]) -> Iterator[None]:
+    """While the block runs, after half a second, this is called."""
+    timer = threading.Timer(0.5, call)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
 def by_psycopg(port: int, token: str) -> None:
     import psycopg
 
     with psycopg.connect(f"host=127.0.0.1 port={port} user=me password={token}") as own:
+        tables = own.execute(TABLES.format("%s"), ["public"]).fetchall()
+        assert tables == [("flights",), ("people",), ("salaries",)]
+        seen = own.execute("SELECT * FROM people LIMIT 0").description
+        assert seen is not None
+        assert [(one.name, one.type_display) for one in seen] == [
+            ("id", "int8"),
+            ("name", "text"),
+            ("ok", "bool"),
+            ("raw", "bytea"),
+        ]
         for binary in (False, True):
             cursor = own.cursor(binary=binary)
             found = cursor.execute(QUERY.format("%s", "%s"), (5, "row 5")).fetchall()
@@ -65,6 +89,9 @@ def by_psycopg(port: int, token: str) -> None:
         own.rollback()
         with refused(psycopg.errors.UndefinedColumn):
             own.execute("SELECT nope FROM flights")
+        own.rollback()
+        with refused(psycopg.errors.QueryCanceled, says="cancel"), later(own.cancel_safe):
+            own.execute(SLOW)
         own.rollback()
         own.execute("INSERT INTO people (id, name) VALUES (%s, %s)", (1, "a"))
         with own.transaction():
@@ -107,6 +134,13 @@ async def _asyncpg(port: int, token: str) -> None:
         await own.fetch("SELECT nope FROM flights")
     with refused(TimeoutError, says=""):
         await own.fetch(SLOW, timeout=0.5)
+    tables = await own.fetch(TABLES.format("$1"), "public")
+    assert [one["table_name"] for one in tables] == ["flights", "people", "salaries"]
+    prepared = await own.prepare("SELECT * FROM people")
+    shown = [(one.name, one.type.name) for one in prepared.get_attributes()]
+    assert shown == [("id", "int8"), ("name", "text"), ("ok", "bool"), ("raw", "bytea")]
+    many = await own.fetch(MILLION)
+    assert (len(many), tuple(many[-1])) == (1_000_000, (999_999, 499_999.5, "row 999999"))
     assert await own.execute("INSERT INTO people (id,name) VALUES ($1,$2)", 11, "x") == "INSERT 0 1"
     await own.executemany("INSERT INTO people (id,ok) VALUES ($1,$2)", [(12, True), (13, None)])
     await own.copy_records_to_table("people", records=[(14, "é", True, b"\0")])
@@ -156,6 +190,15 @@ def by_sqlalchemy(port: int, token: str) -> None:
         assert [one.n for one in own.execute(few)] == [5, 6]
         count = sa.select(sa.func.count()).select_from(flights)
         assert own.execute(count).scalar_one() == 1000
+    with engine.connect().execution_options(stream_results=True) as own:
+        parts = own.execute(sa.text(MILLION)).partitions(100_000)
+        assert sum(len(one) for one in parts) == 1_000_000
+        with refused(sa.exc.ProgrammingError):
+            own.execute(sa.text("SELECT nope FROM flights"))
+    with engine.connect() as own:
+        driver = own.connection.driver_connection
+        with refused(sa.exc.OperationalError, says="cancel"), later(driver.cancel):
+            own.execute(sa.text(SLOW))
     engine.dispose()
 
 
@@ -178,6 +221,13 @@ def by_adbc(port: int, token: str) -> None:
         assert sorted(names) == ["flights", "people", "salaries"]
         with refused(adbc.Error):
             cursor.execute("SELECT nope FROM flights")
+        own.rollback()
+        cursor.execute(MILLION)
+        assert cursor.fetch_arrow_table().num_rows == 1_000_000
+        with refused(adbc.Error, says="cancel"), later(cursor.adbc_cancel):
+            cursor.execute(SLOW)
+            cursor.fetchall()
+        own.rollback()
     with adbc.connect(url, autocommit=True) as own, own.cursor() as cursor:
         rows = pa.table({"id": pa.array([31, 32], pa.int64()), "name": ["a", None]})
         cursor.adbc_ingest("people", rows, mode="append")
@@ -203,6 +253,19 @@ def by_ibis(port: int, token: str) -> None:
     )
     assert hours.n.sum().to_pandas() == 1000
     assert sum(one.num_rows for one in flights.to_pyarrow_batches()) == 1000
+    low = ibis.param("int64")
+    asked = flights.filter(flights.n >= low).n.sum()
+    assert own.execute(asked, params={low: 998}) == 1997
+    a, b = flights.select(a=flights.n), flights.select(b=flights.n)
+    assert sum(one.num_rows for one in a.cross_join(b).to_pyarrow_batches()) == 1_000_000
+    with refused(Exception, says="nope"):
+        flights.mutate(m=ibis.literal(1)).nope.to_pandas()
+    with refused(Exception):
+        own.raw_sql("SELECT nope FROM flights")
+    own.con.rollback()
+    with refused(Exception, says="cancel"), later(own.con.cancel):
+        own.raw_sql(SLOW)
+    own.con.rollback()
     added = flights.filter(flights.n == 5).select(
         id=flights.n + 36, name=flights.s, ok=ibis.literal(True), raw=ibis.literal(b"x")
     )
@@ -217,11 +280,10 @@ def million(port: int, token: str) -> None:
     """A million rows in text and in binary, by psycopg."""
     import psycopg
 
-    sql = "SELECT i AS n, i * 0.5 AS f, 'row ' || i AS s FROM range(1_000_000) t(i)"
     with psycopg.connect(f"host=127.0.0.1 port={port} user=me password={token}") as own:
         for binary in (False, True):
             cursor = own.cursor(binary=binary)
-            cursor.execute(sql)
+            cursor.execute(MILLION)
             assert cursor.pgresult is not None
             assert cursor.pgresult.ntuples == 1_000_000
             last = cursor.pgresult.get_value(999_999, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,12 +16,15 @@ import pytest
 import blockstore as bs
 from tests.engines.postgres_clients import CLIENTS
 from tests.reader.http.gateways import WRITE
-from tests.reader.postgres.raw import Doors, both, settings_of
+from tests.reader.postgres.raw import Doors, both, settings_of, until
+from tests.reader.postgres.test_door import SLOW
 from tests.repo.fenced import blocks
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".engines-venv" / "bin" / "python"
 JAR = ROOT / ".engines-venv" / "postgresql.jar"
+NODE = shutil.which("node")
+MODULES = ROOT / ".engines-venv" / "node_modules"
 PSQL = shutil.which("psql")
 PEOPLE = pa.schema(
     [
@@ -58,8 +62,26 @@ def test_a_client_connects_lists_reads_writes_and_fails_readably(doors: Doors, c
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.skipif(
+    NODE is None or not (MODULES / "pg").exists(),
+    reason="node or node-postgres is not installed: scripts/setup --engines",
+)
+def test_node_postgres_connects_lists_reads_cancels_writes_and_fails_readably(
+    doors: Doors,
+) -> None:
+    assert NODE is not None
+    script = Path(__file__).parent / "node" / "postgres_client.js"
+    done = subprocess.run(
+        [NODE, script, str(doors.door.port), WRITE],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "NODE_PATH": str(MODULES)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def psql(doors: Doors, *commands: str) -> subprocess.CompletedProcess[str]:
-    assert PSQL is not None
     given = [word for command in commands for word in ("-c", command)]
     where = f"host=127.0.0.1 port={doors.door.port} user=me dbname=lake password={WRITE}"
     return subprocess.run(
@@ -84,6 +106,36 @@ def test_psql_lists_and_describes_tables_queries_and_copies(doors: Doors, tmp_pa
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("ERROR:  the SQL cannot be run: ")
     assert "LINE 1: SELECT nope FROM flights\n               ^" in wrong.stderr
+    asked = f"host=127.0.0.1 port={doors.door.port} user=me dbname=lake password={WRITE}"
+    given = subprocess.run(
+        [PSQL, "-X", "-A", asked, "-v", "n=7", "-v", "other=x"],
+        input="SELECT s FROM flights WHERE n = :n AND s <> :'other';",
+        capture_output=True,
+        text=True,
+    )
+    assert "row 7" in given.stdout, given.stderr
+
+
+@pytest.mark.skipif(PSQL is None, reason="psql is not installed: scripts/setup --engines")
+def test_psql_fetches_a_million_rows_and_cancels_with_the_keyboard(
+    doors: Doors, tmp_path: Path
+) -> None:
+    many = psql(
+        doors,
+        rf"\copy (SELECT i, 'row ' || i FROM range(1_000_000) t(i)) to '{tmp_path}/m.csv' csv",
+    )
+    assert many.stdout == "COPY 1000000\n", many.stderr
+    assert PSQL is not None
+    where = f"host=127.0.0.1 port={doors.door.port} user=me dbname=lake password={WRITE}"
+    engine = doors.served.gateway.engine
+    with subprocess.Popen(
+        [PSQL, "-X", where, "-c", SLOW], stderr=subprocess.PIPE, text=True
+    ) as asking:
+        assert until(lambda: engine.running() == 1)
+        asking.send_signal(signal.SIGINT)
+        _, said = asking.communicate(timeout=60)
+    assert said.startswith("Cancel request sent\nERROR:  ")
+    assert until(lambda: engine.running() == 0)
 
 
 SPARK = """
@@ -103,13 +155,24 @@ where = {
     "url": f"jdbc:postgresql://127.0.0.1:{port}/lake", "driver": "org.postgresql.Driver",
     "user": "me", "password": token, "fetchsize": "100",
 }
-read = spark.read.format("jdbc").options(**where)
-flights = read.option("dbtable", "flights").load()
+def read(table, **more):
+    found = spark.read.format("jdbc").options(**where, **more)
+    return found.option("dbtable", table).load()
+
+flights = read("flights")
 print(flights.dtypes)
 print(flights.orderBy("n").first()["time"])
 print(flights.where("n < 10 AND s LIKE 'row%'").count(), flights.agg({"n": "sum"}).first()[0])
 parts = {"partitionColumn": "n", "lowerBound": "0", "upperBound": "1000", "numPartitions": "3"}
-print(read.option("dbtable", "flights").options(**parts).load().distinct().count())
+print(read("flights", **parts).distinct().count())
+many = "(SELECT i, 'row ' || i AS s FROM range(1_000_000) t(i)) AS many"
+print(sorted(read(many).agg({"i": "sum", "s": "max"}).first().asDict().items()))
+slow = "(SELECT count(*) AS n FROM range(100_000_000_000) t(i) WHERE mod(i, 7) = 3) AS slow"
+for table, seconds in (("nowhere", 0), (slow, 2)):
+    try:
+        read(table, queryTimeout=seconds).collect()
+    except Exception as error:
+        print(str(getattr(error, "java_exception", error)).splitlines()[0])
 """
 
 
@@ -126,12 +189,16 @@ def test_spark_reads_a_table_by_jdbc(doors: Doors) -> None:
         env={**os.environ, "TZ": "UTC"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines() == [
+    *found, nowhere, slow = done.stdout.splitlines()
+    assert found == [
         "[('time', 'timestamp'), ('n', 'bigint'), ('s', 'string')]",
         "2026-01-01 00:00:00",
         "10 499500",
         "1000",
+        "[('max(s)', 'row 999999'), ('sum(i)', 499999500000)]",
     ]
+    assert "nowhere" in nowhere, nowhere
+    assert "cancel" in slow, slow
 
 
 @pytest.mark.skipif(

@@ -4,6 +4,7 @@ requests, and every known way past the tables. All of it ends in a sentence; the
 from __future__ import annotations
 
 import random
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from blockstore.reader.flight.handles import Ticket
 from blockstore.reader.flight.messages import _MESSAGES, packed
 from blockstore.table import create
 from tests.reader.flight.doors import Opened, opened
-from tests.reader.http.gateways import FEW, settings
+from tests.reader.http.gateways import FEW, READ, settings
 from tests.reader.query.test_escapes import SECRET, attempts
+from tests.support.open_files import allow_files
 
 CLEAN = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 
@@ -157,3 +159,25 @@ def test_a_command_that_is_too_large_is_refused(door: Opened) -> None:
     for sql in ("SELECT " + "1," * 600_000 + "1", "SELECT '" + "x" * (5 << 20) + "'"):
         with pytest.raises(pa.ArrowInvalid, match="expected at most"):
             door.client.query(sql)
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def test_a_thousand_connections_that_ask_nothing_or_half_of_it_do_not_delay_a_query(
+    door: Opened,
+) -> None:
+    allow_files(4_096)
+    address = ("127.0.0.1", int(door.door.url.rpartition(":")[2]))
+    begun = (b"", PREFACE[:9], PREFACE, PREFACE + b"\0\0\0\4\0\0\0\0\0", b"\x16\x03\x01")
+    wires = []
+    try:
+        for place in range(1_000):
+            wires.append(socket.create_connection(address, timeout=60))
+            wires[-1].sendall(begun[place % len(begun)])
+        for one in (door.client, door.as_(READ)):
+            assert one.query("SELECT count(*) AS c FROM flights").to_pydict() == {"c": [1000]}
+    finally:
+        for wire in wires:
+            wire.close()
+    assert door.idle()

@@ -1,5 +1,6 @@
 """The catalogs: the queries that clients sent when they connected, listed tables and read schemas,
-recorded, and what they find.
+recorded, and what they find. Those of Grafana and Metabase, which do not run here, are written
+after what the two ask.
 """
 
 from __future__ import annotations
@@ -107,6 +108,33 @@ def test_tables_and_their_columns(one: Raw) -> None:
     ]
 
 
+def _recorded(client: str, place: int) -> str:
+    (sql,) = [one for name, at, one in QUERIES if (name, at) == (client, place)]
+    return sql
+
+
+def test_grafana_lists_tables_and_columns_by_their_quoted_names(one: Raw) -> None:
+    assert one.rows(_recorded("grafana", 4)) == [["flights"], ["people"], ["salaries"]]
+    columns = one.rows(_recorded("grafana", 5))
+    assert [row[0] for row in columns] == ["id", "name", "score", "tags", "extra", "seen"]
+    short, long = "parse_ident('people')", "parse_ident('public.people')"
+    assert one.rows(_recorded("grafana", 5).replace(short, long)) == columns
+    assert one.rows("SELECT quote_ident('a b'), quote_ident('a\"B'), quote_ident('a_1')") == [
+        ['"a b"', '"a""B"', "a_1"]
+    ]
+
+
+def test_metabase_finds_tables_columns_keys_and_what_it_may_do(one: Raw) -> None:
+    tables = [row[:3] for row in one.rows(_recorded("metabase", 0))]
+    assert tables == [["public", name, "TABLE"] for name in ("flights", "people", "salaries")]
+    columns = {row[0]: row[1:] for row in one.rows(_recorded("metabase", 1))}
+    assert columns["id"] == ["int8", "0", "t", None, "t"]
+    assert columns["name"] == ["text", "1", "f", "as it is spoken", "f"]
+    assert one.rows(_recorded("metabase", 3)) == [["people", "id"]]
+    may = {row[2]: row[3:] for row in one.rows(_recorded("metabase", 5))}
+    assert may == {name: ["t"] * 4 for name in ("flights", "people", "salaries")}
+
+
 def test_the_key_is_the_primary_key(one: Raw) -> None:
     assert one.rows("SELECT conname, contype, conkey FROM pg_constraint") == [
         ["people_pkey", "p", "{1}"]
@@ -142,6 +170,16 @@ def test_a_table_may_have_the_schema_public_before_its_name(one: Raw) -> None:
     assert one.rows("SELECT 'public.flights', n FROM public.flights WHERE n = 1") == [
         ["public.flights", "1"]
     ]
+
+
+def test_names_within_texts_are_found(one: Raw) -> None:
+    number = one.rows("SELECT 'people'::regclass::oid")[0][0]
+    assert one.rows(
+        "SELECT 'people'::regclass::text, 'int8'::regtype::text, format('%I.%I', 'public', 'A b'), "
+        "format('%s%% %L', 1, 'it''s'), "
+        "(quote_ident('public') || '.' || quote_ident('people'))::regclass, "
+        "parse_ident('Public.\"A.b\"')"
+    ) == [["people", "bigint", 'public."A b"', "1% 'it''s'", number, "{public,A.b}"]]
 
 
 def test_a_catalog_that_there_is_not_is_one_sentence(one: Raw) -> None:

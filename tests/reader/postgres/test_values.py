@@ -138,6 +138,14 @@ def test_an_array_of_texts_is_read_back(values: list[str | None]) -> None:
     assert array_of(text) == values
 
 
+def test_a_uuid_is_one_text_however_a_driver_writes_it() -> None:
+    own = "00000000-0000-0000-0000-0000000000ab"
+    plain = own.replace("-", "")
+    found = value_of(plain.encode(), 2950, 0, 1), value_of(bytes.fromhex(plain), 2950, 1, 1)
+    assert found == (own, own)
+    assert value_of(f"{{{plain},NULL,{own}}}".encode(), 2951, 0, 1) == [own, None, own]
+
+
 def test_a_column_of_a_slice_is_written_as_the_column() -> None:
     table = pa.table({"a": [1, None, 3], "l": [[1], None, [2, 3]], "s": ["x", "y", None]})
     batch = table.to_batches()[0]
