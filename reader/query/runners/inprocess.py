@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 import duckdb
 import pyarrow as pa
+from duckdb.sqltypes import DuckDBPyType
 
 from blockstore.reader.query.runners.instance import Instance
 from blockstore.reader.query.runners.interruptible import Interruptible
@@ -23,6 +24,9 @@ from blockstore.reader.query.runners.threads import QueryThread, QueryThreads
 from blockstore.reader.query.task import Given, Running, Task
 
 _BATCH_ROWS = 65_536
+
+_NOT_IN_ARROW = frozenset({"uhugeint", "bignum", "bit", "time with time zone"})
+_NESTED = frozenset({"list", "array", "struct", "map", "union"})
 
 _TO_END_S = 2.0
 """How long all queries have to end when their engine is closed."""
@@ -85,7 +89,8 @@ def prepare(cursor: duckdb.DuckDBPyConnection, task: Task) -> None:
 
 
 def relation(cursor: duckdb.DuckDBPyConnection, task: Task) -> duckdb.DuckDBPyRelation:
-    """The bound query; an error of the binder gives the position in the SQL."""
+    """The bound query; an error of the binder gives the position in the SQL. Raises
+    NotImplementedException for a column whose values Arrow has no type for."""
     parameters = None if task.parameters is None else _values(task.parameters)
     try:
         found = (
@@ -95,7 +100,23 @@ def relation(cursor: duckdb.DuckDBPyConnection, task: Task) -> duckdb.DuckDBPyRe
         # The error of a relation has no position; the same error of a statement has one.
         cursor.execute(task.sql, parameters)
         raise
+    for name, kind in zip(found.columns, found.types, strict=True):
+        lost = _not_in_arrow(kind)
+        if lost is not None:
+            raise duckdb.NotImplementedException(
+                f"Not implemented Error: column {name!r} has values of the type {lost}, which no "
+                f"result can hold: cast it, for example to varchar"
+            )
     return found if task.limit is None else found.limit(task.limit)
+
+
+def _not_in_arrow(kind: DuckDBPyType) -> str | None:
+    """The type within a type of which DuckDB makes other values in Arrow, without an error."""
+    if kind.id in _NOT_IN_ARROW:
+        return str(kind)
+    parts = (child for _, child in kind.children) if kind.id in _NESTED else ()
+    own = (_not_in_arrow(part) for part in parts if isinstance(part, DuckDBPyType))
+    return next((one for one in own if one is not None), None)
 
 
 def _values(parameters: object) -> object:

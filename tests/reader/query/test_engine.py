@@ -333,6 +333,23 @@ def test_wrong_sql_is_reported_in_a_sentence_with_its_place(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("340282366920938463463374607431768211455::uhugeint", "UHUGEINT"),
+        ("[{'a': 1::bignum}]", "BIGNUM"),
+        ("map {1: '1010'::bit}", "BIT"),
+        ("'10:00:00+01'::timetz", "TIME WITH TIME ZONE"),
+    ],
+)
+def test_a_type_of_which_arrow_has_other_values_is_refused(
+    engine: Engine, value: str, kind: str
+) -> None:
+    with pytest.raises(BadSql, match=f"column 'x' has values of the type {kind}, which no result"):
+        engine.query(f"SELECT {value} AS x").read_all()
+    assert engine.query(f"SELECT ({value})::varchar AS x").read_all().num_rows == 1
+
+
 def test_tables_of_one_name_in_sql_are_refused(snapshot: TableSnapshot) -> None:
     with pytest.raises(Invalid, match="the same name in SQL"):
         Engine({"t": snapshot, "T": snapshot})

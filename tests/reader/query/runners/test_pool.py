@@ -60,7 +60,7 @@ def test_answers_are_those_of_all_rows(engine: Engine, snapshot: TableSnapshot) 
 
 def test_types_that_a_batch_alone_cannot_carry_become_plain(engine: Engine) -> None:
     found = rows(
-        engine, "SELECT 'b'::ENUM('a', 'b') AS e, [1, 2] AS l, {'a': 1.5} AS s, 1::UHUGEINT AS h"
+        engine, "SELECT 'b'::ENUM('a', 'b') AS e, [1, 2] AS l, {'a': 1.5} AS s, 1::HUGEINT AS h"
     )
     assert found["e"].to_pylist() == ["b"]
     assert found.schema.field("e").type == pa.string()
