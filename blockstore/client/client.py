@@ -22,6 +22,8 @@ from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
 from blockstore.world import World
 
+_PAGE = 1_000
+"""The jobs of one page of the list, at most."""
 _MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values", "arrow": ARROW}
 _SUFFIXES = {
     ".csv": "csv",
@@ -227,11 +229,18 @@ class Client(Changes, Files):
         """A job by its id."""
         return RemoteJob(self._wire, self._wire.json("GET", f"/v1/jobs/{quote(job)}"))
 
-    def jobs(self) -> list[RemoteJob]:
-        """The jobs of this token, newest first."""
-        return [
-            RemoteJob(self._wire, shown) for shown in self._wire.json("GET", "/v1/jobs")["jobs"]
-        ]
+    def jobs(self, limit: int | None = 100) -> list[RemoteJob]:
+        """The newest jobs of this token, newest first; with ``limit=None`` all that are kept."""
+        found: list[RemoteJob] = []
+        params: dict[str, str] = {}
+        while limit is None or len(found) < limit:
+            most = _PAGE if limit is None else min(_PAGE, limit - len(found))
+            page = self._wire.json("GET", "/v1/jobs", params={"limit": str(most), **params})
+            found += [RemoteJob(self._wire, shown) for shown in page["jobs"]]
+            if page.get("next") is None:  # the last page, or a gateway of an earlier release
+                break
+            params = {"before": page["next"]}
+        return found
 
     def _submit(self, job: dict[str, object], key: str | None, at: dict[str, Any]) -> RemoteJob:
         limit = at.pop("limit", None)

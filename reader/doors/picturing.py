@@ -2,6 +2,9 @@
 
 Rules:
 - It needs the scope ``read``, and takes a place of the token and of the engine, as a query does.
+  Meanwhile it is among the running queries, and can be cancelled there.
+- The query is first described, which reads no file: names of columns and functions that are not
+  there are refused as the query itself would be.
 - A table that a policy restricts is refused, as EXPLAIN is: what is left out would say what the
   rows of others have.
 - Each block becomes an object in the gateway's process, so there is no picture of more than
@@ -17,9 +20,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from blockstore.errors import Invalid
+from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
+from blockstore.reader.doors.queries import Stopper
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.planned import Planned
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.tables import At
@@ -53,26 +59,53 @@ class Picture:
 
 
 def pictures(
-    gateway: Gateway, caller: Caller, sql: str, parameters: Parameters, at: At | Mapping[str, At]
+    gateway: Gateway,
+    caller: Caller,
+    sql: str,
+    parameters: Parameters,
+    at: At | Mapping[str, At],
+    stopper: Stopper,
 ) -> tuple[Picture, ...]:
-    """The pictures of a query, one for each name of a table in it. Raises Problem 403 without the
-    scope, Invalid for a table of too many blocks, and what a query raises."""
+    """The pictures of a query, one for each name of a table in it. ``stopper`` stops it from any
+    thread. Raises Problem 403 without the scope, Invalid for a table of too many blocks, and what a
+    query raises."""
     check_scope(caller, Scope.READ)
     give_back = gateway.quotas.take(caller)
+    known = gateway.queries.began(caller, sql, running(), stopper.cancel)
+    seconds = gateway.settings.query.time_limit_s
     try:
-        found = gateway.engine.plans(
-            sql,
-            parameters,
-            at=at,
-            allowed=caller.tables,
-            seconds=gateway.settings.query.time_limit_s,
-        )
-        return tuple(_picture(one) for one in found)
+        _describe(gateway, caller, sql, parameters, at, stopper)
+        gateway.queries.runs(known)
+        found = gateway.engine.plans(sql, parameters, at=at, allowed=caller.tables, seconds=seconds)
+        return tuple(_picture(one, stopper) for one in found)
     finally:
+        gateway.queries.ended(known)
         give_back()
 
 
-def _picture(one: Planned) -> Picture:
+def _describe(
+    gateway: Gateway,
+    caller: Caller,
+    sql: str,
+    parameters: Parameters,
+    at: At | Mapping[str, At],
+    stopper: Stopper,
+) -> None:
+    """Raise what the query itself would be refused for."""
+    answer = gateway.engine.run(
+        sql,
+        parameters,
+        at=at,
+        allowed=caller.tables,
+        budget=Budget(seconds=gateway.settings.query.time_limit_s, limit=0),
+        began=stopper.began,
+    )
+    with answer:
+        for _ in answer:
+            pass
+
+
+def _picture(one: Planned, stopper: Stopper) -> Picture:
     many = len(one.snapshot)
     if many > MOST_JUDGED:
         raise Invalid(
@@ -81,8 +114,10 @@ def _picture(one: Planned) -> Picture:
         )
     blocks = Counter[Verdict]()
     size = chunks = read = 0
-    every = list(verdicts(one.snapshot, one.plan))
-    for block in every:
+    every: list[Judged] = []
+    for block in verdicts(one.snapshot, one.plan):
+        stopper.check()
+        every.append(block)
         blocks[block.verdict] += 1
         size += block.bytes
         chunks += block.chunks_read

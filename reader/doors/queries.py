@@ -21,6 +21,7 @@ from blockstore.errors import Invalid
 from blockstore.reader.audit import Statement, running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.explaining import explanation, numbers
+from blockstore.reader.errors import Canceled
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.query import Answer
@@ -47,6 +48,11 @@ class Stopper:
         self._stop = stop
         if self._asked:
             stop()
+
+    def check(self) -> None:
+        """Raise Canceled if it was stopped."""
+        if self._asked:
+            raise Canceled("the query was canceled")
 
     def cancel(self) -> None:
         """Stop it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from blockstore.reader.audit import running
 from blockstore.reader.doors.picturing import Picture, pictures
+from blockstore.reader.doors.queries import Stopper
 from blockstore.reader.http.callers import Here, Reading
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.shapes import (
@@ -16,19 +17,22 @@ from blockstore.reader.http.shapes import (
     at_of,
     parameters_of,
 )
-from blockstore.reader.http.streaming import in_thread
+from blockstore.reader.http.streaming import while_waited_for
 
 router = APIRouter(responses=ERRORS, tags=["query"])
 
 
 @router.post("/v1/explain")
-async def explain(gateway: Here, caller: Reading, body: ExplainBody) -> Explained:
+async def explain(request: Request, gateway: Here, caller: Reading, body: ExplainBody) -> Explained:
     """Which blocks of its tables a SELECT would read, and why it leaves others out. No file is
-    read. A table that a policy restricts is refused."""
+    read. A table that a policy restricts is refused. It is among the running queries."""
     statement = running()
     statement.text = body.sql
-    found = await in_thread(
-        lambda: pictures(gateway, caller, body.sql, parameters_of(body), at_of(body))
+    stopper = Stopper()
+    found = await while_waited_for(
+        request.receive,
+        stopper,
+        lambda: pictures(gateway, caller, body.sql, parameters_of(body), at_of(body), stopper),
     )
     statement.reads({one.table: one.version for one in found})
     return Explained(tables=[_shown(one) for one in found])

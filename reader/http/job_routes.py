@@ -28,7 +28,7 @@ from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.submitted import allowed_of
 from blockstore.reader.doors.submitted import cancel as cancel_job
-from blockstore.reader.errors import BadSql, UnknownTable
+from blockstore.reader.errors import BadSql, Restricted, UnknownTable
 from blockstore.reader.forms.encode import Form
 from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
@@ -43,7 +43,7 @@ from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.arrow_file import ARROW, Mode
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.store import Job
+from blockstore.reader.jobs.store import Job, Sketch
 from blockstore.reader.jobs.upload import APPEND, INSERT, UPSERT
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.tables import At
@@ -59,9 +59,12 @@ _FORMS = {
 }
 _MODES = {APPEND: Mode.APPEND, INSERT: Mode.APPEND, UPSERT: Mode.UPSERT}
 """What is done with the rows of an Arrow stream: an append refuses keys that exist."""
-_LISTED = 1_000
-_WINDOW = 4 << 20
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_LISTED = 1_000
+_PLACE = f"^[0-9]{{1,16}}-[{_CROCKFORD}]{{26}}$"
+"""A job in the order of the list: when it was submitted, by the store's clock, and its id. It says
+so itself, because the job may expire before the next page is asked for."""
+_WINDOW = 4 << 20
 _BODY = {
     "requestBody": {
         "required": True,
@@ -135,7 +138,7 @@ async def submit(
         check_scope(caller, Scope.READ)
         body = await _body(request)
         running().text = body.sql
-        wanted = await in_thread(lambda: _job_request(gateway, caller, body))
+        wanted = await in_thread(lambda: _unrestricted(gateway, caller, body))
         made = await in_thread(lambda: jobs.store.submit(job, wanted))
     else:
         raise Problem(
@@ -148,28 +151,51 @@ async def submit(
 
 @router.get("/v1/jobs")
 def listed(
-    gateway: Here, caller: Known, limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100
+    gateway: Here,
+    caller: Known,
+    limit: Annotated[int, Query(ge=1, le=_LISTED)] = 100,
+    before: Annotated[
+        str | None,
+        Query(pattern=_PLACE, description="`next` of another page: the jobs that come after it"),
+    ] = None,
 ) -> JobsShown:
-    """The caller's jobs, or all jobs for an admin, newest first. Jobs of tables that the caller may
-    not know are left out."""
+    """The caller's jobs, or all jobs for an admin, newest first, and in ``next`` where the page
+    after this one begins. Jobs of tables that the caller may not know are left out."""
     store = gateway.need_jobs().store
     submitted = sorted(
-        (one for one in store.sketches() if one.submitted),
-        key=lambda one: (one.submitted_ms, one.job),
+        (one for one in store.sketches() if one.submitted and _precedes(one, before)), key=_order
     )
     found: list[JobShown] = []
-    while submitted and len(found) < limit:
+    last = None
+    while submitted:
         sketch = submitted.pop()
         try:
             wanted = store.request(sketch.job)
             # The request names the owner: nothing more is read of other callers' jobs.
-            if concerns(caller, wanted) and sees(caller, job := store.job_of(sketch, wanted)):
-                found.append(shown_of(gateway, job))
+            if not (concerns(caller, wanted) and sees(caller, job := store.job_of(sketch, wanted))):
+                continue
         except NotFound:
             continue  # it expired meanwhile
         except (Corrupt, NewerFormat) as error:
             _logger.warning("job %s cannot be listed: %s", sketch.job, error)
-    return JobsShown(jobs=found)
+            continue
+        if len(found) == limit:
+            return JobsShown(jobs=found, next=last)
+        found.append(shown_of(gateway, job))
+        last = f"{sketch.submitted_ms}-{sketch.job}"
+    return JobsShown(jobs=found, next=None)
+
+
+def _order(sketch: Sketch) -> tuple[int, str]:
+    return sketch.submitted_ms, sketch.job
+
+
+def _precedes(sketch: Sketch, place: str | None) -> bool:
+    """Whether a job was submitted before the last one of another page."""
+    if place is None:
+        return True
+    submitted_ms, _, job = place.partition("-")
+    return _order(sketch) < (int(submitted_ms), job)
 
 
 @router.get("/v1/jobs/{job}")
@@ -261,6 +287,19 @@ async def _body(request: Request) -> JobBody:
     except ValidationError as error:
         found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
         raise Problem(400, sentence(found)) from None
+
+
+def _unrestricted(gateway: Gateway, caller: Caller, body: JobBody) -> JobRequest:
+    """The request of a query or a download. Raises Restricted for a table of which the caller sees
+    a part: another gateway may run the job, later, when the policies are others."""
+    try:
+        return _job_request(gateway, caller, body)
+    except Restricted as error:
+        raise Restricted(
+            error.table,
+            f"table {error.table[:200]} is restricted for you by a policy, and no job reads such a "
+            "table: query it by POST /v1/query, which returns what the policy shows",
+        ) from None
 
 
 def _job_request(gateway: Gateway, caller: Caller, body: JobBody) -> JobRequest:

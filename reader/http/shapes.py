@@ -293,6 +293,8 @@ class JobsShown(BaseModel):
     """Jobs, the newest first."""
 
     jobs: list[JobShown]
+    next: str | None
+    """``before`` of the page after this one; null if these are the last."""
 
 
 class BlocksExplained(BaseModel):

@@ -32,7 +32,9 @@ export const changes = async (name, { after, signal }) => {
   const body = await call(`/v1/tables/${segment(name)}/changes?${new URLSearchParams({ after, wait: "30s" })}`, { signal }, FORMS.arrow.accept);
   return { until: Number(body.headers.get("x-blockstore-until")), body };
 };
-export const jobs = (signal) => get("/v1/jobs", signal).then(({ jobs: found }) => ({ jobs: found.map(jobOf) }));
+/** A page of jobs, newest first: {jobs, next}; `next` is the `before` of the page after it, or null. */
+export const jobs = ({ limit, before = null }, signal) =>
+  get(`/v1/jobs?${new URLSearchParams({ limit, ...(before === null ? {} : { before }) })}`, signal).then(({ jobs: found, next }) => ({ jobs: found.map(jobOf), next: next ?? null }));
 export const job = (id, signal) => get(`/v1/jobs/${segment(id)}`, signal).then(jobOf);
 export const cancelJob = (id) => call(`/v1/jobs/${segment(id)}`, { method: "DELETE" }).then(json);
 export const jobResult = (id, signal) => call(`/v1/jobs/${segment(id)}/result`, { signal });

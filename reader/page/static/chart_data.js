@@ -22,23 +22,26 @@ export function suggest(result) {
   return { kind: result.rows > MOST_BARS ? "line" : "bars", x: numbers[0], ys: numbers.slice(1, 4), split: null };
 }
 
-/** The data of a chart: {xs, isTime, labels (bars), series: [{name, values}], note}. */
-export function seriesOf(result, choice) {
-  return choice.kind === "line" ? lines(result, choice) : bars(result, choice);
+/** The data of a chart: {xs, isTime, labels (bars), series: [{name, values}], note}. `fixed`, {names, labels}, are the series and the
+ *  bars of a chart that this one is a part of: it has just these. */
+export function seriesOf(result, choice, fixed = null) {
+  return choice.kind === "line" ? lines(result, choice, fixed) : bars(result, choice, fixed);
 }
 
-function lines(result, { x, ys, split }) {
+const numbered = (names) => new Map((names ?? []).map((name, place) => [name, place]));
+
+function lines(result, { x, ys, split }, fixed) {
   const rows = Math.min(result.rows, MOST_POINTS);
   const isTime = x !== null && result.columns[x].kind === "time";
   const at = (row) => (x === null ? row + 1 : result.columns[x].number(row));
-  const found = new Map();
+  const found = numbered(fixed?.names);
   const points = [];
   for (let row = 0; row < rows; row += 1) {
     const place = at(row);
     if (place === null) continue;
     for (const y of ys) {
       const name = nameOf(result, y, ys, split, row);
-      if (!found.has(name)) found.set(name, found.size);
+      if (!found.has(name)) { if (fixed) continue; found.set(name, found.size); }
       points.push([place, found.get(name), result.columns[y].number(row)]);
     }
   }
@@ -50,17 +53,17 @@ function lines(result, { x, ys, split }) {
   return { xs, isTime, labels: null, series, note: notes(result.rows, rows, found.size, names.length, "points") };
 }
 
-function bars(result, { x, ys, split }) {
+function bars(result, { x, ys, split }, fixed) {
   const rows = Math.min(result.rows, MOST_POINTS);
-  const labels = new Map();
-  const found = new Map();
+  const labels = numbered(fixed?.labels);
+  const found = numbered(fixed?.names);
   const cells = [];
   for (let row = 0; row < rows; row += 1) {
     const label = x === null ? String(row + 1) : result.columns[x].text(row) ?? "null";
-    if (!labels.has(label)) { if (labels.size === MOST_BARS) continue; labels.set(label, labels.size); }
+    if (!labels.has(label)) { if (fixed || labels.size === MOST_BARS) continue; labels.set(label, labels.size); }
     for (const y of ys) {
       const name = nameOf(result, y, ys, split, row);
-      if (!found.has(name)) found.set(name, found.size);
+      if (!found.has(name)) { if (fixed) continue; found.set(name, found.size); }
       cells.push([labels.get(label), found.get(name), result.columns[y].number(row)]);
     }
   }

@@ -1,4 +1,4 @@
-// A chart as a file: SVG, drawn again from its values, and PNG, with the pixels of the page. Both have the colours of the page,
+// A chart as a file, or all of its facets in one: SVG, drawn again from its values, and PNG, with the pixels of the page. Both have the colours of the page,
 // and below the chart the names of its series and its note.
 // Rule: text becomes text nodes, as everywhere on this page. No attribute is a style: the files need no policy of their own.
 
@@ -8,24 +8,29 @@ const EDGE = 12;
 const LINE = 20;
 const SWATCH = 12;
 
-/** The chart as SVG text. `picture` is {data, isBars, colours: {ground, text, dim, grid, series: [colour], dashes}}. */
-export function toSvg(plot, { data, isBars, colours }) {
-  const { legend, width, height } = layout(plot, data);
-  const box = inside(plot);
+/** The chart as SVG text. `picture` is {area, panels: [{name, data, plot}], series, note, isBars, colours: {ground, text, dim, grid,
+ *  series: [colour], dashes}}; the panels are where they are in `area` on the page. */
+export function toSvg(picture) {
+  const { isBars, colours } = picture;
+  const { legend, titles, width, height, panels } = layout(picture);
   const root = s("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif", "font-size": 12 },
     s("rect", { width, height, fill: colours.ground }),
-    s("g", { transform: `translate(${EDGE} ${EDGE})` }, axes(plot, box, colours, isBars),
-      data.series.map(({ values }, place) => (isBars ? bars(plot, box, values, place, data, colours) : line(plot, box, values, place, data, colours)))),
+    panels.map(({ plot, data, left, top }) => {
+      const box = inside(plot);
+      return s("g", { transform: `translate(${round(left)} ${round(top)})` }, axes(plot, box, colours, isBars),
+        data.series.map(({ values }, place) => (isBars ? bars(plot, box, values, place, data, colours) : line(plot, box, values, place, data, colours))));
+    }),
+    titles.map(({ x, y, name }) => s("text", { x, y, fill: colours.text, "font-weight": 600 }, name)),
     legend.map(({ x, y, name, place }) => (place === null ? s("text", { x, y, fill: colours.text }, name) : [
       s("rect", { x, y: y - SWATCH + 2, width: SWATCH, height: SWATCH, rx: 3, fill: colours.series[place] }), s("text", { x: x + SWATCH + 6, y, fill: colours.text }, name)])));
   return new XMLSerializer().serializeToString(root);
 }
 
 /** The chart as the Blob of a PNG. */
-export function toPng(plot, { data, colours }) {
-  const { legend, width, height } = layout(plot, data);
-  const drawn = plot.ctx.canvas;
-  const ratio = drawn.width / plot.width;
+export function toPng(picture) {
+  const { colours } = picture;
+  const { legend, titles, width, height, panels } = layout(picture);
+  const ratio = panels[0].plot.ctx.canvas.width / panels[0].plot.width;
   const canvas = document.createElement("canvas");
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -33,7 +38,10 @@ export function toPng(plot, { data, colours }) {
   pen.scale(ratio, ratio);
   pen.fillStyle = colours.ground;
   pen.fillRect(0, 0, width, height);
-  pen.drawImage(drawn, EDGE, EDGE, plot.width, plot.height);
+  for (const { plot, left, top } of panels) pen.drawImage(plot.ctx.canvas, left, top, plot.width, plot.height);
+  pen.fillStyle = colours.text;
+  pen.font = `600 ${FONT}`;
+  for (const { x, y, name } of titles) pen.fillText(name, x, y);
   pen.font = FONT;
   for (const { x, y, name, place } of legend) {
     if (place !== null) {
@@ -46,26 +54,32 @@ export function toPng(plot, { data, colours }) {
   return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The browser made no picture: make the window smaller and try again."))), "image/png"));
 }
 
-// The names of the series in lines below the chart, then its note.
-function layout(plot, data) {
+// The panels and their titles, then the names of the series in lines below them, then the note.
+function layout({ area, panels: shown, series, note }) {
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = FONT;
-  const width = plot.width + 2 * EDGE;
+  const from = area.getBoundingClientRect();
+  const panels = shown.map((panel) => {
+    const own = panel.plot.root.getBoundingClientRect();
+    return { ...panel, left: EDGE + own.left - from.left, top: EDGE + own.top - from.top };
+  });
+  const titles = panels.filter(({ name }) => name !== null).map(({ name, plot, left, top }) => ({ x: round(left + 4), y: round(top - 7), name: shorter(name, plot.width - 8, pen) }));
+  const width = round(Math.max(...panels.map(({ plot, left }) => left + plot.width)) + EDGE);
   const legend = [];
   let x = EDGE;
-  let y = plot.height + 2 * EDGE + LINE;
-  data.series.forEach(({ name: whole }, place) => {
+  let y = round(Math.max(...panels.map(({ plot, top }) => top + plot.height)) + EDGE + LINE);
+  series.forEach(({ name: whole }, place) => {
     const name = shorter(whole, width - 2 * EDGE - SWATCH - 6, pen);
     const room = SWATCH + 6 + pen.measureText(name).width;
     if (x > EDGE && x + room > width - EDGE) { x = EDGE; y += LINE; }
     legend.push({ x, y, name, place });
     x += room + 16;
   });
-  if (data.note) {
+  if (note) {
     y += LINE;
-    legend.push({ x: EDGE, y, name: shorter(data.note, width - 2 * EDGE, pen), place: null });
+    legend.push({ x: EDGE, y, name: shorter(note, width - 2 * EDGE, pen), place: null });
   }
-  return { legend, width, height: y + EDGE };
+  return { legend, titles, panels, width, height: y + EDGE };
 }
 
 function shorter(text, room, pen) {

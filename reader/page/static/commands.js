@@ -15,7 +15,7 @@ export function commands({ catalogue, view }) {
   const looks = [...theme.options].map(({ value, text }) => ({ kind: "Action", name: `Theme: ${text}`, act: () => { theme.value = value; theme.dispatchEvent(new Event("change", { bubbles: true })); } }));
   return [
     ...[...document.querySelectorAll("#nav a")].map((link) => ({ kind: "View", name: link.textContent, act: go(link.getAttribute("href")) })),
-    ...saved().map(([name, sql]) => ({ kind: "Saved query", name, act: inConsole(() => view.put(sql)) })),
+    ...saved().map(([name, sql, chart = null]) => ({ kind: "Saved query", name, act: inConsole(() => view.put(sql, chart)) })),
     ...catalogue.tables.flatMap(({ name }) => [{ kind: "Table", name, act: go(toTable(name)) }, { kind: "Rows of a table", name, act: go(toTable(name, "rows")) }]),
     { kind: "Action", name: "Run the query", act: inConsole(() => view.run()) },
     { kind: "Action", name: "Explain the query", act: inConsole(() => view.explain()) },

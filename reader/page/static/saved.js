@@ -1,17 +1,18 @@
-// Queries that were saved under a name, in this browser's localStorage until they are removed. Choosing one fills the editor and
-// runs nothing.
+// Queries that were saved under a name, in this browser's localStorage until they are removed, with the chart that was shown of
+// them, if one was. Choosing one fills the editor and runs nothing.
 
+import { isChoice } from "./chart_choice.js";
 import { announce, fill, h, labelled } from "./dom.js";
 import { menu } from "./menu.js";
 
 const KEY = "blockstore.saved";
 const MOST = 200;
 
-/** The saved queries by name, in the order of their names: [[name, sql]]. */
+/** The saved queries by name, in the order of their names: [[name, sql]] or [[name, sql, chart]]. */
 export function saved() {
   try {
     const found = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    const good = (Array.isArray(found) ? found : []).filter((one) => Array.isArray(one) && one.length === 2 && one.every((part) => typeof part === "string"));
+    const good = (Array.isArray(found) ? found : []).filter((one) => Array.isArray(one) && one.slice(0, 2).every((part) => typeof part === "string") && (one.length === 2 || (one.length === 3 && isChoice(one[2]))));
     return good.toSorted(([one], [two]) => one.localeCompare(two));
   } catch {
     return [];
@@ -22,10 +23,10 @@ export function saved() {
 export const savedName = (sql) => saved().find(([, own]) => own === sql)?.[0] ?? null;
 
 /** Save a query in the place of one of the same name. Returns why it was not saved, or null. */
-export function saveQuery(name, sql) {
+export function saveQuery(name, sql, chart = null) {
   const others = saved().filter(([other]) => other !== name);
   if (others.length >= MOST) return `There are ${MOST} saved queries, as many as the page keeps: remove one first.`;
-  return store([...others, [name, sql]]);
+  return store([...others, chart ? [name, sql, chart] : [name, sql]]);
 }
 
 export const removeQuery = (name) => store(saved().filter(([other]) => other !== name));
@@ -39,8 +40,9 @@ function store(queries) {
   }
 }
 
-/** The menu of the console; `text()` is the query in the editor, `onChoose(sql)` takes one that was saved. */
-export function savedMenu({ text, onChoose }) {
+/** The menu of the console; `text()` is the query in the editor, `chart()` the chart that is shown of it or null, and
+ *  `onChoose(sql, chart)` takes one that was saved. */
+export function savedMenu({ text, chart, onChoose }) {
   const summary = h("summary", { id: "saved", on: { click: () => draw() } }, "Saved");
   const name = h("input", { type: "text", id: "saved-name", maxlength: 80, autocomplete: "off", required: true, on: { input: () => look() } });
   const save = h("button", { type: "submit" }, "Save");
@@ -53,7 +55,7 @@ export function savedMenu({ text, onChoose }) {
     const wanted = name.value.trim();
     const sql = text();
     if (!wanted) return;
-    const refused = sql.trim() ? saveQuery(wanted, sql) : "The editor is empty: write a query first.";
+    const refused = sql.trim() ? saveQuery(wanted, sql, chart()) : "The editor is empty: write a query first.";
     draw();
     fill(said, refused ?? `Saved as ${wanted}.`);
   }
@@ -65,8 +67,8 @@ export function savedMenu({ text, onChoose }) {
 
   function draw() {
     look();
-    fill(list, saved().map(([own, sql]) => h("li", {},
-      h("button", { type: "button", title: sql, on: { click: () => { element.open = false; name.value = own; onChoose(sql); } } }, own),
+    fill(list, saved().map(([own, sql, kept = null]) => h("li", {},
+      h("button", { type: "button", title: sql, on: { click: () => { element.open = false; name.value = own; onChoose(sql, kept); } } }, own),
       h("button", { type: "button", class: "link", "aria-label": `Remove ${own}`, on: { click: () => remove(own) } }, "Remove"))),
       saved().length ? null : h("li", { class: "hint" }, "No saved queries yet."));
   }

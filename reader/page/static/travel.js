@@ -58,7 +58,8 @@ export class Travel {
 
   #say() {
     const text = said(this.#value);
-    fill(this.summary, h("span", { class: "clock", "aria-hidden": "true" }, "◷"), text);
+    fill(this.summary, h("span", { class: "clock", "aria-hidden": "true" }, "◷"), h("span", { class: "travel-time" }, text));
+    this.summary.title = text; // in the bar it may be cut
     this.element.classList.toggle("past", text !== "Now");
   }
 }

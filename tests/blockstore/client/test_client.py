@@ -80,6 +80,16 @@ def test_an_upload_goes_up_with_progress_and_a_download_comes_down_whole(
     assert client.job(done.id).state == "done"
 
 
+def test_jobs_are_listed_beyond_one_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [client.query_job(f"select {number}").id for number in range(5)]
+    monkeypatch.setattr("blockstore.client.client._PAGE", 2)
+    every = [one.id for one in client.jobs(limit=None)]
+    assert set(made) <= set(every)
+    assert len(every) == len(set(every)) >= 5
+    assert [one.id for one in client.jobs(limit=3)] == every[:3]
+    assert [one.id for one in client.jobs()] == every[:100]
+
+
 def test_an_upload_under_one_key_happens_once(client: Client) -> None:
     data = csv_of(range(5)).encode()
     first = client.upload("salaries", data, form="csv", key="april")

@@ -380,6 +380,32 @@ def test_the_same_query_of_others_is_theirs(doors: Three) -> None:
             assert _rows(client, sql) == [{"c": count}]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"kind": "download", "table": "Orders"},
+        {"kind": "query", "sql": "SELECT id FROM orders WHERE amount > 3"},
+        {"kind": "query", "sql": "SELECT 1 FROM open, orders", "row_ids": True},
+        {"kind": "query", "sql": "SELECT nope FROM orders"},
+    ],
+)
+def test_a_job_of_a_restricted_table_is_refused_in_one_sentence(
+    doors: Three, asked: dict[str, Any]
+) -> None:
+    doors.gateway.gate.exchange((*TOKENS, HER))
+    with doors.served.as_(ANN) as ann:
+        before = ann.get("/v1/jobs").json()["jobs"]
+        answer = ann.post("/v1/jobs", json=asked)
+        assert (answer.status_code, answer.json()["message"]) == (
+            403,
+            (
+                "table orders is restricted for you by a policy, and no job reads such a "
+                "table: query it by POST /v1/query, which returns what the policy shows"
+            ),
+        )
+        assert ann.get("/v1/jobs").json()["jobs"] == before
+
+
 def test_jobs_of_a_time_before_the_policy_are_hidden(doors: Three) -> None:
     without = replace(HER, policies=())
     doors.gateway.gate.exchange((*TOKENS, without))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.clock import SystemClock
 from blockstore.reader.doors import picturing
-from tests.reader.http.gateways import DDL, FEW, READ, Served, rows_of, serving, settings
+from blockstore.scan.verdicts import verdicts
+from tests.reader.http.gateways import DDL, FEW, OTHER, READ, Served, rows_of, serving, settings
 
 SCHEMA = rows_of(range(1)).schema
 
@@ -125,6 +128,73 @@ def test_what_is_no_query_is_refused_with_its_position(served: Served) -> None:
         answer = served.http.post("/v1/explain", json={"sql": sql})
         assert (answer.status_code, answer.json()["error"]) == (400, error), answer.text
     assert served.http.post("/v1/explain", json={"sql": "x", "limit": 1}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"),
+    [
+        ("SELECT nope FROM flights", "nope"),
+        ("SELECT n FROM flights WHERE time > TIMESTAMPTZ '2026-01-01' AND nope = 3", "nope"),
+        ("SELECT a.nope FROM flights a JOIN stock b USING (n)", "nope"),
+        ("SELECT n FROM flights AT (VERSION => 3) ORDER BY nope", "nope"),
+        ("SELECT n + s FROM flights", "+"),
+        ("SELECT no_such_function(n) FROM flights", "no_such_function"),
+        ("SELECT count(*) FROM flights GROUP BY nope", "nope"),
+    ],
+)
+def test_what_a_query_would_be_refused_for_is_refused_in_the_same_words(
+    served: Served, sql: str, word: str
+) -> None:
+    explains = served.http.post("/v1/explain", json={"sql": sql})
+    asks = served.query(sql)
+    assert (explains.status_code, asks.status_code) == (400, 400), explains.text
+    assert word in explains.json()["message"]
+    ours, theirs = (dict(one.json()) for one in (explains, asks))
+    assert ours.pop("request_id", None) != theirs.pop("request_id", "none")
+    assert ours == theirs
+
+
+def test_an_explanation_is_among_the_running_queries_and_can_be_cancelled(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SystemClock()
+
+    def slow(*given: Any) -> Iterator[Any]:
+        for _ in range(600):
+            clock.sleep(0.05)
+            yield from verdicts(*given)
+
+    monkeypatch.setattr(picturing, "verdicts", slow)
+    sql = "SELECT s FROM flights WHERE n = 425 -- slow"
+
+    def running(client: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = client.get("/v1/queries").json()["queries"]
+        return found
+
+    with ThreadPoolExecutor(1) as pool, served.as_(OTHER) as other:
+        asked = pool.submit(served.http.post, "/v1/explain", json={"sql": sql})
+        seen: list[dict[str, Any]] = []
+        for _ in range(200):
+            seen = running(served.http)
+            if [one["state"] for one in seen] == ["running"]:
+                break
+            clock.sleep(0.05)
+        assert [(one["sql"], one["door"], one["state"]) for one in seen] == [
+            (sql, "http", "running")
+        ]
+        assert running(other) == []
+        key = seen[0]["id"]
+        assert other.delete(f"/v1/queries/{key}").status_code == 404
+        assert served.http.delete(f"/v1/queries/{key}").status_code == 200
+        answer = asked.result(timeout=60)
+    assert (answer.status_code, answer.json()["error"]) == (499, "cancelled"), answer.text
+    assert running(served.http) == []
+
+
+def test_an_explanation_that_is_refused_runs_no_longer(served: Served) -> None:
+    served.http.post("/v1/explain", json={"sql": "SELECT nope FROM flights"})
+    explained(served, "SELECT s FROM flights")
+    assert served.http.get("/v1/queries").json()["queries"] == []
 
 
 def test_a_token_learns_nothing_of_tables_that_it_may_not_know(served: Served) -> None:

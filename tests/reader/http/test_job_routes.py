@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -270,6 +272,64 @@ def test_jobs_are_listed_newest_first_and_unknown_ones_are_404(jobs: Served) -> 
     assert set(listed) == set(made)
     for unknown in ("x", "01JD0000000000000000000000", "..", "%2e%2e%2fsalaries"):
         assert jobs.http.get(f"/v1/jobs/{unknown}").status_code == 404
+
+
+def test_the_list_of_jobs_comes_in_pages_that_later_jobs_do_not_shift(tmp_path: Path) -> None:
+    with serving(settings(make_lake(tmp_path), tmp_path)) as served, served.as_(OTHER) as other:
+
+        def made(client: httpx.Client, sql: str) -> str:
+            answer = client.post("/v1/jobs", json={"kind": "query", "sql": sql})
+            return str(answer.json()["id"])
+
+        def page(client: httpx.Client, limit: int, before: str | None) -> dict[str, Any]:
+            asked = {"limit": str(limit), **({} if before is None else {"before": before})}
+            answer = client.get("/v1/jobs", params=asked)
+            assert answer.status_code == 200, answer.text
+            found: dict[str, Any] = answer.json()
+            return found
+
+        mine, theirs = [], []
+        for number in range(6):  # by turns, and the store's clock has a new millisecond for each
+            mine.append(made(served.http, f"select {number}"))
+            theirs.append(made(other, "select 'theirs'"))
+        for limit, sizes in ((4, [4, 2]), (3, [3, 3]), (6, [6]), (100, [6]), (1, [1] * 6)):
+            found, place, seen = [], None, []
+            while True:
+                one = page(served.http, limit, place)
+                if not found:
+                    later = made(served.http, "select 'later'")
+                seen.append(len(one["jobs"]))
+                found += [job["id"] for job in one["jobs"]]
+                place = one["next"]
+                if place is None:
+                    break
+                assert found[-1] in place
+            newest = mine[::-1]
+            assert found == newest[: len(found)]
+            assert seen == sizes
+            mine.append(later)
+            served.http.delete(f"/v1/jobs/{later}")
+            assert until_ended(served.http, later)["state"] in ("done", "cancelled")
+            served.gateway.need_jobs().store.forget(
+                served.gateway.need_jobs().store.sketch(mine.pop())
+            )
+        assert [job["id"] for job in page(other, 100, None)["jobs"]] == theirs[::-1]
+
+        # The job that a page ended with expires; the next page begins behind it all the same.
+        first = page(served.http, 2, None)
+        store = served.gateway.need_jobs().store
+        until_ended(served.http, mine[-2])
+        store.forget(store.sketch(mine[-2]))
+        rest = page(served.http, 100, first["next"])
+        assert [job["id"] for job in rest["jobs"]] == mine[-3::-1]
+        assert rest["next"] is None
+
+
+@pytest.mark.parametrize("place", ["x", "1", "01JD0000000000000000000000", "1-", "-1-x", "9" * 40])
+def test_what_is_no_place_in_the_list_of_jobs_is_refused(jobs: Served, place: str) -> None:
+    answer = jobs.http.get("/v1/jobs", params={"before": place})
+    assert answer.status_code == 400
+    assert "before" in answer.json()["message"]
 
 
 def test_a_gateway_without_jobs_says_so_and_writes_nothing(tmp_path: Path, jobs: Served) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "cell",
     "console",
     "expect",
+    "limits",
     "nameless",
     "run",
     "run_js",
@@ -33,6 +34,15 @@ def write(page: Page, sql: str) -> None:
     page.locator("#editor .cm-content").click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(sql)
+
+
+def limits(page: Page, *, rows: str | None = None, ask_above: str | None = None) -> None:
+    """Choose how many rows are shown, or beyond how many a change is asked for."""
+    page.locator("#limits").click()
+    for label, value in (("Show at most", rows), ("Ask above", ask_above)):
+        if value is not None:
+            page.get_by_label(label).select_option(value)
+    page.locator("#limits").press("Escape")
 
 
 def run(page: Page, sql: str) -> None:

@@ -289,7 +289,14 @@ class Pretended:
         return JSONResponse({"queries": []})
 
     async def list_jobs(self, request: Request) -> Response:
-        return JSONResponse({"jobs": list(reversed(self.jobs.values()))})
+        every = list(reversed(self.jobs.values()))
+        asked = request.query_params
+        limit, start = int(asked.get("limit", 100)), 0
+        if "before" in asked:
+            start = 1 + [job["id"] for job in every].index(asked["before"])
+        found = every[start : start + limit]
+        more = start + limit < len(every)
+        return JSONResponse({"jobs": found, "next": found[-1]["id"] if more else None})
 
     async def post_job(self, request: Request) -> Response:
         job: dict[str, Any] = {

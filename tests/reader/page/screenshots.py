@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import blockstore as bs
 from tests.reader.http.gateways import Served, serving, settings
-from tests.reader.page.acts import answered, cell, console, expect, write
+from tests.reader.page.acts import answered, cell, console, expect, limits, write
 from tests.reader.page.people import edit, put, save
 from tests.support.browser import ARGUMENTS, chromium
 
@@ -153,7 +153,7 @@ def _all(browser: Browser, served: Served, wanted: set[str], changing: bs.Table)
     def statement(page: Page) -> None:
         write(page, "UPDATE stock\nSET price = round(price * 1.05, 2)\nWHERE shelf = 'A'")
         page.keyboard.press("Escape")
-        page.get_by_label("Ask above").select_option("0")
+        limits(page, ask_above="0")
         page.keyboard.press("Control+Enter")
         expect(page.get_by_role("dialog")).to_be_visible()
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, Route
 import blockstore as bs
 from blockstore.errors import NotFound
 from tests.reader.http.gateways import Served
-from tests.reader.page.acts import answered, cell, console, expect, write
+from tests.reader.page.acts import answered, cell, console, expect, limits, run_js, write
 from tests.reader.page.people import READER, gateway, items, now, people, reader, url_of
 from tests.support.browser import Visiting
 
@@ -76,7 +76,7 @@ def test_a_small_change_runs_at_once_and_the_next_query_reads_it(
 def test_many_rows_are_counted_and_asked_for(visit: Visiting, served: Served) -> None:
     table = people(served, "many")
     page = visit(f"{served.url}/#/console", errors=True).page
-    page.get_by_label("Ask above").select_option("0")
+    limits(page, ask_above="0")
     send(page, "UPDATE many SET age = 1 WHERE name < 'c'")
     dialog = asked(page, "Change 2 rows?")
     expect(dialog).to_contain_text("2 rows to update")
@@ -102,7 +102,7 @@ def test_a_plain_table_says_how_much_is_written_again(visit: Visiting, served: S
         table.append(pa.table({"name": [name]}))
     served.gateway.tables.poll_now()
     page = visit(f"{served.url}/#/console", errors=True).page
-    page.get_by_label("Ask above").select_option("0")
+    limits(page, ask_above="0")
     send(page, "DELETE FROM plain WHERE name = 'bob'")
     dialog = asked(page, "Change 1 row?")
     expect(dialog).to_contain_text("1 row to delete")
@@ -253,9 +253,77 @@ def test_a_token_that_may_not_write_is_refused(visit: Visiting, tmp_path: Path) 
         page = visit(f"{served.url}/#/console", errors=True).page
         page.locator("#token-field").fill(READER)
         page.locator("#token-field").press("Enter")
+        page.locator("#limits").click()
+        expect(page.get_by_label("Show at most")).to_be_visible()
         expect(page.get_by_label("Ask above")).to_be_hidden()
+        page.locator("#limits").press("Escape")
         send(page, "DELETE FROM kept")
         expect(page.locator("#answer .failure-title")).to_have_text(
             "This token lacks the permission"
         )
         assert table.poll() == 2
+
+
+def test_the_query_of_an_insert_is_computed_once(visit: Visiting, served: Served) -> None:
+    table = people(served, "twice")
+    page = visit(f"{served.url}/#/console", errors=True).page
+    counted: list[str] = []
+    page.on("request", lambda sent: counted.append(sent.post_data or ""))
+    sql = "INSERT INTO twice (name, age) SELECT 'row ' || n, n FROM range(5000) t(n)"
+    send(page, sql)
+    dialog = asked(page, "Run this statement?")
+    expect(dialog).to_contain_text("How many rows it inserts is known when it has run")
+    expect(dialog.get_by_role("button", name="Do not run it")).to_be_focused()
+    answer(page, "Run the statement")
+    said(page, "Inserted 5,000 rows: table twice, version 3.")
+    # The page asks for it as a query, which is refused before it runs; then a job computes it.
+    assert [body for body in counted if "range(5000)" in body] == [
+        body for body in counted if "INSERT INTO twice" in body
+    ]
+    assert not any("EXPLAIN" in body for body in counted), counted
+    assert len(now(table, "name")) == 5003
+
+
+def test_the_rows_of_an_insert_are_counted_on_demand(visit: Visiting, served: Served) -> None:
+    table = people(served, "demand")
+    page = visit(f"{served.url}/#/console", errors=True).page
+    send(page, "INSERT INTO demand (name) SELECT 'row ' || n FROM range(1234) t(n)")
+    dialog = asked(page, "Run this statement?")
+    dialog.get_by_role("button", name="Count the rows").click()
+    expect(dialog).to_contain_text("1,234 rows to insert")
+    expect(dialog.get_by_role("button", name="Count the rows")).to_be_hidden()
+    answer(page, "Do not run it")
+    expect(page.locator(".state")).to_have_text("Not run: nothing was changed.")
+    assert table.poll() == 2
+    send(page, "INSERT INTO demand (name) SELECT nothing FROM demand")
+    dialog = asked(page, "Run this statement?")
+    dialog.get_by_role("button", name="Count the rows").click()
+    expect(dialog.locator(".failure-text")).to_contain_text("nothing")
+    answer(page, "Run the statement")
+    expect(page.locator("#answer .failure-text")).to_contain_text("nothing")
+    expect(page.locator("#run")).to_be_enabled()
+    assert table.poll() == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "does"),
+    [
+        ("INSERT INTO t SELECT 1", True),
+        ("-- INSERT\ninsert into t (a) FROM u", True),
+        ("/* why */ INSERT INTO t TABLE u", True),
+        ("WITH x AS (VALUES (1)) INSERT INTO t SELECT * FROM x", True),
+        ("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING", True),
+        ("INSERT INTO t VALUES (1), (2)", False),
+        ("INSERT INTO t VALUES ('select from')", False),
+        ('INSERT INTO t ("from") VALUES (1) -- select', False),
+        ("UPDATE t SET a = (SELECT 1)", False),
+        ("DELETE FROM t WHERE a = 'insert into t select'", False),
+        ("BEGIN; INSERT INTO t SELECT 1; COMMIT", False),
+        ("MERGE INTO t USING u ON a WHEN NOT MATCHED THEN INSERT VALUES (1)", False),
+    ],
+)
+def test_an_insert_of_a_query_is_recognized(
+    visit: Visiting, served: Served, sql: str, does: bool
+) -> None:
+    page = visit(f"{served.url}/#/console").page
+    assert run_js(page, "edit/statement.js", "return m.insertsQuery(a);", sql) is does

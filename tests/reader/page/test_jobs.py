@@ -50,6 +50,55 @@ def test_a_job_is_cancelled(visit: Visiting, url: str, gateway: Pretended) -> No
     expect(made.page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
+def ids(page: Any) -> list[str]:
+    """The jobs in sight, from above."""
+    found: list[str] = page.locator("[data-job]").evaluate_all(
+        "(cards) => cards.map((card) => card.dataset.job)"
+    )
+    return found
+
+
+def test_the_newest_jobs_are_shown_and_older_ones_on_demand(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
+    made = visit(url)
+    page = made.page
+    page.evaluate(
+        """async () => { for (let n = 0; n < 120; n += 1) await fetch("/v1/jobs", {method: "POST",
+          body: JSON.stringify({kind: "query", sql: `SELECT ${n}`})}) }"""
+    )
+    every = list(gateway.jobs)[::-1]
+    for job in every[1:70] + every[71:]:
+        gateway.jobs[job]["state"] = "done"
+    gateway.seen.clear()
+    page.evaluate("location.hash = '#/jobs'")
+    expect(page.locator("[data-job]")).to_have_count(50)
+    assert ids(page) == every[:50]
+    asked = [path for method, path, _ in gateway.seen if method == "GET" and "/v1/jobs" in path]
+    assert asked
+    assert all(path.endswith("/v1/jobs?limit=50") for path in asked)
+    more = page.get_by_role("button", name="Show older jobs")
+    more.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-job]")).to_have_count(100)
+    assert ids(page) == every[:100]
+    focused = page.evaluate("document.activeElement.closest('[data-job]')?.dataset.job")
+    assert focused == every[50], "the keyboard goes on with the first of them"
+    # A new job comes on top, nothing falls out between the pages, and an older one goes on.
+    gateway.jobs[every[70]]["state"] = "failed"
+    page.evaluate(
+        """() => fetch("/v1/jobs", {method: "POST", body: JSON.stringify({kind: "query",
+          sql: "SELECT 'new'"})})"""
+    )
+    expect(page.locator("[data-job]")).to_have_count(101)
+    assert ids(page)[1:] == every[:100]
+    expect(page.locator(f'[data-job="{every[70]}"]')).to_contain_text("failed")
+    more.click()
+    expect(page.locator("[data-job]")).to_have_count(121)
+    assert ids(page)[1:] == every
+    expect(more).to_be_hidden()
+
+
 def upload(page: Any, name: str, text: str) -> None:
     page.locator("#upload-table").select_option("flights")
     page.locator("#upload-file").set_input_files(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page
 
 from blockstore.cli.schema_text import type_name
-from tests.reader.page.acts import answered, cell, console, expect, run
+from tests.reader.page.acts import answered, cell, console, expect, limits, run
 from tests.reader.page.pretended import Pretended
 from tests.support.browser import Visiting
 
@@ -185,10 +185,10 @@ def test_more_than_the_highest_limit_is_offered_as_a_download_alone(
     visit: Visiting, url: str
 ) -> None:
     page = visit(url).page
-    page.locator("#limit").select_option("1000")
+    limits(page, rows="1000")
     run(page, "SELECT i FROM range(500001) t(i)")
     expect(page.locator(".state")).to_contain_text("raise the limit")
-    page.locator("#limit").select_option("500000")
+    limits(page, rows="500000")
     page.locator("#run").click()
     expect(page.locator(".state")).to_contain_text("the first 500,000: download all")
     expect(page.locator(".state")).not_to_contain_text("raise")

@@ -9,7 +9,7 @@ import pytest
 
 import blockstore as bs
 from tests.reader.http.gateways import Served, make_lake, rows_of, serving, settings
-from tests.reader.page.acts import answered, cell, console, expect, run
+from tests.reader.page.acts import answered, cell, console, expect, limits, run
 from tests.support.browser import Visiting
 
 
@@ -75,7 +75,7 @@ def test_wrong_sql_is_reported_and_marked(visit: Visiting, real: Served) -> None
 
 def test_a_hundred_thousand_rows_of_a_real_answer(visit: Visiting, real: Served) -> None:
     page = visit(f"{real.url}/").page
-    page.locator("#limit").select_option("100000")
+    limits(page, rows="100000")
     run(
         page,
         "SELECT a.n * 1000 + b.n AS i, a.s FROM flights a, flights b WHERE a.n < 100 AND b.n < "

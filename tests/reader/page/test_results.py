@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import Page
 
-from tests.reader.page.acts import answered, cell, console, expect, run, run_js
+from tests.reader.page.acts import answered, cell, console, expect, limits, run, run_js
 from tests.reader.page.pretended import Pretended, problem
 from tests.support.browser import Visiting
 
@@ -28,7 +28,7 @@ def drawn(page: Page) -> int:
 
 def test_a_hundred_thousand_rows_scroll_with_few_elements(visit: Visiting, url: str) -> None:
     page = visit(url).page
-    page.locator("#limit").select_option("100000")
+    limits(page, rows="100000")
     run(page, LONG)
     expect(page.locator(".state")).to_contain_text("100,000 rows")
     grid = page.get_by_role("grid")
@@ -63,7 +63,7 @@ def test_a_limit_says_that_it_cut_and_an_answer_as_long_as_it_does_not(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:
     page = visit(url).page
-    page.locator("#limit").select_option("1000")
+    limits(page, rows="1000")
     run(page, "SELECT i FROM range(1001) t(i)")
     expect(page.locator(".state")).to_contain_text("1,000 rows (the first 1,000")
     expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", "1001")
@@ -287,8 +287,8 @@ def test_a_chart_is_saved_as_csv_with_the_values_that_are_drawn(visit: Visiting,
     assert lines[1][0].endswith(".000Z")
     assert len(lines) == 61
     assert [line[1] for line in lines[1:]].count("") > 0, "a null is an empty field"
-    quoted = """return m.toCsv({ xs: [0], isTime: false, labels: ['a,"b"'],
-        series: [{ name: "n\\n", values: [null] }] }, "x")"""
+    quoted = """return m.toCsv([{ name: null, data: { xs: [0], isTime: false, labels: ['a,"b"'],
+        series: [{ name: "n\\n", values: [null] }] } }], "x")"""
     assert run_js(page, "chart_values.js", quoted) == 'x,"n\n"\r\n"a,""b""",\r\n'
 
 

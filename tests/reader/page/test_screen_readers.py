@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.reader.http.gateways import Served
-from tests.reader.page.acts import answered, cell, console, expect, write
+from tests.reader.page.acts import answered, cell, console, expect, limits, write
 from tests.reader.page.people import edit, gateway, people, put, save
 from tests.support.accessible import violations
 from tests.support.browser import Visiting
@@ -39,7 +39,7 @@ def wrong(page: Page) -> None:
 def asks(page: Page) -> None:
     write(page, "UPDATE people SET age = 1")
     page.keyboard.press("Escape")
-    page.get_by_label("Ask above").select_option("0")
+    limits(page, ask_above="0")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
 

@@ -1,15 +1,14 @@
 // A statement of the console that changes rows or defines a table: counted, asked for if it changes many rows, and run as a job.
-// Rules: what cannot be counted is always asked for. A statement that was sent ends in a known way, also after Cancel: what is
+// Rules: what cannot be counted is always asked for, and so are rows that a query computes: to count them is to compute all of
+// them, and once more when it runs. A statement that was sent ends in a known way, also after Cancel: what is
 // said at the end is what was written.
 
 import * as api from "../api.js";
-import { h } from "../dom.js";
+import { fill, h } from "../dom.js";
 import { GatewayError } from "../errors.js";
+import { failure } from "../failure.js";
 import { bytes, count, many } from "../format.js";
 import { button, openDialog } from "./dialogs.js";
-
-/** How many rows a statement may change before it is asked for. */
-export const ASK_ABOVE = [0, 100, 1_000, 100_000];
 
 const SHOWN = 2_000;
 
@@ -21,8 +20,8 @@ export class Statement {
     this.sql = sql;
   }
 
-  /** What it would change now: {rows, parts, blocks, size}; null where that cannot be counted. */
-  counted(signal) { return counted(this.sql, signal); }
+  /** What it would change now: {rows, parts, blocks, size}; null where that cannot be counted, or costs as much as to run it. */
+  counted(signal) { return insertsQuery(this.sql) ? null : counted(this.sql, signal); }
 
   /** Ask whether it is to be run; resolves to the choice. */
   isConfirmed(found) { return isConfirmed(this.sql, found); }
@@ -53,18 +52,45 @@ async function counted(sql, signal) {
   return { parts, rows: parts.reduce((sum, [, rows]) => sum + rows, 0), blocks: found.get("blocks to write again"), size: found.get("bytes of these blocks") };
 }
 
+const QUOTED = /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"/g;
+
+/** Whether a statement inserts the rows of a query. */
+export function insertsQuery(sql) {
+  const words = sql.replace(QUOTED, " ");
+  return /^\s*(with\b[^;]*[\s)])?insert\s[^;]*\b(select|from|table)\b/i.test(words);
+}
+
 function isConfirmed(sql, found) {
   return new Promise((resolve) => {
     let isYes = false;
+    const counting = new AbortController();
     openDialog({
       title: found ? `Change ${many(found.rows, "row")}?` : "Run this statement?",
-      body: [found ? counts(found) : h("p", {}, "What it changes cannot be counted before it runs."),
+      body: [found ? counts(found) : insertsQuery(sql) ? onDemand(sql, counting.signal) : h("p", {}, "What it changes cannot be counted before it runs."),
         h("pre", { class: "statement" }, sql.length > SHOWN ? `${sql.slice(0, SHOWN)}…` : sql)],
       // The focus is on the harmless one: Enter, pressed once more by accident, runs nothing.
       buttons: (close) => [button("Run the statement", () => { isYes = true; close(); }, "primary"), h("button", { type: "button", autofocus: true, on: { click: close } }, "Do not run it")],
-      onClose: () => resolve(isYes),
+      onClose: () => { counting.abort(); resolve(isYes); },
     });
   });
+}
+
+// Rows of a query are counted by computing them: whoever wants to know says so.
+function onDemand(sql, signal) {
+  const said = h("div", { role: "status" }, h("p", {}, "How many rows it inserts is known when it has run: to count them computes the query once more."));
+  const ask = button("Count the rows", async () => {
+    ask.disabled = true;
+    fill(said, h("p", {}, h("span", { class: "spinner", "aria-hidden": "true" }), "Counting"));
+    try {
+      const found = await counted(sql, signal);
+      fill(said, found ? counts(found) : h("p", {}, "What it changes cannot be counted before it runs."));
+      ask.hidden = true;
+    } catch (error) {
+      if (!signal.aborted) fill(said, failure(error));
+      ask.disabled = false;
+    }
+  });
+  return [said, h("p", {}, ask)];
 }
 
 const counts = ({ parts, blocks, size }) => [

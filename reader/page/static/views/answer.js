@@ -7,8 +7,9 @@ import { Grid } from "../grid.js";
 export class Answer {
   #part = null;
 
-  /** `name` is that of the files of its chart. */
-  constructor(result, { shows = "table", name } = {}) {
+  /** `name` is that of the files of its chart; `chart` a choice of its columns by their names. */
+  constructor(result, { shows = "table", name, chart = null } = {}) {
+    this.chart = chart;
     this.result = result;
     this.name = name;
     this.shows = shows;
@@ -33,7 +34,7 @@ export class Answer {
       tab.tabIndex = chosen ? 0 : -1;
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
-    this.#part = name === "table" ? new Grid(this.result) : new Chart(this.result, this.name);
+    this.#part = name === "table" ? new Grid(this.result) : new Chart(this.result, { name: this.name, wanted: this.chart, onChoice: (chosen) => { this.chart = chosen; } });
     fill(this.panel, this.#part.element, name === "table" && this.result.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
     this.#part.start();
   }

@@ -5,15 +5,16 @@
 // would change waits for Run. While a statement runs, nothing else does. Each query that was run is one step of the browser's history.
 
 import * as api from "../api.js";
-import { announce, fill, h, labelled } from "../dom.js";
+import { announce, fill, h } from "../dom.js";
 import { downloads } from "../downloads.js";
 import { Once } from "../edit/once.js";
-import { ASK_ABOVE, Statement, notOfALink, notOfThePast } from "../edit/statement.js";
+import { Statement, notOfALink, notOfThePast } from "../edit/statement.js";
 import { Editor } from "../editor.js";
 import { failure } from "../failure.js";
 import { baseName } from "../file_names.js";
 import { bytes, count, duration, many } from "../format.js";
 import { Latest } from "../latest.js";
+import { LIMITS, Limits } from "../limits.js";
 import { keepQuery, recent } from "../recent.js";
 import { savedMenu } from "../saved.js";
 import { decode } from "../result.js";
@@ -25,14 +26,13 @@ import { Travel, said } from "../travel.js";
 import { Answer } from "./answer.js";
 import { Pictures } from "./picture.js";
 
-const LIMITS = [1_000, 10_000, 100_000, 500_000];
-
 export class ConsoleView {
   #latest = new Latest();
   #answer = null;
   #last = null;
   #clock = null;
   #statement = null;
+  #wanted = null; // the chart of the saved query in the editor: {sql, chart}
   #wasRun = false; // the query of the address: the next change of the text begins a new step
   #once = new Once();
   #written = {}; // by table: the version that this page has written, until a query has read it
@@ -43,14 +43,11 @@ export class ConsoleView {
     this.runButton = h("button", { type: "button", class: "primary", id: "run", on: { click: () => this.run() } }, "Run", h("kbd", { "aria-hidden": "true" }, "Ctrl ↵"));
     this.stopButton = h("button", { type: "button", id: "stop", hidden: true, on: { click: () => this.stop() } }, "Cancel");
     this.explainButton = h("button", { type: "button", id: "explain", title: "Show which blocks the query reads, without running it", on: { click: () => this.explain() } }, "Explain");
-    this.limit = h("select", { id: "limit" }, LIMITS.map((rows) => h("option", { value: rows, selected: rows === 10_000 }, count(rows))));
-    this.askAbove = h("select", { id: "ask-above" }, ASK_ABOVE.map((rows) => h("option", { value: rows, selected: rows === 1_000 }, `${count(rows)} rows`)));
-    this.askAbove.title = "Ask before a statement changes more rows than this";
-    this.asking = labelled("Ask above", this.askAbove, { class: "field inline", hidden: true });
+    this.limits = new Limits();
     this.shareButton = h("button", { type: "button", id: "share", on: { click: () => this.#share() } }, "Copy link");
     this.downloads = downloads({ question: () => this.#question(), onBegin: () => fill(this.aside), onError: (error) => this.#failBeside(error) });
     this.recent = recent({ onChoose: (sql) => this.put(sql) });
-    this.saved = savedMenu({ text: () => this.editor.text, onChoose: (sql) => this.put(sql) });
+    this.saved = savedMenu({ text: () => this.editor.text, chart: () => this.#chart(), onChoose: (sql, chart) => this.put(sql, chart) });
     this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
     this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Press Ctrl and Enter to run the SQL above, or the selected part of it."));
@@ -58,7 +55,7 @@ export class ConsoleView {
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
       h("h1", { class: "unseen" }, "Console"), h("div", { class: "ask" }, host,
-        h("div", { class: "bar" }, this.runButton, this.stopButton, this.explainButton, this.travel.element, labelled("Show at most", this.limit, { class: "field inline" }), this.asking, h("div", { class: "bar-end" }, this.recent, this.saved, this.downloads, this.shareButton))),
+        h("div", { class: "bar" }, this.runButton, this.stopButton, this.explainButton, this.travel.element, this.limits.element, h("div", { class: "bar-end" }, this.recent, this.saved, this.downloads, this.shareButton))),
       this.state, this.aside, this.place)));
     this.editor = new Editor(host, { onRun: () => this.run(), onChange: () => this.#keepLink({ isChange: true }) });
     catalogue.addEventListener("described", () => { this.editor.complete(catalogue.described); this.travel.tables = catalogue.described; });
@@ -67,7 +64,7 @@ export class ConsoleView {
   /** Apply a link; SQL in a link runs at once. */
   show({ options }) {
     document.title = "Console · Blockstore";
-    Promise.all([mayWrite(), mayDefine()]).then((may) => { this.asking.hidden = !may.some(Boolean); });
+    Promise.all([mayWrite(), mayDefine()]).then((may) => { this.limits.mayChange = may.some(Boolean); });
     if (options.sql === undefined) { this.#keepLink(); return; }
     const travel = travelOf(options);
     if (options.sql === this.editor.text && JSON.stringify(travel) === JSON.stringify(this.travel.value)) return;
@@ -85,7 +82,7 @@ export class ConsoleView {
     keepQuery(sql);
     const run = this.#latest.begin();
     const travel = this.travel.value;
-    const limit = Number(this.limit.value);
+    const limit = this.limits.rows;
     const began = performance.now();
     this.#busy(began);
     this.editor.mark(null);
@@ -136,7 +133,7 @@ export class ConsoleView {
   }
 
   async #isWanted(statement, counts) {
-    if (counts && counts.rows <= Number(this.askAbove.value)) return true;
+    if (counts && counts.rows <= this.limits.askAbove) return true;
     this.#idle();
     this.#tell("", "");
     if (await statement.isConfirmed(counts)) return true;
@@ -196,9 +193,10 @@ export class ConsoleView {
 
   redraw() { this.#answer?.redraw(); }
 
-  /** Put a query into the editor; it waits for Run. */
-  put(sql) {
+  /** Put a query into the editor; it waits for Run, and then shows its chart, if it has one. */
+  put(sql, chart = null) {
     this.editor.text = sql;
+    this.#wanted = chart && { sql, chart };
     this.edit();
   }
 
@@ -206,9 +204,17 @@ export class ConsoleView {
 
   beginToSave() { this.saved.begin(); }
 
+  // The chart that is shown of the query in the editor, by the names of its columns; null if none is.
+  #chart() { return this.#answer?.shows === "chart" && this.#answer.sql === this.editor.text ? this.#answer.chart : null; }
+
   #paint(result) {
-    this.#answer?.stop();
-    this.#answer = new Answer(result, { shows: this.#answer?.shows, name: baseName(this.#last.sql, Object.keys(this.#last.versions)) });
+    const { sql, versions } = this.#last;
+    const wanted = this.#wanted?.sql === sql ? this.#wanted.chart : null;
+    this.#wanted = null;
+    const before = this.#answer;
+    before?.stop();
+    this.#answer = new Answer(result, { shows: wanted ? "chart" : before?.shows, name: baseName(sql, Object.keys(versions)), chart: wanted ?? (before?.sql === sql ? before.chart : null) });
+    this.#answer.sql = sql;
     fill(this.place, this.#answer.element);
     this.#answer.start();
   }

@@ -1,4 +1,5 @@
 // Jobs: their state, progress, result or error. Polled every second while a job runs and the page is visible.
+// Rule: a poll asks for the newest page, and for older jobs that are shown and run. Older pages come when they are asked for.
 
 import * as api from "../api.js";
 import { announce, fill, h } from "../dom.js";
@@ -8,18 +9,23 @@ import { many, moment } from "../format.js";
 
 const SOON_MS = 1_000;
 const LATER_MS = 10_000;
+const PAGE = 50;
 
 export class JobsView {
   #timer = null;
   #shown = false;
   #asking = false;
   #states = new Map();
+  #older = []; // of the pages after the newest
+  #next = null; // where the page after those begins; null: there is none
 
   constructor(section) {
+    this.newest = [];
     this.list = h("div", { class: "jobs", role: "list", "aria-label": "Jobs" }, Array.from({ length: 2 }, () => h("div", { class: "card waiting", "aria-hidden": "true" })));
     this.trouble = h("div", {});
+    this.more = h("button", { type: "button", id: "older-jobs", hidden: true, on: { click: () => this.#more() } }, "Show older jobs");
     fill(section, h("div", { class: "view-head" }, h("h1", {}, "Jobs")),
-      h("p", { class: "hint" }, "Long queries and uploads. Their records are in the bucket: every gateway shows them, and takes over those of a gateway that died."), this.trouble, this.list);
+      h("p", { class: "hint" }, "Long queries and uploads. Their records are in the bucket: every gateway shows them, and takes over those of a gateway that died."), this.trouble, this.list, h("p", {}, this.more));
   }
 
   show() { document.title = "Jobs · Blockstore"; this.#shown = true; return this.refresh(); }
@@ -31,7 +37,10 @@ export class JobsView {
     clearTimeout(this.#timer);
     let wait = LATER_MS;
     try {
-      const { jobs } = await api.jobs();
+      const { jobs: newest, next } = await api.jobs({ limit: PAGE });
+      if (!this.#older.length) this.#next = next;
+      await this.#keep(newest);
+      const jobs = [...newest, ...this.#older];
       fill(this.trouble);
       this.#draw(jobs);
       if (jobs.some((job) => !job.over)) wait = SOON_MS;
@@ -43,7 +52,36 @@ export class JobsView {
     if (this.#shown) this.#timer = setTimeout(() => this.refresh(), wait);
   }
 
+  // What the newest page no longer has stays in sight once older jobs are shown.
+  async #keep(newest) {
+    const first = new Set(newest.map((job) => job.id));
+    const fallen = this.#older.length ? this.newest.filter((job) => !first.has(job.id)) : [];
+    this.newest = newest;
+    this.#older = [...fallen, ...this.#older.filter((job) => !first.has(job.id))];
+    const open = this.#older.filter((job) => !job.over);
+    const now = new Map((await Promise.all(open.map((job) => api.job(job.id).catch(() => job)))).map((job) => [job.id, job]));
+    this.#older = this.#older.map((job) => now.get(job.id) ?? job); // a page may have come meanwhile
+  }
+
+  async #more() {
+    this.more.disabled = true;
+    try {
+      const { jobs, next } = await api.jobs({ limit: PAGE, before: this.#next });
+      const known = new Set([...this.newest, ...this.#older].map((job) => job.id));
+      this.#older.push(...jobs.filter((job) => !known.has(job.id)));
+      this.#next = next;
+      fill(this.trouble);
+      this.#draw([...this.newest, ...this.#older]);
+      announce(`${many(jobs.length, "older job")} shown`);
+      this.list.querySelector(`[data-key="more:${CSS.escape(jobs[0]?.id ?? "")}"] summary`)?.focus();
+    } catch (error) {
+      fill(this.trouble, failure(error));
+    }
+    this.more.disabled = false;
+  }
+
   #draw(jobs) {
+    this.more.hidden = this.#next === null;
     for (const job of jobs) {
       const before = this.#states.get(job.id);
       if (before && before !== job.state && job.over) announce(`Job ${job.kind} is ${job.state}`);
