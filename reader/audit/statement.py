@@ -109,6 +109,10 @@ class Statement:
         may change, and two people may have one."""
         self.token, self.counts, self._count, self._person = token, True, count, person
 
+    def leaves(self) -> None:
+        """Another gateway has it, with its token: it is written and counted there."""
+        self.counts, self._count = False, None
+
     def reads(
         self,
         versions: Mapping[str, int | None],

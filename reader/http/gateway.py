@@ -37,6 +37,7 @@ from blockstore.reader.jobs.store import Job, JobStore
 from blockstore.reader.jobs.tables import TableChanges
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.reader.jobs.work import Work
+from blockstore.reader.peers import Peers
 from blockstore.reader.query import Answer, Budget, Capacity, Engine
 from blockstore.reader.query.runners.instance import clear_abandoned_spill
 from blockstore.reader.query.task import Parameters
@@ -50,6 +51,8 @@ from blockstore.service.serving import Health
 from blockstore.world import World
 
 _logger = logging.getLogger(__name__)
+
+_WAY_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +118,12 @@ class Gateway:
         """What lookups of single rows keep, of all tables."""
         self.timelines = LiveTimelines(lambda name: self.tables.table(name), world)
         self.jobs: Jobs | None = None
+        self.peers: Peers | None = None
+        """The group of gateways that this one belongs to."""
+        if settings.peers.any:
+            # A query may wait for its turn, and then take its time; a little more for the way.
+            patience_s = query.wait_s + query.time_limit_s + _WAY_S
+            self.peers = Peers(settings.peers, world, patience_s=patience_s)
         self.metrics = GatewayMetrics(
             self.registry,
             tables=self.tables,
@@ -123,6 +132,7 @@ class Gateway:
             ready=lambda: not self.ready().reasons,
             tokens_current=lambda: self.gate.broken is None,
             audited=lambda: self.audit.broken is None,
+            peers=lambda: (0, 0) if self.peers is None else self.peers.members.counts(),
             jobs_running=lambda: 0 if self.jobs is None else self.jobs.runner.running,
             boundary=lambda: (
                 BoundaryCounts() if self.jobs is None else self.jobs.uploads.asked_of_boundary
@@ -143,6 +153,8 @@ class Gateway:
         if cleared:
             _logger.info("removed %d spill folders of dead processes", cleared)
         self.tables.start()
+        if self.peers is not None:
+            self.peers.start()
         if self.jobs is not None:
             self.jobs.runner.start()
 
@@ -150,6 +162,8 @@ class Gateway:
         """Close the parts, each before those that it uses."""
         if self.jobs is not None:
             self.jobs.runner.close()
+        if self.peers is not None:
+            self.peers.close()
         self.tables.stop()
         self.engine.close()
         self.audit.close()

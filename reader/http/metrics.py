@@ -32,6 +32,9 @@ _COMMIT_ENDS = {200: "done", 409: "conflict", 504: "unknown"}
 _COMMITS = ("done", "conflict", "unknown", "refused", "failed")
 _CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
 
+PASSED = ("answered", "unreachable", "declined", "queue")
+"""What comes of asking another gateway."""
+
 _OWN_SERIES = 200
 """Tables with series of their own."""
 
@@ -49,6 +52,7 @@ class GatewayMetrics:
         ready: Callable[[], bool],
         tokens_current: Callable[[], bool],
         audited: Callable[[], bool],
+        peers: Callable[[], tuple[int, int]],
         jobs_running: Callable[[], int],
         boundary: Callable[[], BoundaryCounts],
         meters: Sequence[Billed],
@@ -62,6 +66,7 @@ class GatewayMetrics:
         self._ready = ready
         self._tokens_current = tokens_current
         self._audited = audited
+        self._peers = peers
         self._jobs_running = jobs_running
         self._boundary = boundary
         self._requests = counter(
@@ -101,6 +106,13 @@ class GatewayMetrics:
             "the table had changed, so that the engine loads it and tries again.",
             {"outcome": _COMMITS},
         )
+        self._passed = counter(
+            registry,
+            "blockstore_queries_passed_on",
+            "Queries for which another gateway of the group was asked: answered there; or answered "
+            "here, because it did not respond, declined, or had a queue.",
+            {"outcome": PASSED},
+        )
         Source(registry, self._metrics)
         BucketRequests(
             registry,
@@ -117,6 +129,10 @@ class GatewayMetrics:
     def of_flight_call(self, status: str) -> None:
         """A call of Flight SQL has ended."""
         self._flight.labels(status).inc()
+
+    def of_passed(self, outcome: str) -> None:
+        """Another gateway was asked for a query."""
+        self._passed.labels(outcome).inc()
 
     def of_job(self, kind: str, event: str) -> None:
         """An event of a job."""
@@ -198,6 +214,13 @@ class GatewayMetrics:
         yield total("blockstore_polls", "Polls of tables.", (), [((), polls.polls)])
         yield total(
             "blockstore_poll_failures", "Polls of tables that failed.", (), [((), polls.failures)]
+        )
+        ready, left_out = self._peers()
+        yield gauge(
+            "blockstore_peers",
+            "The other gateways of the group: ready, or left out because they did not respond.",
+            ("state",),
+            [(("ready",), ready), (("left_out",), left_out)],
         )
         yield gauge(
             "blockstore_jobs_running",

@@ -13,6 +13,7 @@ from blockstore.reader.doors.queries import Asked, Stopper, begun, counted
 from blockstore.reader.forms.encode import pieces
 from blockstore.reader.http.callers import Here, Known
 from blockstore.reader.http.negotiate import MEDIA_TYPES, form_of
+from blockstore.reader.http.passing import passed_on
 from blockstore.reader.http.shapes import Error, Question, at_of, parameters_of
 from blockstore.reader.http.streaming import (
     Patience,
@@ -61,6 +62,9 @@ async def query(request: Request, question: Question, gateway: Here, caller: Kno
     statement = running()
     statement.text = question.sql
     wanted = form_of(request.headers.get("accept"))
+    passed = await passed_on(request, gateway, caller, question.sql)
+    if passed is not None:
+        return passed
     http = gateway.settings.http
     stopper = Stopper()
     asked = Asked(

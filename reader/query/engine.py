@@ -225,10 +225,16 @@ class Engine:
         Restricted for one that ``run`` would refuse."""
         return self._admitted(sql, Sight(self.source, allowed, policies)).newest
 
-    def reads(self, sql: str) -> frozenset[str]:
+    def reads(
+        self,
+        sql: str,
+        *,
+        allowed: Collection[str] | None = None,
+        policies: Policies | None = None,
+    ) -> frozenset[str]:
         """The tables of which a SELECT reads anything, also of earlier versions, or what is known
         of a table. Raises as ``tables``."""
-        return self._admitted(sql, Sight(self.source, None)).all
+        return self._admitted(sql, Sight(self.source, allowed, policies)).all
 
     def _admitted(self, sql: str, sight: Sight) -> Statement:
         try:

@@ -20,6 +20,7 @@ from blockstore.reader.jobs.places import GROUPS
 from blockstore.reader.settings.audit import AUDIT
 from blockstore.reader.settings.doors import FLIGHT, POSTGRES
 from blockstore.reader.settings.engines import ENGINES, storage_of
+from blockstore.reader.settings.peers import PEERS
 from blockstore.reader.settings.people import ISSUERS, PEOPLES_GROUPS, group_of, issuer_of
 from blockstore.reader.settings.policies import POLICIES, policy_of
 from blockstore.reader.settings.tokens import TOKENS, token_of
@@ -395,7 +396,7 @@ def _problems(config: Config) -> Iterable[str]:
 FILE = ConfigFile(
     name="reader.toml",
     about="The gateway's settings, each at its default. Any of them may be left out.",
-    sections=(TABLES, CACHE, QUERY, HTTP, FLIGHT, POSTGRES, JOBS, AUDIT, LOG, PRICES),
+    sections=(TABLES, CACHE, QUERY, HTTP, FLIGHT, POSTGRES, PEERS, JOBS, AUDIT, LOG, PRICES),
     named=(ENGINES, TOKENS, ISSUERS, PEOPLES_GROUPS, POLICIES),
     check=_problems,
 )
@@ -417,6 +418,7 @@ def load_settings(
         flight=config.of(FLIGHT),
         postgres=config.of(POSTGRES),
         jobs=config.of(JOBS),
+        peers=config.of(PEERS),
         audit=config.of(AUDIT),
         log=config.of(LOG),
         prices=config.of(PRICES),

@@ -10,6 +10,7 @@ from blockstore.errors import Invalid
 from blockstore.reader.http.people import Group, Issuer
 from blockstore.reader.http.tokens import Token
 from blockstore.reader.iceberg.storage import Storage
+from blockstore.reader.peers import PeerSettings
 from blockstore.service.billing import Prices
 from blockstore.service.listening import Listening
 from blockstore.service.logs import LogSettings
@@ -135,3 +136,4 @@ class GatewaySettings:
     audit: AuditSettings = field(default_factory=AuditSettings)
     engines: Mapping[str, Storage] = field(default_factory=dict)
     """By the namespace of a lake."""
+    peers: PeerSettings = field(default_factory=PeerSettings)

@@ -66,6 +66,7 @@ class HeldTable:
         """The last snapshots, newest first; each look replaces the deque."""
         self._known = 0
         """The newest version that is known to be written; older snapshots are outdated."""
+        self._size: tuple[Found | None, int] = (None, 0)
         self.error: BlockstoreError | None = None
         self.failures = 0
         self.fresh_s: float | None = None
@@ -102,6 +103,25 @@ class HeldTable:
         self._known = max(self._known, version)
         if self._is_behind() or self.gone:
             self.look()
+
+    def hears_of(self, version: int) -> None:
+        """Another gateway has this version: the next query looks first if an older one is held."""
+        self._known = max(self._known, version)
+
+    @property
+    def known(self) -> int:
+        """The newest version that is known to be there; 0 if none is known."""
+        found = self.found
+        return self._known if found is None else max(self._known, _version(found))
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the blocks, as of the last look; 0 if it is not known."""
+        found, (of, size) = self.found, self._size
+        if found is not None and of is not found:
+            size = pc.sum(found.snapshot.blocks.table()["bytes"]).as_py() or 0
+            self._size = found, size
+        return 0 if found is None else size
 
     def newest(self) -> list[Seen]:
         """The remembered snapshots that may still be current, newest first."""

@@ -42,8 +42,6 @@ _logger = logging.getLogger(__name__)
 _THREADS = 4
 _ROUNDS = 4
 _LONGEST_NAP_S = 0.5
-
-
 _BROKEN = (TableState.DEGRADED, TableState.STALE)
 
 
@@ -167,6 +165,10 @@ class Tables:
             if held.gone:
                 raise
         return held.view()
+
+    def held(self, name: str) -> HeldTable | None:
+        """A table by its own spelling, as it is held now; nothing is looked at."""
+        return self._held.get(name)
 
     def table(self, name: str, allowed: Collection[str] | None = None) -> Table:
         """The table's handle, for its history, for diffs and for appends."""

@@ -21,7 +21,15 @@ _SERVING = re.compile(r"serving .* at (https?://\S+)")
 class GatewayProcess:
     """``blockstore serve LAKE --no-auth``, with quick jobs; ends with the block."""
 
-    def __init__(self, lake: str, folder: Path, name: str, **environment: str) -> None:
+    def __init__(
+        self,
+        lake: str,
+        folder: Path,
+        name: str,
+        *,
+        address: tuple[str, int] = ("127.0.0.1", 0),
+        **environment: str,
+    ) -> None:
         self.log = folder / f"{name}.log"
         self._world = World.real()
         quick = {
@@ -40,8 +48,10 @@ class GatewayProcess:
             "serve",
             lake,
             "--no-auth",
+            "--host",
+            address[0],
             "--port",
-            "0",
+            str(address[1]),
         ]
         with open(self.log, "wb") as out:
             self._process = subprocess.Popen(
@@ -67,6 +77,11 @@ class GatewayProcess:
         """SIGTERM; answers the exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(60)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was neither ended nor killed."""
+        return self._process.poll() is None
 
     @property
     def pid(self) -> int:

@@ -107,14 +107,26 @@ def test_a_token_with_an_end_is_printed_as_the_file_reads_it(
 
 
 def test_the_guides_token_is_read(tmp_path: Path) -> None:
-    block, _, _ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    block, *_ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
     (made,) = load_settings(written(tmp_path, block.text.replace("…", HASH)), {}).tokens
     assert (made.name, made.tables) == ("grafana", {"flights", "sales_*"})
     assert (made.expires_ms, made.queries_at_once) == (1_798_761_600_000, 4)
 
 
+def test_the_guides_groups_of_gateways_are_read(tmp_path: Path) -> None:
+    *_, by_list, by_name = [
+        one for one in blocks("docs/guides/gateway.md") if one.language == "toml"
+    ]
+    listed = load_settings(written(tmp_path, by_list.text), {}).peers
+    assert len(listed.urls) == 3
+    assert listed.own == listed.urls[0]
+    named = load_settings(written(tmp_path, by_name.text), {}).peers
+    assert named.dns is not None
+    assert (named.dns.url, named.urls) == ("https://gateways.internal:8080", ())
+
+
 def test_the_guides_policy_is_read(tmp_path: Path) -> None:
-    _, block, _ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    _, block, *_ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
     (made,) = load_settings(written(tmp_path, block.text.replace("…", HASH)), {}).tokens
     (policy,) = made.policies
     assert (made.name, policy.name, policy.tables) == ("acme", "own-orders", {"orders", "orders_*"})
@@ -150,7 +162,7 @@ def test_a_policy_that_cannot_be_meant_is_refused_as_a_whole(
 
 
 def test_the_guides_provider_is_read(tmp_path: Path) -> None:
-    _, _, block = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
+    _, _, block, *_ = [one for one in blocks("docs/guides/gateway.md") if one.language == "toml"]
     for text in (block.text, re.sub(r"(?m)^# ", "", block.text)):
         read = load_settings(written(tmp_path, text), {})
         (issuer,), (group,) = read.issuers, read.groups

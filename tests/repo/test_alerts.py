@@ -148,6 +148,11 @@ CASES: dict[str, tuple[Series, Series, str]] = {
         {'blockstore_job_events_total{event="claimed",kind="upload"}': "0+1x60"},
         "40m",
     ),
+    "GatewayPeerLeftOut": (
+        {'blockstore_peers{state="left_out"}': "1x60"},
+        {'blockstore_peers{state="left_out"}': "0x20 1x10 0x30"},
+        "40m",
+    ),
 }
 
 
