@@ -40,10 +40,17 @@ def _now(meta: BlockMeta, definition: Definition) -> Mapping[str, str]:
     are what they are."""
     if len(definition.schemas) == 1:
         return {}
-    id_ = definition.id_of(meta.schema) if meta.schema else meta.schema_id
-    if id_ is None or id_ == definition.schema_id or id_ not in definition.schemas:
+    return columns_now(definition.id_of(meta.schema) if meta.schema else meta.schema_id, definition)
+
+
+def columns_now(schema_id: int | None, definition: Definition) -> Mapping[str, str]:
+    """Return the columns of a schema that the table still has, each with its name there; empty
+    where all names are what they are."""
+    if schema_id is None or schema_id not in definition.schemas:
         return {}
-    return definition.memo(f"names of {id_}", lambda: _between(definition, id_))
+    if schema_id == definition.schema_id:
+        return {}
+    return definition.memo(f"names of {schema_id}", lambda: _between(definition, schema_id))
 
 
 def _between(definition: Definition, id_: int) -> dict[str, str]:

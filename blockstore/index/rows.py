@@ -269,6 +269,20 @@ def numbers(values: npt.NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(held), [None, pa.py_buffer(held)])
 
 
+def integers(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
+    """The numbers of an Arrow column of integers without nulls, not copied where they are 64 bits
+    in one piece: its ``to_numpy`` would import pandas too."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    width = column.type.bit_width // 8
+    held = [
+        np.frombuffer(chunk.buffers()[1], f"i{width}", len(chunk), width * chunk.offset)
+        for chunk in chunks
+        if len(chunk)
+    ]
+    found = held[0] if len(held) == 1 else np.concatenate([np.zeros(0, f"i{width}"), *held])
+    return found.astype(np.int64, copy=False)
+
+
 def picked(table: pa.Table, places: Places) -> pa.Table:
     """These rows, which are sorted and differ; not copied where they follow one another."""
     if len(places) and places[-1] - places[0] == len(places) - 1:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.definition import Definition
 from blockstore.format.names_now import time_column_of
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Arrays, Mask, Places
@@ -33,6 +34,7 @@ A = TypeVar("A")
 
 _MS_NS = 1_000_000
 _INT64 = np.iinfo(np.int64)
+_KINDS = {kind: number for number, kind in enumerate(BlockKind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +152,16 @@ def of_changes(
 
 
 def _are_changes(snapshot: Snapshot) -> Mask:
-    if snapshot.definition.identity is None:
-        return np.zeros(len(snapshot.blocks), dtype=bool)
-    every = np.ones(len(snapshot.blocks), dtype=bool)
-    (changes,) = snapshot.blocks.derived("changes", snapshot.definition, _Changes(), every)
-    return changes
+    return are(BlockKind.CHANGES, snapshot.blocks, snapshot.definition)
+
+
+def are(kind: BlockKind, blocks: Blocks, definition: Definition) -> Mask:
+    """Return for each row of ``blocks.table()`` whether it is a block of this kind."""
+    if definition.identity is None:
+        return np.full(len(blocks), kind is BlockKind.PLAIN)
+    every = np.ones(len(blocks), dtype=bool)
+    (kinds,) = blocks.derived("kinds", definition, _Kinds(), every)
+    return np.asarray(kinds == _KINDS[kind])
 
 
 def _of_changes(block: LiveBlock) -> Candidate:
@@ -177,11 +184,11 @@ class _Each(Generic[A]):
         return None
 
 
-class _Changes:
-    """Makes an array, by block: whether it holds changes."""
+class _Kinds:
+    """Makes an array, by block: the number of its kind."""
 
     def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
-        return (np.array([block.meta.kind is BlockKind.CHANGES for block in blocks], dtype=bool),)
+        return (np.array([_KINDS[block.meta.kind] for block in blocks], dtype=np.int8),)
 
     def of_rows(self, rows: pa.Table) -> Arrays | None:
         from blockstore.index.documents import read_documents  # of a checkpoint's blocks alone
@@ -192,10 +199,11 @@ class _Changes:
             return None
         import pyarrow.compute as pc
 
-        changes = pc.equal(pc.struct_field(documents, [0]), BlockKind.CHANGES.value)
-        return (
-            np.asarray(pc.fill_null(changes, False).to_numpy(zero_copy_only=False), dtype=bool),
-        )
+        named = pc.fill_null(pc.struct_field(documents, [0]), BlockKind.PLAIN.value)
+        number = pc.index_in(named, value_set=pa.array([one.value for one in _KINDS]))
+        if number.null_count:
+            return None
+        return (np.asarray(number.to_numpy(), dtype=np.int8),)
 
 
 def _listed(

@@ -180,6 +180,11 @@ class Shadows:
         own = self.streams.get(stream)
         return 0 if own is None else own.hidden_rows(ulid)
 
+    @property
+    def hiding(self) -> frozenset[str]:
+        """The plain blocks that have hidden rows."""
+        return frozenset(ulid for own in self.streams.values() for ulid in own.hidden)
+
     def rest_of(self, stream: StreamKey, kind: BlockKind, ulids: Collection[str]) -> Rest:
         """What is left of blocks of one kind once they are rewritten."""
         own = self.streams.get(stream)

@@ -7,6 +7,9 @@ merged by size.
 
 - ``observe.Observation``: the table at one moment. With an index the candidates are its live
   blocks; without one they are what the cover chooses.
+- ``candidates``: the blocks that may be merged, as columns; ``relevant`` chooses those on which a
+  plan can depend, and ``order`` reads what else is needed of them.
+- ``inputs``: blocks as a merge reads them, made when it begins.
 - ``damage``: blocks of which a listing or their meta.json shows that they are damaged.
 - ``skip``, ``shards``: streams that are left alone, and the streams of one of several processes.
 - ``jobs``: the values: ``Candidate``, ``PlanSettings``, ``PlannedJob``, ``Reason``.

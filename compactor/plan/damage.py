@@ -4,21 +4,52 @@ Rules:
 - A block of the index is damaged where one of its objects is missing or has another size, or its
   meta.json cannot be read. What a listing lacks is looked up by name before anything is reported,
   since listings are older than states and may lag.
+- Of a live block only the columns of the index are compared with the listing: whether meta.json is
+  there, and whether its chunks have as many bytes together as the block. Where they do not, each of
+  its objects is looked at. All objects of a block are looked at before it is merged.
 - Damaged bytes inside a chunk are found only by a merge, which ends with DamagedInput.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
 import orjson
+import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket, is_there
 from blockstore.errors import ObjectMissing
 from blockstore.format.block import BlockMeta
-from blockstore.lifecycle.listing import Listing
-from blockstore.names import META, meta_key, object_key
+from blockstore.index import ulids as of_ulids
+from blockstore.index.rows import integers
+from blockstore.lifecycle.listing import Directory, Listing
+from blockstore.names import META, is_chunk_path, meta_key, object_key
 from blockstore.world import Serial, World
+
+
+def suspects(listing: Listing, frame: pa.Table, *, but: Collection[str]) -> list[str]:
+    """The blocks of ``frame`` that are listed and may have an object missing or of the wrong size,
+    without some."""
+    listed = [ulid for ulid in listing.directories if ulid not in but]
+    if not listed or not len(frame):
+        return []
+    names, live = of_ulids.from_texts(listed), of_ulids.from_arrow(frame["ulid"])
+    places = np.minimum(live.searchsorted(names), len(live) - 1)
+    expected = np.where(live[places] == names, integers(frame["bytes"])[places], -1)
+    return [
+        ulid
+        for ulid, size in zip(listed, expected.tolist(), strict=True)
+        if size >= 0 and _chunk_bytes(listing.directories[ulid]) != size
+    ]
+
+
+def _chunk_bytes(directory: Directory) -> int | None:
+    """The bytes of the chunks of a directory; None where it has no meta.json."""
+    objects = directory.objects
+    if META not in objects:
+        return None
+    return sum(info.size for path, info in objects.items() if is_chunk_path(path))
 
 
 def contradicted(

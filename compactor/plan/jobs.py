@@ -42,7 +42,7 @@ class Candidate:
     no_compact: bool = False
     kind: BlockKind = BlockKind.PLAIN
     newest_source: str = ""
-    """Of its sources the one that was written last."""
+    """Of a block of former versions: of its sources the one that was written last."""
 
     @property
     def created_ms(self) -> int:

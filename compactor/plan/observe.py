@@ -14,23 +14,25 @@ Rules:
 - Where rows have an identity, which of them are hidden is read with it. A block that cannot be read
   then is damaged, and its stream is left alone.
 - A table that was dropped has no candidates.
+- Blocks of an index are looked at by columns; only those of a planned merge become objects.
 - The time of a plan is the store's, read with the listing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from blockstore.compactor.merge import MergeInput
-from blockstore.compactor.plan.damage import contradicted
+from blockstore.compactor.plan.candidates import Candidates, FewCandidates, LiveCandidates
+from blockstore.compactor.plan.damage import contradicted, suspects
+from blockstore.compactor.plan.inputs import LiveInputs
 from blockstore.compactor.plan.jobs import Candidate
-from blockstore.compactor.plan.skip import Labels, is_skipped
-from blockstore.format.block import BlockKind, BlockMeta, VisibleBy
+from blockstore.compactor.plan.skip import Labels, has_label, is_skipped
+from blockstore.format.block import BlockMeta, StreamKey, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.names_now import sort_by_of, time_column_of
 from blockstore.index.blocks import Blocks
-from blockstore.index.rows import LiveBlock
 from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
@@ -50,7 +52,7 @@ class Observation:
     now_ms: int
     inputs: Mapping[str, MergeInput]
     """Every block that readers see, as a merge would read it."""
-    candidates: tuple[Candidate, ...]
+    candidates: Candidates
     listing: Listing
     damaged: Mapping[str, str] = field(default_factory=dict)
     """Live blocks with missing objects, which are not candidates: ULID to what is wrong."""
@@ -62,14 +64,18 @@ class Observation:
     @property
     def read_rows(self) -> int:
         """The rows of the blocks that queries read."""
-        metas = (one.meta for one in self.inputs.values())
-        return sum(meta.rows for meta in metas if meta.kind is not BlockKind.HISTORY)
+        if isinstance(self.inputs, LiveInputs):
+            return self.inputs.read_rows(self.definition)
+        return sum(one.meta.rows for one in self.inputs.values())
 
     @property
     def hidden_rows(self) -> int:
         """Those among them that newer versions hide, and tombstones."""
-        metas = (one.meta for one in self.inputs.values())
-        return sum(self.shadows.hidden_rows(meta.stream, meta.ulid) for meta in metas)
+        return sum(
+            own.hidden_rows(ulid)
+            for own in self.shadows.streams.values()
+            for ulid in (*own.changes, *own.hidden)
+        )
 
     @property
     def read_amplification(self) -> float:
@@ -79,8 +85,15 @@ class Observation:
 
     def offers(self, ulid: str, wanted: MergeInput) -> bool:
         """Whether the block may be merged, and would be read as ``wanted`` says."""
-        free = any(block.ulid == ulid and not block.no_compact for block in self.candidates)
-        return free and self.inputs.get(ulid) == wanted
+        block = self.candidates.get_all([ulid]).get(ulid)
+        return block is not None and not block.no_compact and self.inputs.get(ulid) == wanted
+
+    def read(self, ulids: Iterable[str]) -> tuple[MergeInput, ...]:
+        """These blocks, as a merge reads them."""
+        wanted = tuple(ulids)
+        held = self.inputs
+        found = held.get_all(wanted) if isinstance(held, LiveInputs) else held
+        return tuple(found[ulid] for ulid in wanted)
 
 
 def observe(
@@ -131,35 +144,32 @@ def _by_index(
             version=state.version,
             now_ms=listing.now_ms,
             inputs={},
-            candidates=(),
+            candidates=FewCandidates(),
             listing=listing,
         )
-    inputs = {
-        block.ulid: _input(block) for block in state.blocks if not is_skipped(block.meta, skip)
-    }
-    unmarked = [
-        one.meta
-        for ulid, one in inputs.items()
-        if ulid not in left_out and not _is_kept(listing, ulid)
-    ]
-    damaged = contradicted(table.bucket, listing, unmarked)
+    kept, marked = _marks(listing)
+    unmarked = suspects(listing, state.blocks.table(), but=kept | marked | {*left_out})
+    odd = LiveInputs(state.blocks, skip).get_all(unmarked).values()
+    damaged = contradicted(table.bucket, listing, (one.meta for one in odd))
+
+    def skipped(stream: StreamKey) -> bool:
+        return has_label(stream, skip)
+
     shadows = look(
-        table.bucket,
-        table.world,
-        Snapshot.of(state),
-        cache or ShadowCache(),
-        skip=lambda stream: any(label in stream.labels for label in skip),
+        table.bucket, table.world, Snapshot.of(state), cache or ShadowCache(), skip=skipped
     )
     damaged |= {ulid: why for ulid, why in shadows.unread.values() if ulid not in damaged}
     return Observation(
         definition=state.definition,
         version=state.version,
         now_ms=listing.now_ms,
-        inputs=inputs,
-        candidates=tuple(
-            _candidate(one.meta, state.definition, listing)
-            for ulid, one in inputs.items()
-            if ulid not in left_out and ulid not in damaged and not _is_marked(listing, ulid)
+        inputs=LiveInputs(state.blocks, skip),
+        candidates=LiveCandidates.of(
+            state.blocks,
+            state.definition,
+            no_compact=kept,
+            but=marked | damaged.keys() | {*left_out},
+            skip=skipped,
         ),
         listing=listing,
         damaged=damaged,
@@ -185,14 +195,16 @@ def _by_listing(table: Table, skip: Labels, left_out: Collection[str]) -> Observ
         version=None,
         now_ms=listing.now_ms,
         inputs=inputs,
-        candidates=tuple(
-            _candidate(one.meta, definition, listing)
-            for ulid, one in inputs.items()
-            if ulid not in left_out
-            and not _is_marked(listing, ulid)
-            and ahead.get(ulid) == one
-            and one.meta.rows
-            and is_mergeable(one.meta, definition)
+        candidates=FewCandidates(
+            tuple(
+                _candidate(one.meta, definition, listing)
+                for ulid, one in inputs.items()
+                if ulid not in left_out
+                and not _is_marked(listing, ulid)
+                and ahead.get(ulid) == one
+                and one.meta.rows
+                and is_mergeable(one.meta, definition)
+            )
         ),
         listing=listing,
     )
@@ -215,18 +227,12 @@ def _is_marked(listing: Listing, ulid: str) -> bool:
     return directory is not None and DELETION_MARK in directory.objects
 
 
-def _is_kept(listing: Listing, ulid: str) -> bool:
-    directory = listing.directories.get(ulid)
-    return directory is not None and (directory.no_compact or DELETION_MARK in directory.objects)
-
-
-def _input(block: LiveBlock) -> MergeInput:
-    level_1 = block.meta.level == 1
-    return MergeInput(
-        meta=block.meta,
-        excepted=block.excepted,
-        version=block.version if level_1 else None,
-        first_row_id=block.first_row_id if level_1 else None,
+def _marks(listing: Listing) -> tuple[frozenset[str], frozenset[str]]:
+    """The blocks with a no-compact mark, and those with a deletion mark."""
+    directories = listing.directories.items()
+    return (
+        frozenset(ulid for ulid, directory in directories if directory.no_compact),
+        frozenset(ulid for ulid, directory in directories if DELETION_MARK in directory.objects),
     )
 
 
@@ -245,5 +251,4 @@ def _candidate(meta: BlockMeta, definition: Definition, listing: Listing) -> Can
         sort_by=sort_by_of(meta, definition),
         no_compact=directory is not None and directory.no_compact,
         kind=meta.kind,
-        newest_source=max(meta.sources),
     )

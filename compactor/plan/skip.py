@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockMeta, StreamKey
 from blockstore.lifecycle.listing import Found
 
 Labels = Collection[tuple[str, str]]
@@ -28,6 +28,11 @@ LEFT_ALONE = "the configuration skips its stream"
 def is_skipped(meta: BlockMeta, skip: Labels) -> bool:
     """Whether the block has one of the labels."""
     return any(meta.labels.get(name) == value for name, value in skip)
+
+
+def has_label(stream: StreamKey, skip: Labels) -> bool:
+    """Whether the blocks of a stream have one of the labels."""
+    return any(label in stream.labels for label in skip)
 
 
 def skipped_blocks(found: Mapping[str, Found], skip: Labels) -> dict[str, str]:

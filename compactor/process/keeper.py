@@ -355,8 +355,7 @@ class Keeper:
         seen, jobs = self._merging.look()
         self._merging.show(jobs)
         self._count(seen)
-        marked = {block.ulid for block in seen.candidates if block.no_compact}
-        found = self._marked.look(marked, self._merging.damaged, self.table.url)
+        found = self._marked.look(seen.candidates.marked, self._merging.damaged, self.table.url)
         self._ledger.quarantined(self.name, COMPACT, found)
         if COMPACT in self._passes():
             self._dues[BACKLOG] = NOW if jobs else self._merging.due_s(seen)

@@ -132,11 +132,8 @@ class MergeLoop:
             cache=self._cache,
         )
         if self.shard is not None:
-            owned = tuple(one for one in seen.candidates if self.shard.owns(one.stream))
-            seen = replace(seen, candidates=owned)
-        free = tuple(
-            one for one in seen.candidates if one.no_compact or one.ulid not in self._damaged
-        )
+            seen = replace(seen, candidates=seen.candidates.of_streams(self.shard.owns))
+        free = seen.candidates.without(self._damaged)
         jobs = plan_seen(replace(seen, candidates=free), self.settings)
         return seen, tuple(sorted(jobs, key=lambda job: job.inputs[0].ulid in self._failed))
 

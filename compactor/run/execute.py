@@ -28,7 +28,7 @@ from blockstore.compactor.merge.engine import BatchEngine
 from blockstore.compactor.merge.local import LocalEngine
 from blockstore.compactor.merge.result import merged_block
 from blockstore.compactor.merge.workdir import NoWorkDirectory
-from blockstore.compactor.plan.damage import unreadable
+from blockstore.compactor.plan.damage import contradicted, unreadable
 from blockstore.compactor.plan.jobs import PlannedJob
 from blockstore.compactor.plan.observe import Observation, observe
 from blockstore.compactor.plan.skip import Labels
@@ -137,14 +137,17 @@ class Executor:
         changed."""
         task = MergeTask(
             ulid=self.table.world.ids.ulid(),
-            inputs=tuple(seen.inputs[block.ulid] for block in job.inputs),
+            inputs=seen.read(block.ulid for block in job.inputs),
             definition=seen.definition,
         )
         if seen.definition.identity is not None:
             task = with_versions(task, job, seen)
         if self.table.indexed:
             metas = [item.meta for item in task.inputs]
-            for ulid, why in unreadable(self.table.bucket, self.table.world, metas).items():
+            # Planning compares only what the index has columns of.
+            problems = contradicted(self.table.bucket, seen.listing, metas)
+            problems |= unreadable(self.table.bucket, self.table.world, metas)
+            for ulid, why in problems.items():
                 raise DamagedInput(ulid, why)
         return task
 

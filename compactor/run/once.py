@@ -154,9 +154,10 @@ def plan_seen(seen: Observation, settings: Settings) -> tuple[PlannedJob, ...]:
         retention_ms=_ms(properties.retention_s),
         history_ms=None if history_s == FOREVER_S else _ms(history_s),
     )
-    if identity is not None:
-        return plan_versions(seen.candidates, seen.shadows, bounds, seen.now_ms)
-    return plan(seen.candidates, bounds, seen.now_ms)
+    if identity is None:
+        return plan(seen.candidates.for_plan(bounds, seen.now_ms), bounds, seen.now_ms)
+    blocks = seen.candidates.for_plan(bounds, seen.now_ms, seen.shadows.hiding)
+    return plan_versions(blocks, seen.shadows, bounds, seen.now_ms)
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -19,10 +19,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from blockstore.compactor.merge.result import PRODUCER
-from blockstore.compactor.plan.jobs import Candidate, PlannedJob, Reason
+from blockstore.compactor.plan.jobs import PlannedJob, Reason
 from blockstore.compactor.plan.observe import Observation, observe
 from blockstore.compactor.plan.skip import Labels
 from blockstore.compactor.run.change import Compact
@@ -92,9 +92,8 @@ def _is_unknown(directory: Directory, state: State) -> bool:
 
 def _job(meta: BlockMeta, state: State, seen: Observation) -> PlannedJob | None:
     """The merge as a job, if it may be committed as it is."""
-    offered: Mapping[str, Candidate] = {
-        block.ulid: block for block in seen.candidates if not block.no_compact
-    }
+    found = seen.candidates.get_all(parent.ulid for parent in meta.parents)
+    offered = {ulid: block for ulid, block in found.items() if not block.no_compact}
     live = state.blocks.get_all(parent.ulid for parent in meta.parents)
     if len(live) != len(meta.parents) or not live.keys() <= offered.keys():
         return None

@@ -23,7 +23,7 @@ from blockstore.scan.shadows import Rest
 
 def rest_of(job: PlannedJob, seen: Observation) -> Rest:
     """What is left of the inputs."""
-    kinds = {seen.inputs[block.ulid].meta.kind for block in job.inputs}
+    kinds = {block.kind for block in job.inputs}
     assert len(kinds) == 1, "a job does not mix kinds"
     (kind,) = kinds
     return seen.shadows.rest_of(job.stream, kind, [block.ulid for block in job.inputs])

@@ -18,6 +18,8 @@ from blockstore.simulation.large.work import (
     Watch,
     commits,
     compaction,
+    compaction_cold,
+    compaction_later,
     everything,
     exports,
     opened,
@@ -27,7 +29,16 @@ from blockstore.world import World
 
 Work: TypeAlias = Callable[[str, int, World], list[Figure]]
 
-_WORKS: tuple[Work, ...] = (opened, everything, passed, compaction, commits, exports)
+_WORKS: tuple[Work, ...] = (
+    opened,
+    everything,
+    passed,
+    compaction,
+    commits,
+    exports,
+    compaction_later,
+    compaction_cold,
+)
 
 
 def measure_large(blocks: int) -> Iterator[Figure]:

@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
     [("time", pa.timestamp("ms", tz="UTC")), ("id", pa.int64()), ("value", pa.float64())]
 )
 _FIRST_MS = 1_700_000_000_000
-_APART_MS = 1_000
+APART_MS = 1_000
 _BYTES = 20_000
 _PIECE = 65_536
 
@@ -71,16 +71,16 @@ class Numbered:
 
     def ulid(self, number: int) -> str:
         """A ULID of the block's second, which must not be before that of the one before."""
-        self._clock.advance((_FIRST_MS + _APART_MS * number - self._clock.now_ms()) / 1000)
+        self._clock.advance((_FIRST_MS + APART_MS * number - self._clock.now_ms()) / 1000)
         return self._ids.ulid()
 
     def meta(self, number: int) -> BlockMeta:
         """The block of this number."""
-        at_ms, ulid, first = _FIRST_MS + _APART_MS * number, self.ulid(number), number * BLOCK_ROWS
+        at_ms, ulid, first = _FIRST_MS + APART_MS * number, self.ulid(number), number * BLOCK_ROWS
         return BlockMeta(
             ulid=ulid,
             min_time=at_ms,
-            max_time=at_ms + _APART_MS,
+            max_time=at_ms + APART_MS,
             rows=BLOCK_ROWS,
             bytes=_BYTES,
             level=1,
@@ -98,13 +98,25 @@ class Numbered:
                     sha256=_digest("chunk", number),
                     footer=1_200,
                     columns={
-                        "time": ColumnStats(at_ms, at_ms + _APART_MS - 1, 0),
+                        "time": ColumnStats(at_ms, at_ms + APART_MS - 1, 0),
                         "id": ColumnStats(first, first + BLOCK_ROWS - 1, 0),
                         "value": ColumnStats(number / 8, number / 8 + 99.5, 0),
                     },
                 ),
             ),
             segments=SegmentsFile(bytes=100, sha256=_digest("segments", number)),
+        )
+
+    def between(self, number: int, other: int) -> BlockMeta:
+        """The block of this number, with rows of the time of another one."""
+        at_ms, meta = _FIRST_MS + APART_MS * other, self.meta(number)
+        (file,) = meta.files
+        time = ColumnStats(at_ms, at_ms + APART_MS - 1, 0)
+        return replace(
+            meta,
+            min_time=at_ms,
+            max_time=at_ms + APART_MS,
+            files=(replace(file, columns={**file.columns, "time": time}),),
         )
 
 
@@ -128,13 +140,13 @@ def rows_of(blocks: int) -> Rows:
 
 def _patched(value: dict[str, Any], ulid: str, number: int) -> bytes:
     """The JSON of a block, from that of another one."""
-    at_ms, first, block = _FIRST_MS + _APART_MS * number, number * BLOCK_ROWS, value["blockstore"]
+    at_ms, first, block = _FIRST_MS + APART_MS * number, number * BLOCK_ROWS, value["blockstore"]
     value["ulid"] = block["segments"]["ulid"] = ulid
-    value["minTime"], value["maxTime"], block["uploaded_time"] = at_ms, at_ms + _APART_MS, at_ms
+    value["minTime"], value["maxTime"], block["uploaded_time"] = at_ms, at_ms + APART_MS, at_ms
     block["segments"]["sha256"] = _digest("segments", number)
     (file,) = block["files"]
     file["sha256"], columns = _digest("chunk", number), file["columns"]
-    columns["time"].update(min=at_ms, max=at_ms + _APART_MS - 1)
+    columns["time"].update(min=at_ms, max=at_ms + APART_MS - 1)
     columns["id"].update(min=first, max=first + BLOCK_ROWS - 1)
     columns["value"].update(min=number / 8, max=number / 8 + 99.5)
     return orjson.dumps(value)
@@ -144,11 +156,11 @@ def _frame(names: list[str], numbers: npt.NDArray[np.int64]) -> pa.Table:
     """The small columns: those of the first block, but for what differs."""
     like = Rows.of([LiveBlock(meta=Numbered().meta(0), version=1, first_row_id=0)]).frame
     every = like.take(pa.array(np.zeros(len(numbers), dtype=np.int64)))
-    at_ms = _FIRST_MS + _APART_MS * numbers
+    at_ms = _FIRST_MS + APART_MS * numbers
     for name, values in (
         ("ulid", names),
         ("min_time", at_ms),
-        ("max_time", at_ms + _APART_MS),
+        ("max_time", at_ms + APART_MS),
         ("first_row_id", numbers * BLOCK_ROWS),
     ):
         field = FRAME.field(name)

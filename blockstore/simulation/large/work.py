@@ -21,13 +21,16 @@ from blockstore.index.log import Log
 from blockstore.names import checkpoint_key
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.snapshot import Snapshot
-from blockstore.simulation.large.table import BLOCK_ROWS, Numbered
+from blockstore.simulation.large.table import APART_MS, BLOCK_ROWS, Numbered
 from blockstore.table import Table
 from blockstore.table import open as open_table
 from blockstore.world import World
 
 _COMPACT = "blockstore.compactor.run.once", "blockstore.compactor.settings"
 _EXPORTS = 9
+_LATE = 100
+_APART = {"ranges_ms": (APART_MS,)}
+"""Settings under which no two blocks of the table are in one window."""
 _STATUS = Path("/proc/self/status")
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
@@ -96,15 +99,49 @@ def passed(url: str, blocks: int, world: World) -> list[Figure]:
 
 
 def compaction(url: str, blocks: int, world: World) -> list[Figure]:
-    """What ``compact --plan`` does, without printing it."""
-    once, settings = _COMPACT
-    plan_table = load(once, "plan_table", "the figure of compact --plan")
-    chosen = load(settings, "Settings", "the figure of compact --plan")()
+    """What ``compact --plan`` does, without printing it, where nothing was ever merged."""
     watch, table = Watch(world), open_table(url, world=world)
-    watch.run(
-        "compact --plan", lambda: _expect("plans", bool(plan_table(table, chosen)), blocks > 1)
-    )
+    watch.run("compact --plan", lambda: _expect("plans", _jobs(table) > 0, blocks > 1))
     return watch.figures
+
+
+def compaction_later(url: str, blocks: int, world: World) -> list[Figure]:
+    """The same where everything is merged but some new blocks, by two processes: one that begins
+    with nothing, and one that planned before they came.
+
+    Each block is in a window of its own, and each new one is in that of another.
+    """
+    table = open_table(url, world=world)
+    running = Watch(world)
+    before = _jobs(table, **_APART)
+    running.run("plan again", lambda: _expect("jobs", _jobs(table, **_APART), before))
+    made, late = Numbered(), min(_LATE, blocks)
+    first = blocks + _EXPORTS + every(blocks)
+    new = [made.between(first + number, number * (blocks // late)) for number in range(late)]
+    table.log.commit(Append(commit=world.ids.ulid(), blocks=tuple(new)))
+    running.run(
+        f"plan again after {_LATE} new blocks",
+        lambda: _expect("jobs", _jobs(table, **_APART), before + late),
+    )
+    return running.figures
+
+
+def compaction_cold(url: str, blocks: int, world: World) -> list[Figure]:
+    """Open the table and plan, as ``compact --plan`` does, after ``compaction_later``."""
+    watch = Watch(world)
+
+    def planned() -> None:
+        _expect("plans", _jobs(open_table(url, world=world), **_APART) >= min(_LATE, blocks), True)
+
+    watch.run(f"open, compact --plan of a merged table, {_LATE} new blocks", planned)
+    return watch.figures
+
+
+def _jobs(table: Table, **settings: object) -> int:
+    once, named = _COMPACT
+    plan_table = load(once, "plan_table", "the figure of compact --plan")
+    chosen = load(named, "Settings", "the figure of compact --plan")(**settings)
+    return len(plan_table(table, chosen))
 
 
 def commits(url: str, blocks: int, world: World) -> list[Figure]:

@@ -110,7 +110,7 @@ def test_a_new_table_frees_the_bytes_of_the_old_one_and_keeps_its_own(lake: Lake
 
 def test_a_dropped_table_is_not_merged_and_nothing_of_it_expires(lake: Lake) -> None:
     table = opened(lake)
-    assert observe(table).candidates == ()
+    assert not list(observe(table).candidates)
     held = claim(table.log, table.world, COMPACTOR)
     lake.sleep(400)
     assert retain(table, held).blocks == ()

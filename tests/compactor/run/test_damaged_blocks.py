@@ -122,3 +122,18 @@ def test_a_block_that_is_gone_meanwhile_gets_no_mark(tmp_path: Path) -> None:
     made.compact()
     assert not quarantine(made.open(), gone, "said by a merge that came too late")
     assert not any(info.key == no_compact_mark_key(gone) for info in made.bucket.list())
+
+
+@pytest.mark.parametrize("how", ["chunk", "size"])
+def test_what_the_columns_of_the_index_do_not_show_is_missed_before_a_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """As where one chunk lacks as many bytes as another one has too many."""
+    monkeypatch.setattr("blockstore.compactor.plan.observe.suspects", lambda *_, **__: [])
+    made = Scene(tmp_path)
+    blocks = [made.append(writer) for writer in ("a", "b", "c", "d")]
+    damage(made, blocks[0], how)
+    report = made.compact()
+    assert list(report.left_out) == [blocks[0]]
+    assert ("is missing" if how == "chunk" else "bytes, expected") in reason(made, blocks[0])
+    assert sorted(made.live()) == sorted([blocks[0], str(report.done[0].block)])

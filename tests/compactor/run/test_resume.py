@@ -12,6 +12,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.compactor.config import Schedule
 from blockstore.compactor.merge import Merged, MergeOptions, MergeTask
 from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.plan.candidates import FewCandidates
 from blockstore.compactor.plan.observe import observe
 from blockstore.compactor.plan.shards import Shard
 from blockstore.compactor.process.keeper import COMPACT
@@ -303,5 +304,5 @@ def test_a_shard_whose_role_is_taken_while_it_resumes_commits_nothing(tmp_path: 
 def test_only_what_the_caller_saw_is_resumed(tmp_path: Path) -> None:
     made = four(tmp_path)
     uploaded(made)
-    seen = replace(observe(made.open()), candidates=())
+    seen = replace(observe(made.open()), candidates=FewCandidates())
     assert resume(made.open(), seen=seen) == ()
