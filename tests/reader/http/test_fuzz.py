@@ -12,7 +12,12 @@ import schemathesis
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
+from schemathesis.checks import CheckFunction, not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from tests.reader.http.gateways import (
     HEADER,
@@ -26,6 +31,8 @@ from tests.reader.http.gateways import (
 )
 from tests.support.examples import few
 
+_KNOWN = {"namespace": "lake", "table": "flights"}
+_HEADERS = {"Authorization": f"Bearer {WRITE}"}
 _BOUNDED = hypothesis(
     max_examples=few(10),
     deadline=None,
@@ -106,10 +113,29 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield one
 
 
-def test_the_document_is_kept_to_whatever_is_sent(fuzzed: Served) -> None:
+@pytest.mark.parametrize(
+    ("part", "checks", "least"),
+    [
+        ("", [not_a_server_error], 12),
+        (
+            "/iceberg",
+            [
+                not_a_server_error,
+                status_code_conformance,
+                content_type_conformance,
+                response_schema_conformance,
+            ],
+            12,
+        ),
+    ],
+    ids=["gateway", "iceberg"],
+)
+def test_the_document_is_kept_to_whatever_is_sent(
+    fuzzed: Served, part: str, checks: list[CheckFunction], least: int
+) -> None:
     """Schemathesis over every operation: no answer is 5xx but the 503 and 504 that the document
-    tells."""
-    schema = schemathesis.openapi.from_url(f"{fuzzed.url}/openapi.json")
+    tells; and at the Iceberg catalog, whose clients are others', each is one that it tells."""
+    schema = schemathesis.openapi.from_url(f"{fuzzed.url}{part}/openapi.json")
     operations = 0
     for found in schema.get_all_operations():
         operation = found.ok()
@@ -118,14 +144,18 @@ def test_the_document_is_kept_to_whatever_is_sent(fuzzed: Served) -> None:
         @_BOUNDED
         @given(case=operation.as_strategy())
         def send(case: schemathesis.Case) -> None:
-            answer = case.call(
-                base_url=fuzzed.url, headers={"Authorization": f"Bearer {WRITE}"}, timeout=60
-            )
-            if answer.status_code not in (503, 504):
-                case.validate_response(answer, checks=[not_a_server_error])
+            given_names = dict(case.path_parameters)
+            for known in ({}, _KNOWN):
+                # Names at random are those of nothing.
+                case.path_parameters = {
+                    name: known.get(name, value) for name, value in given_names.items()
+                }
+                answer = case.call(base_url=f"{fuzzed.url}{part}", headers=_HEADERS, timeout=60)
+                if answer.status_code not in (503, 504):
+                    case.validate_response(answer, checks=checks)
 
         send()
-    assert operations >= 12
+    assert operations >= least
 
 
 @_BOUNDED
