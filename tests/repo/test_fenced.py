@@ -90,6 +90,7 @@ ELSEWHERE = {
     ("docs/guides/gateway.md", '[tokens."grafana"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '[policies."own-orders"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '[issuers."company"]'): "read by tests/reader/test_settings.py",
+    ("docs/guides/gateway.md", "[peers]"): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '{"event"'): "compared by tests/reader/doors/test_audit.py",
     ("docs/guides/gateway.md", "blockstore create logs/audit"): (
         "run with a gateway's own log by tests/reader/doors/test_audit.py"

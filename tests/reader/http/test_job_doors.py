@@ -58,7 +58,7 @@ def test_a_job_that_was_made_is_reported_although_the_store_fails_then(
     assert len(jobs.http.get("/v1/jobs").json()["jobs"]) == 1
 
 
-def test_a_list_reads_no_more_jobs_than_it_shows(
+def test_a_list_reads_one_job_more_than_it_shows(
     jobs: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
@@ -76,4 +76,4 @@ def test_a_list_reads_no_more_jobs_than_it_shows(
     with jobs.as_(ADMIN) as boss:
         found = boss.get("/v1/jobs?limit=1").json()["jobs"]
     assert [one["id"] for one in found] == made[-1:]
-    assert metered.counts.total() <= 5, metered.counts
+    assert metered.counts.total() <= 7, metered.counts

@@ -37,9 +37,9 @@ def wrong(page: Page) -> None:
 
 
 def asks(page: Page) -> None:
+    limits(page, ask_above="0")
     write(page, "UPDATE people SET age = 1")
     page.keyboard.press("Escape")
-    limits(page, ask_above="0")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -24,6 +25,7 @@ pytest.importorskip("readline")
 FIRST = r"sql> $"
 SLOW = "select count(*) from range(1000000) a(i), range(1000000) b(j) where i * j % 7 = 3"
 PATIENCE_S = 60.0
+AGAIN_S = 15.0
 UP, CTRL_C, CTRL_D, CTRL_U = "\x1b[A", "\x03", "\x04", "\x15"
 
 
@@ -46,9 +48,9 @@ class Terminal:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
             os.execve(argv[0], argv, env)
 
-    def read(self, until: str) -> str:
+    def read(self, until: str, patience_s: float = PATIENCE_S) -> str:
         """What it shows until a pattern is there, without what only controls a terminal."""
-        shown, end_s = "", time.monotonic() + PATIENCE_S
+        shown, end_s = "", time.monotonic() + patience_s
         while time.monotonic() < end_s:
             ready, _, _ = select.select([self._terminal], [], [], 1.0)
             if not ready:
@@ -69,8 +71,11 @@ class Terminal:
         if keys == CTRL_C:
             # Python's readline waits on, up to the next key, where a signal comes after it has
             # written and before it waits for keys; and a query may not have begun. No hand is that
-            # fast.
+            # fast, and one that sees nothing happen types it again.
             time.sleep(0.5)
+            os.write(self._terminal, keys.encode())
+            with contextlib.suppress(AssertionError):
+                return self.read(until, AGAIN_S)
         os.write(self._terminal, keys.encode())
         return self.read(until)
 

@@ -16,6 +16,7 @@ from blockstore.format.definition import Definition
 from blockstore.reader.errors import Canceled
 from blockstore.reader.query import Capacity, Engine
 from blockstore.reader.query.files import Placed
+from blockstore.reader.query.runners.frames import Down
 from blockstore.reader.query.runners.pool import WorkerPool, _Worker
 from blockstore.scan.plan import plan_scan
 from blockstore.scan.view import TableSnapshot
@@ -115,9 +116,10 @@ def test_the_other_process_begins_before_its_files_are_checked(
     done: list[str] = []
     send, checked = _Worker.send, Placed.checked
 
-    def sending(worker: _Worker, *given: Any) -> None:
-        done.append("sent")
-        send(worker, *given)
+    def sending(worker: _Worker, kind: int, *given: Any) -> None:
+        if kind == Down.RUN:  # a worker in reserve may start meanwhile
+            done.append("sent")
+        send(worker, kind, *given)
 
     def checking(placed: Placed) -> Iterator[str]:
         done.append("checked")
