@@ -28,6 +28,7 @@ from sqlalchemy.util import asbool
 from blockstore.errors import NotFound
 
 _PORT = 8080
+_OPTIONS = ("autocommit", "timeout_s", "verify")
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _TYPES: dict[str, Callable[[], types.TypeEngine[Any]]] = {
     "bool": types.BOOLEAN,
@@ -249,6 +250,11 @@ class BlockstoreDialect(default.DefaultDialect):
             scheme = "http" if host in _HERE else "https"
         shown = f"[{host}]" if ":" in host else host
         more: dict[str, Any] = dict(url.query)
+        odd = [name for name in more if name not in _OPTIONS]
+        if odd:
+            raise exc.ArgumentError(
+                f"the URL has the option {odd[0]!r}, expected only {', '.join(_OPTIONS)}"
+            )
         if "autocommit" in more:
             more["autocommit"] = asbool(more["autocommit"])
         if "timeout_s" in more:
