@@ -1,4 +1,4 @@
-"""Each of our clients fetches a million rows, and ends a query at Ctrl-C: the gateway ends it too."""
+"""Each of our clients fetches a million rows, and at Ctrl-C the gateway ends its query too."""
 
 from __future__ import annotations
 
