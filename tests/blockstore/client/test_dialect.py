@@ -69,9 +69,7 @@ def test_a_url_says_where_to_and_a_token_never_travels_in_the_clear_unasked(
     dialect = sa.create_engine(url).dialect
     assert dialect.create_connect_args(sa.make_url(url)) == ([to, token], more)
     assert "bsk_x" not in repr(sa.make_url("blockstore://me:bsk_x@gw"))
-    with pytest.raises(
-        sa.exc.ArgumentError, match="the option .tls., expected only autocommit"
-    ):
+    with pytest.raises(sa.exc.ArgumentError, match="expected only autocommit"):
         dialect.create_connect_args(sa.make_url("blockstore://gw/lake?tls=false"))
 
 
