@@ -185,13 +185,6 @@ class Streamed(Response):
             piece = await in_thread(lambda: next(self._pieces, _END))
         await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _start(self) -> Message:
-        return {
-            "type": "http.response.start",
-            "status": self.status_code,
-            "headers": self.raw_headers,
-        }
-
     async def _whole(self, receive: Receive, send: Send) -> None:
         with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as file:
             await _while_there(receive, self._held, partial(self._spool, file))
