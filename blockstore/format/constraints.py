@@ -410,7 +410,5 @@ def _first(broken: pa.Array) -> int | None:
 
 
 def _shown(value: object) -> str:
-    from blockstore.format.value_text import value_text  # a query starts without it
-
-    text = value_text(value)
+    text = repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -64,9 +64,7 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     if pt.is_time(kind):
         return pa.scalar(datetime.time.fromisoformat(_a(str, value)), kind)
     if pt.is_timestamp(kind) or pt.is_date(kind):
-        from blockstore.format.years import in_years  # likewise seldom needed
-
-        return in_years(pa.array([_a(str, value)], pa.string()).cast(kind))[0]
+        return pa.scalar(_a(str, value), pa.string()).cast(kind)
     raise TypeError("a type without defaults")
 
 

@@ -88,7 +88,6 @@ def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -
     """Open the file that a cell of a snapshot names. Raises as ``open_file``."""
     from blockstore.files.named import columns_with_files
     from blockstore.files.reading import open_handle
-    from blockstore.format.value_text import row_text  # a query starts without it
     from blockstore.rows.versions import fetch, row_history
 
     of_files = columns_with_files(view.definition)
@@ -104,15 +103,15 @@ def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -
     handle = rows[column][0].as_py()
     if rows[DELETED][0].as_py():
         raise NotFound(
-            f"row {row_text(row)} was deleted in version {rows[VERSION][0]}: name a version for "
-            "what it was before"
+            f"row {row!r} was deleted in version {rows[VERSION][0]}: name a version for what it "
+            "was before"
         )
     if handle is None:
-        raise NotFound(f"column {column!r} of row {row_text(row)} names no file: the cell is null")
+        raise NotFound(f"column {column!r} of row {row!r} names no file: the cell is null")
     try:
         return open_handle(view.bucket, handle)
     except NotFound as error:
         raise Corrupt(
-            f"column {column!r} of row {row_text(row)} names a file that is gone ({error}): "
-            f"restore files/{handle['id']}/ from a copy"
+            f"column {column!r} of row {row!r} names a file that is gone ({error}): restore "
+            f"files/{handle['id']}/ from a copy"
         ) from None
