@@ -90,7 +90,12 @@ ELSEWHERE = {
     ("docs/guides/gateway.md", '[tokens."grafana"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '[policies."own-orders"]'): "read by tests/reader/test_settings.py",
     ("docs/guides/gateway.md", '[issuers."company"]'): "read by tests/reader/test_settings.py",
-    ("docs/guides/gateway.md", "[peers]"): "read by tests/reader/test_settings.py",
+    ("docs/guides/gateway.md", '[peers]\nself = "https://gateway-1'): (
+        "read by tests/reader/test_settings.py"
+    ),
+    ("docs/guides/gateway.md", '[peers]\nself = "https://10'): (
+        "read by tests/reader/test_settings.py"
+    ),
     ("docs/guides/gateway.md", '{"event"'): "compared by tests/reader/doors/test_audit.py",
     ("docs/guides/gateway.md", "blockstore create logs/audit"): (
         "run with a gateway's own log by tests/reader/doors/test_audit.py"
