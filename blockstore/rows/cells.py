@@ -23,6 +23,7 @@ from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, Identity, Key, RowIds
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -191,7 +192,8 @@ def _current(
         lost = [one for one, place in zip(shown, places.to_pylist(), strict=True) if place is None]
         raise NotFound(
             f"{len(lost):,} of the rows are not in the table at version {state.version}: "
-            f"{', '.join(map(repr, lost[:3]))}{', …' if len(lost) > 3 else ''}; nothing was applied"
+            f"{', '.join(map(row_text, lost[:3]))}{', …' if len(lost) > 3 else ''}; nothing was "
+            "applied"
         )
     found = found.take(places)
     stale = [
@@ -202,9 +204,9 @@ def _current(
     if stale:
         one, expected, version = stale[0]
         raise RowConflict(
-            f"{len(stale):,} of the rows were changed since they were read: row {one!r} was read "
-            f"at version {expected} and has version {version} now; nothing was applied, read them "
-            "again",
+            f"{len(stale):,} of the rows were changed since they were read: row {row_text(one)} "
+            f"was read at version {expected} and has version {version} now; nothing was applied, "
+            "read them again",
             rows=stale[:_SHOWN],
         )
     return found

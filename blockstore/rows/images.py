@@ -19,6 +19,7 @@ from blockstore.format.constraints import BrokenRule
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds
 from blockstore.format.schema import with_reserved
+from blockstore.format.value_text import row_text
 from blockstore.rows.named import Named
 
 
@@ -100,6 +101,6 @@ def refuse_twice(named: Named, identity: Identity) -> None:
     if found is not None:
         what = "row id" if isinstance(identity, RowIds) else f"key ({', '.join(identity.columns)})"
         raise Invalid(
-            f"the {what} {found[0]!r} occurs {found[1]} times in these rows, expected each "
+            f"the {what} {row_text(found[0])} occurs {found[1]} times in these rows, expected each "
             "once: keep the row that counts"
         )

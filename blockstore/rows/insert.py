@@ -21,6 +21,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -143,7 +144,7 @@ def check_new(
 
 def _exists(there: pa.Table, columns: tuple[str, ...]) -> RowConflict:
     keys = [tuple(row.values()) for row in there.select(list(columns)).slice(0, 1_000).to_pylist()]
-    shown = ", ".join(repr(key[0] if len(key) == 1 else key) for key in keys[:3])
+    shown = ", ".join(row_text(key) for key in keys[:3])
     return RowConflict(
         f"{len(there):,} of the keys exist already ({shown}{', …' if len(there) > 3 else ''}), and "
         'an insert brings new ones: use upsert to replace them, or on_conflict="ignore" to leave '

@@ -26,6 +26,7 @@ from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
+from blockstore.format.value_text import row_text, value_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -250,8 +251,9 @@ class _Look:
 
 def _refuse_labels(ids: pa.Array, stream: StreamKey) -> None:
     raise Invalid(
-        f"row {ids[0]} has the labels {dict(stream.labels)}, and these rows say others: labels of "
-        "a row never change; leave the columns of labels as they are, or leave them out"
+        f"row {ids[0]} has the labels {value_text(dict(stream.labels))}, and these rows say "
+        "others: labels of a row never change; leave the columns of labels as they are, or leave "
+        "them out"
     )
 
 
@@ -309,8 +311,9 @@ def _equal(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def _shown(refused: tuple[object, object, object]) -> str:
-    one, expected, found = refused
+    key, expected, found = refused
+    one = row_text(key)
     if expected is None:
-        return f"{one!r}" if found is None else f"row {one!r} is new and exists at version {found}"
+        return f"{one}" if found is None else f"row {one} is new and exists at version {found}"
     now = "is not in the table" if found is None else f"has version {found}"
-    return f"row {one!r} was read at version {expected} and {now}"
+    return f"row {one} was read at version {expected} and {now}"

@@ -22,6 +22,7 @@ from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, Identity, Key, RowIds
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -351,7 +352,7 @@ class Returned:
 def _exist(keys: pa.Table) -> RowConflict:
     listed = [tuple(row.values()) for row in keys.slice(0, 1_000).to_pylist()]
     named = [key[0] if len(key) == 1 else key for key in listed]
-    shown = ", ".join(map(repr, named[:3])) + (", …" if len(keys) > 3 else "")
+    shown = ", ".join(map(row_text, named[:3])) + (", …" if len(keys) > 3 else "")
     return RowConflict(
         f"{len(keys):,} of the keys exist already ({shown}), and an INSERT brings new ones; "
         "nothing was changed: say ON CONFLICT DO NOTHING or DO UPDATE, or use MERGE",

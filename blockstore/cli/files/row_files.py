@@ -24,6 +24,7 @@ from blockstore.cli.files.source import DELIMITERS, Source, at_line, names_of, r
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, RowIds, stored_columns
+from blockstore.format.value_text import row_text
 
 _AGAIN = "download the rows again"
 
@@ -199,9 +200,9 @@ def _half(batch: pa.RecordBatch, first: int) -> list[tuple[int, str]]:
 
 def _says(row: object, expected: object, now: object) -> str:
     if expected is None:
-        return f"row {row!r} has no version, so it is new, and it exists at version {now}"
+        return f"row {row_text(row)} has no version, so it is new, and it exists at version {now}"
     found = "it is not in the table" if now is None else f"it has version {now} now"
-    return f"row {row!r} was read at version {expected}, and {found}"
+    return f"row {row_text(row)} was read at version {expected}, and {found}"
 
 
 def _rule(expected: object, now: object) -> str:
