@@ -32,6 +32,7 @@ from blockstore.rows.last import last_of_each
 from blockstore.rows.reading import rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
+from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
 
 FAIL, IGNORE = "fail", "ignore"
@@ -73,7 +74,8 @@ def upsert(
             updated=0 if nothing else None,
         )
 
-    return change_rows(access, Operation.UPSERT, write, said, reads=False)
+    with finding_twice(rows, access.log.state.definition):
+        return change_rows(access, Operation.UPSERT, write, said, reads=False)
 
 
 def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) -> RowsChanged:
@@ -117,7 +119,8 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
             operation=str(Operation.APPEND), inserted=changes.rows, unchanged=unchanged
         )
 
-    return change_rows(access, Operation.APPEND, write, said, reads=True)
+    with finding_twice(rows, access.log.state.definition):
+        return change_rows(access, Operation.APPEND, write, said, reads=True)
 
 
 def _cast(
