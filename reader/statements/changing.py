@@ -17,12 +17,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
+from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, Identity, Key, RowIds
 from blockstore.format.value_text import row_text
+from blockstore.format.years import YEARS, in_years
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -299,6 +302,8 @@ def images(rows: pa.RecordBatch, selected: Selected, definition: Definition) -> 
         column = rows.column(place)
         if column.type != field.type:
             column = _cast(column, field)
+        if pt.is_date(field.type) or pt.is_timestamp(field.type):
+            _check_years(column, field)
         columns.append(column)
         fields.append(pa.field(name, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -312,6 +317,18 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         raise Invalid(
             f"the values of column {field.name!r} do not fit {field.type}: {error}; nothing was "
             "changed"
+        ) from None
+
+
+def _check_years(column: pa.Array, field: pa.Field) -> None:
+    """Raise Invalid for a time of another year: DuckDB reads more of them from text, and shows the
+    year 0 as 1 BC."""
+    try:
+        in_years(column)
+    except pa.ArrowInvalid:
+        raise Invalid(
+            f"column {field.name!r} would have a {type_name(field.type)} outside {YEARS}: give it "
+            "another value; nothing was changed"
         ) from None
 
 
