@@ -141,12 +141,13 @@ class Streamed(Response):
         *,
         media_type: str,
         headers: Mapping[str, str],
+        status: int = 200,
     ) -> None:
         self._first = first
         self._pieces = pieces
         self._held = held
         self._patience = patience
-        self.status_code = 200
+        self.status_code = status
         self.media_type = media_type
         self.background = None
         self.init_headers(dict(headers))
@@ -170,14 +171,19 @@ class Streamed(Response):
                 await in_thread(self._held.close)
 
     async def _stream(self, send: Send) -> None:
-        await self._send(
-            send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        )
+        await self._send(send, self._start())
         piece: bytes | object = self._first
         while piece is not _END:
             await self._send(send, {"type": "http.response.body", "body": piece, "more_body": True})
             piece = await in_thread(lambda: next(self._pieces, _END))
         await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _start(self) -> Message:
+        return {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
 
     async def _whole(self, receive: Receive, send: Send) -> None:
         with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as file:
@@ -185,9 +191,7 @@ class Streamed(Response):
             size = file.tell()
             file.seek(0)
             self.headers["content-length"] = str(size)
-            await self._send(
-                send, {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-            )
+            await self._send(send, self._start())
             while data := await to_thread.run_sync(file.read, 1 << 20):
                 await self._send(
                     send, {"type": "http.response.body", "body": data, "more_body": True}
