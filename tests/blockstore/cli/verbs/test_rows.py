@@ -201,7 +201,10 @@ def test_upsert_and_insert(blockstore: Command, items: str, tmp_path: Path) -> N
     assert "version 4" in blockstore(*words).out
     assert "was applied" in blockstore(*words).out
     twice = _file(tmp_path, "sku,n\nb,1\nb,2\n")
-    assert "occurs 2 times" in blockstore("upsert", items, twice, code=1).err
+    assert (
+        "line 3: the key (sku) 'b' is that of line 2"
+        in blockstore("upsert", items, twice, code=1).err
+    )
     blockstore("upsert", items, twice, "--duplicates", "last")
     assert blockstore("row", items, "b", "--json").json[0]["n"] == 2
     wrong = _file(tmp_path, "sku,n\nb,x\nc,y\n")
