@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -132,7 +132,7 @@ async def submit(
             table_commit=commit,
         )
         _check_encoding(request)
-        parts = request.stream()
+        parts: AsyncIterator[bytes] = request.stream()
         if keyed and mode == APPEND and wanted.form != ARROW:
             parts = headed(parts, lambda head: _check_appends(name, head))
         made = await uploaded(parts, gateway, jobs, job, wanted)
