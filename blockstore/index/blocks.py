@@ -12,9 +12,10 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from operator import eq
+from typing import TYPE_CHECKING
 
 import immutables
 import numpy as np
@@ -24,10 +25,16 @@ import pyarrow as pa
 from blockstore.format.block import StreamKey
 from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
 from blockstore.index.rows import KEPT, LiveBlock, Rows, numbers, stream_named
-from blockstore.index.ulids import UlidArray, unique
+from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
+from blockstore.lazy import once
+
+if TYPE_CHECKING:
+    from blockstore.index.tree.sums import BlockSums
 
 _OVERLAY = 1_024
 _SHARE = 8
+_PARTS = 4
+_FEW = 64
 _SLOT = "slot"
 """A hidden column of ``table()``: the base's row, or below zero the overlay's."""
 
@@ -44,6 +51,16 @@ class _Made:
     derived: Derived[LiveBlock]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all blocks of a set."""
+
+    rows: int
+    bytes: int
+    min_max_time: int
+    """The least ``max_time``; 0 of no block."""
+
+
 class _View:
     """One way to hold a set: a base and an overlay, and what was derived from them.
 
@@ -56,18 +73,21 @@ class _View:
         self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
         """By name: the arrays of the base, those of the overlay, and what both are together. Of
         few blocks: each version that is in use has its own."""
+        self.parts: dict[tuple[int, ...], Blocks] = {}
+        """The set without some leaves of its base, by the leaves that are left; replaced, never
+        changed."""
         self._before = before
 
     @property
     def is_heavy(self) -> bool:
-        return len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
+        return self.base.is_whole and len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
 
-    @cached_property
+    @once
     def gone(self) -> list[int]:
         """Rows of the base that no longer count."""
         return [place for ulid in self.overlay if (place := self.base.position(ulid)) is not None]
 
-    @cached_property
+    @once
     def new(self) -> list[LiveBlock]:
         """The blocks of the overlay, sorted."""
         held = [block for block in self.overlay.values() if block is not None]
@@ -80,7 +100,7 @@ class _View:
             return self._before
         return _Made(self.new, self.frame, self.derived)
 
-    @cached_property
+    @once
     def derived(self) -> Derived[LiveBlock]:
         """What others made of ``new``."""
         blocks = self.new
@@ -89,7 +109,7 @@ class _View:
             made.take_over(self._before.derived, self._places)
         return made
 
-    @cached_property
+    @once
     def frame(self) -> pa.Table:
         """The frame of ``new``."""
         if self._before is None:
@@ -100,7 +120,7 @@ class _View:
         added = Rows.of([self.new[place] for place in other]).frame
         return pa.concat_tables([self._before.frame, added]).take(numbers(places)).combine_chunks()
 
-    @cached_property
+    @once
     def _places(self) -> npt.NDArray[np.int64]:
         """Where each block of ``new`` is among those of ``before``; -1 where it is none of them."""
         assert self._before is not None, "there was an overlay before"
@@ -119,12 +139,12 @@ class _View:
                 places.append(place)
         return found, places
 
-    @cached_property
+    @once
     def slots(self) -> npt.NDArray[np.int64]:
         """Where each row of ``table`` is."""
         return np.asarray(self.table[_SLOT].to_numpy())
 
-    @cached_property
+    @once
     def table(self) -> pa.Table:
         """The frame of all, sorted, with ``slot``."""
         frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))
@@ -180,7 +200,10 @@ class Blocks:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Blocks):
             return NotImplemented
-        return self._size == other._size and list(self) == list(other)
+        if self._size != other._size:
+            return False
+        same = self.base.is_same(other.base) and self.overlay == other.overlay
+        return same or all(map(eq, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -284,21 +307,97 @@ class Blocks:
 
     def ulids(self) -> list[str]:
         """All ULIDs, sorted."""
-        found: list[str] = self._view.table["ulid"].to_pylist()
-        return found
+        view = self._view
+        if view.base.is_whole:
+            found: list[str] = view.table["ulid"].to_pylist()
+            return found
+        stored, new = view.base.ulids, [block.ulid for block in view.new]
+        kept = np.ones(len(stored), dtype=bool)
+        kept[view.gone] = False
+        return to_texts(unique(stored[kept], from_texts(new)))
 
     def holding(self, sources: Iterable[str]) -> list[LiveBlock]:
         """The blocks that account for any of these sources, in the order of their ULIDs."""
-        rows = self.rows()
-        return rows.take(rows.holding(sources))
+        wanted, view = frozenset(sources), self._view
+        if view.base.is_whole:
+            rows = self.rows()
+            return rows.take(rows.holding(wanted))
+        stored = view.base.take(view.base.holding(wanted))
+        new = [block for block in view.new if not wanted.isdisjoint(block.meta.sources)]
+        kept = [block for block in stored if block.ulid not in view.overlay]
+        return sorted([*kept, *new], key=lambda block: block.ulid)
 
-    def sources(self) -> UlidArray:
-        """The sources of all blocks, sorted; live blocks never share one."""
-        return unique(self.rows().sources)
+    def sources(self, floor: str | None = None) -> UlidArray:
+        """The sources of all blocks, sorted; live blocks never share one. With a ``floor`` at least
+        those at or below it."""
+        view = self._view
+        if view.base.is_whole:
+            return unique(self.rows().sources)
+        stored = view.base.sources if floor is None else view.base.sources_to(floor)
+        gone = from_texts(
+            source for block in view.base.take(view.gone) for source in block.meta.sources
+        )
+        added = from_texts(source for block in view.new for source in block.meta.sources)
+        return unique(stored[~holds(unique(gone), stored)], added)
 
     def streams(self) -> list[StreamKey]:
         """The streams of all blocks, each once."""
-        return [stream_named(text) for text in self.table()["stream"].unique().to_pylist()]
+        rest, sums = self.summed(lambda leaf: leaf.streams is not None)
+        texts = dict.fromkeys(text for leaf in sums for text in leaf.streams or ())
+        column = rest.table()["stream"]
+        few = column if len(column) <= _FEW else column.unique()  # which loads Arrow's functions
+        texts |= dict.fromkeys(few.to_pylist())
+        return [stream_named(text) for text in texts]
+
+    def summed(self, known: Callable[[BlockSums], bool]) -> tuple[Blocks, Sequence[BlockSums]]:
+        """The set without the leaves for which ``known`` is true and in which nothing has changed,
+        and the sums over these; where blocks are not in leaves, the set and nothing."""
+        view = self._view
+        if view.base.is_whole:
+            return self, ()
+        places, sums = view.base.sift(known, view.gone)
+        if not sums:
+            return self, ()
+        if places not in view.parts:
+            base = view.base.part(places)
+            part = Blocks(base, view.overlay, len(base) - len(view.gone) + len(view.new))
+            view.parts = dict([*list(view.parts.items())[1 - _PARTS :], (places, part)])
+        return view.parts[places], sums
+
+    def totals(self) -> Totals:
+        """Sums over all blocks."""
+        import pyarrow.compute as pc
+
+        rest, sums = self.summed(lambda leaf: True)
+        frame = rest.table()
+        oldest = [pc.min(frame["max_time"]).as_py(), *(leaf.min_max_time for leaf in sums)]
+        return Totals(
+            rows=(pc.sum(frame["rows"]).as_py() or 0) + sum(leaf.rows for leaf in sums),
+            bytes=(pc.sum(frame["bytes"]).as_py() or 0) + sum(leaf.bytes for leaf in sums),
+            min_max_time=min((one for one in oldest if one is not None), default=0),
+        )
+
+    def on(self, base: Rows, at: Blocks) -> Blocks:
+        """The same set on the rows of a later root, which hold what ``at`` was: an earlier one on
+        the rows of this."""
+        mine, before = self._view.overlay, at._view.overlay
+        overlay = immutables.Map(
+            {ulid: block for ulid, block in mine.items() if before.get(ulid, mine) is not block}
+        ).mutate()
+        for ulid, block in before.items():
+            if ulid not in mine and block is not None:
+                overlay[ulid] = None
+        return Blocks(base, overlay.finish(), self._size)
+
+    @property
+    def base(self) -> Rows:
+        """What is stored of the set."""
+        return self._view.base
+
+    @property
+    def overlay(self) -> Overlay:
+        """What has changed since."""
+        return self._view.overlay
 
     def rows(self) -> Rows:
         """The set as rows alone, without an overlay; held so from now on."""

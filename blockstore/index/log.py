@@ -42,8 +42,8 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.checkpoint import every, try_write_checkpoint
 from blockstore.index.checkpoint_name import NamedCheckpoint, newer
+from blockstore.index.checkpoint_write import every, try_write_checkpoint
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.lives import check_own
@@ -105,8 +105,7 @@ class Log:
     def state(self) -> State:
         """The last checked state; read cold at first use.
 
-        Raises NotFound where there is no index.
-        """
+        Raises NotFound where there is no index."""
         self._check_history()
         return self._state if self._state is not None else self.poll()
 
@@ -193,11 +192,8 @@ class Log:
         return self if same else again
 
     def at(self, version: int) -> State:
-        """The state at a version.
-
-        Raises NotFound if it was never written, or the table was dropped in it, VersionExpired if
-        it was collected, or is of a table before.
-        """
+        """The state at a version. Raises NotFound if it was never written, or the table was dropped
+        in it, VersionExpired if it was collected, or is of a table before."""
         state = self.state
         if version > state.version:
             state = self.poll()
@@ -209,10 +205,8 @@ class Log:
         return check_own(History(self.reader, state).as_of(time_ms), state, self.bucket.url)
 
     def tagged(self, name: str) -> State:
-        """The state of the version that a tag is set on.
-
-        Raises NotFound, which names the tags that there are.
-        """
+        """The state of the version that a tag is set on. Raises NotFound, which names the tags that
+        there are."""
         state = self.state
         if name not in state.tags:
             state = self.poll()
@@ -401,8 +395,16 @@ class Log:
         return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
 
     def _write_checkpoint(self, state: State) -> None:
-        written = try_write_checkpoint(writable(self.bucket), state)
-        self._checkpoint = newer(self._checkpoint, written)
+        bucket = writable(self.bucket)
+        written = try_write_checkpoint(bucket, state, lambda: self.reader.leaves)
+        if written is None or written.state is None:
+            return
+        with self._lock:
+            self._checkpoint = newer(self._checkpoint, written.name)
+            if written.state is not state and self._state is not None:
+                from blockstore.index.tree.write import moved
+
+                self._state = moved(self._state, state, written.state)
 
     def _check_history(self) -> None:
         """Raise what this handle has met before."""
@@ -427,9 +429,7 @@ class Log:
 
     def _adopt(self, state: State) -> State:
         with self._lock:
-            if self._replaced is None and (
-                self._state is None or state.version > self._state.version
-            ):
+            if self._replaced is None and (self._state is None or state.is_ahead_of(self._state)):
                 self._state = state
             return self._state or state
 

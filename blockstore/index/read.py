@@ -32,6 +32,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Object, ReadBucket
 from blockstore.errors import (
@@ -62,12 +63,18 @@ from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
+from blockstore.lazy import once
 from blockstore.names import checkpoint_key, entry_key, meta_key
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.index.tree.loading import Leaves
 
 _logger = logging.getLogger(__name__)
 
 _RESTARTS = 20
+_FAR = 2_048
+"""Entries after its root from which on a newer one is looked for."""
 _PROMPT_S = 1.0
 """A cold read that took longer does not serve as the newest state: what was committed meanwhile is
 not in it."""
@@ -100,6 +107,14 @@ class IndexReader:
         """Whether the history is still the one that a state is of."""
         self._listing = Listing(bucket, world, boundary, self.requests)
         self._poll = Poll(self.requests, boundary, self.looks, world.clock)
+        self._look_for_root = 0
+
+    @once
+    def leaves(self) -> Leaves:
+        """The leaves of this table, of which some are kept."""
+        from blockstore.index.tree.loading import Leaves  # few tables have them
+
+        return Leaves(self.requests.get_all, self.bucket.url)
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
@@ -169,11 +184,13 @@ class IndexReader:
             raise
 
     def _advance(self, state: State, beside: Beside) -> Loaded:
+        if state.blocks.base.is_broken:
+            return self.cold_after(state)
         since, started = self._poll.begin(), self._clock.monotonic_s()
         found = self._poll.after(state, beside=beside)
         boundary = found.boundary
         if not found.entries:
-            passed = boundary is not None and boundary > state.version
+            passed = boundary is not None and boundary > _oldest_kept(state)
             if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
             if boundary is not None or self._poll.was_newest(state):
@@ -182,7 +199,7 @@ class IndexReader:
         if not self.looks.check(state, found.standing, boundary) or not found.together:
             return self.cold_after(state)
         assert boundary is not None, "it is read after what is new"
-        if boundary > state.version or len(found.entries) >= FAR_BEHIND:
+        if boundary > _oldest_kept(state) or len(found.entries) >= FAR_BEHIND:
             return self.cold_after(state)
         after = state
         for one in found.entries:
@@ -193,8 +210,17 @@ class IndexReader:
         if after.void != state.void:
             return self.cold_after(state)
         self.looks.check_life(state, after)
+        if self._is_far_from_root(after):
+            return self.cold_after(after)
         self._poll.saw_newest(after, since)
         return Loaded(state=after, asked_s=started)
+
+    def _is_far_from_root(self, state: State) -> bool:
+        """Whether a newer root is looked for: now and then, where much is not in leaves."""
+        if state.root is None or state.version < max(state.root + _FAR, self._look_for_root):
+            return False
+        self._look_for_root = state.version + _FAR
+        return True
 
     def moment(self, loaded: Loaded) -> Freshness:
         """For how long from now on what was just read cold serves as the newest: half as long as
@@ -317,16 +343,29 @@ class IndexReader:
         raise Corrupt(f"{damaged[0]}: {how_to_replace_checkpoint(self.bucket.url)}") from damaged[0]
 
     def checkpoint(self, data: bytes, version: int) -> State:
-        """The state in the bytes of a version's checkpoint.
-
-        Raises Corrupt or NewerFormat, naming it and the table.
-        """
+        """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming
+        it and the table."""
         try:
-            return decode_checkpoint(data, version=version, url=self.bucket.url)
+            return self._decoded(data, version)
         except NewerFormat:
             raise
         except Corrupt as error:
             raise Corrupt(f"{error}: {how_to_replace_checkpoint(self.bucket.url)}") from error
+
+    def _decoded(self, data: bytes, version: int, names: tuple[NamedCheckpoint, ...] = ()) -> State:
+        return decode_checkpoint(
+            data, version=version, url=self.bucket.url, names=names, leaves=lambda: self.leaves
+        )
+
+    def _check_root(self, state: State) -> None:
+        """Raise Corrupt for a root that may not be relied on, after the boundary was read."""
+        from blockstore.index.tree.open import check_root
+
+        def at(version: int) -> State | None:
+            data = self.checkpoint_data(version)
+            return None if data is None else self._decoded(data, version)
+
+        check_root(state, self.boundary.seen, at, self.bucket.url)
 
     def _base(
         self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
@@ -337,12 +376,14 @@ class IndexReader:
         mine = name_of(version, data)
         names = names_of(mine, hint, entries)
         try:
-            state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
+            state = self._decoded(data, version, names)
             if found.own is not None and not self.looks.holds(state, found.own):
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self.bucket.url} is of another history than "
                     f"{entry_key(version)}"
                 )
+            if state.root is not None:
+                self._check_root(state)
             if found.own is not None and state.ends_void:
                 damaged.append(
                     Corrupt(
@@ -401,3 +442,9 @@ class IndexReader:
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
             )
         self.boundary.read()
+
+
+def _oldest_kept(state: State) -> int:
+    """The version that the boundary must not pass while a state is used: its own, or that of the
+    root that names its leaves."""
+    return state.version if state.root is None else state.root

@@ -73,6 +73,20 @@ class State:
         may have been there before they were."""
         return self.void[-1:] == (self.version,)
 
+    @property
+    def root(self) -> int | None:
+        """The version of the root by whose leaves the state is held; None where it is not."""
+        return self.blocks.base.root_version
+
+    def is_ahead_of(self, other: State) -> bool:
+        """Whether it is of a later version, or of the same one on the leaves of a newer root: those
+        of the older may be collected. And where the other's leaves were missed."""
+        if self.version != other.version:
+            return self.version > other.version
+        if other.blocks.base.is_broken:
+            return True
+        return self.root is not None and (other.root is None or self.root > other.root)
+
     def committed(self, job: Job) -> bool:
         """Whether the job's batch is among those committed."""
         app = self.batches.get(job.app)

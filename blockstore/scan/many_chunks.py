@@ -13,7 +13,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow as pa
 from blockstore.index.derived import Arrays
 from blockstore.index.documents import read_documents
 from blockstore.index.rows import LiveBlock
+from blockstore.lazy import once
 from blockstore.scan.candidates import Candidate, Candidates
 from blockstore.scan.chunk import ScanChunk
 
@@ -60,7 +60,7 @@ class ManyChunks(Sequence[ScanChunk]):
         before = int(self._ends[block - 1]) if block else 0
         return list(self._chunks_of(self._found.at(block)))[place - before]
 
-    @cached_property
+    @once
     def _ends(self) -> npt.NDArray[np.int64]:
         """The number of chunks up to each block, with its own."""
         found = self._found

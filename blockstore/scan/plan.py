@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -22,6 +21,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds, stored_columns
+from blockstore.lazy import once
 from blockstore.names import object_key
 from blockstore.predicate import Condition, Predicate, between, parse
 from blockstore.predicate.literals import Kind, Temporal
@@ -83,7 +83,7 @@ class ScanPlan:
         """The size of all planned chunks."""
         return sum(chunk.file.bytes for chunk in self.chunks)
 
-    @cached_property
+    @once
     def needed(self) -> tuple[str, ...]:
         """Every column that must be read: of the output, and of the condition."""
         return tuple(dict.fromkeys((*self.output_schema.names, *self.predicate.columns)))
@@ -114,7 +114,7 @@ class ScanPlan:
             (chunk.kind, chunk.source is None, chunk.first_row_id) if "_row_id" in needed else None,
         )
 
-    @cached_property
+    @once
     def _reads(self) -> dict[int, dict[str, ColumnRead]]:
         return {id_: reads_of(schema, self.columns.table) for id_, schema in self.schemas.items()}
 

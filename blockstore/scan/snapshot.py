@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import orjson
 
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
+from blockstore.index.chain import NO_LINK, Link
 from blockstore.index.rows import KEPT, LiveBlock, visible_rows
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.scan.columns import Columns
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class Snapshot:
     definition: Definition
     version: int | None = None
     """The index's version; None for a table without an index."""
+    last: Link = NO_LINK
+    """The entry of that version, by which its history is known."""
     time_ms: int = 0
     blocks: Blocks = field(default_factory=Blocks.of)
     listed: tuple[ChosenBlock, ...] = ()
@@ -49,6 +53,7 @@ class Snapshot:
         return cls(
             definition=state.definition,
             version=state.version,
+            last=state.last,
             time_ms=state.time_ms,
             blocks=state.blocks,
             listed=() if listed is None else listed.cover.chosen,
@@ -72,18 +77,13 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self.blocks) + len(self.listed)
 
-    @cached_property
+    @once
     def label_names(self) -> frozenset[str]:
         """Every label that the table was made with or that some stream has."""
-        streams = self.blocks.table()["stream"]
-        if len(streams) > _FEW:
-            import pyarrow.compute as pc
-
-            streams = pc.unique(streams)
-        found = {name for stream in set(streams.to_pylist()) for name in labels_of(stream)}
+        found = {name for stream in self.blocks.streams() for name, _ in stream.labels}
         return self.labels.union(found, *(block.meta.labels for block in self.listed))
 
-    @cached_property
+    @once
     def columns(self) -> Columns:
         """Every column that a scan could read."""
         return Columns.of(self.definition, self.label_names)
@@ -120,11 +120,13 @@ def labels_of(stream: str) -> Mapping[str, str]:
 
 
 def _visible_rows(blocks: Blocks) -> int | None:
-    """Return the same as ``visible_rows``, by columns: no block is made into an object."""
+    """Return the same as ``visible_rows``, by columns and sums: no block is made into an object."""
     import pyarrow.compute as pc
 
-    frame = blocks.table()
+    rest, sums = blocks.summed(lambda leaf: leaf.excepted == 0)
+    frame = rest.table()
     excepted = frame["excepted"].is_valid()
     if pc.any(pc.and_(excepted, pc.greater(frame["level"], 1))).as_py():
         return None
-    return pc.sum(frame["rows"].filter(pc.invert(excepted))).as_py() or 0
+    shown = pc.sum(frame["rows"].filter(pc.invert(excepted))).as_py() or 0
+    return shown + sum(leaf.rows for leaf in sums)

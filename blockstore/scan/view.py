@@ -12,11 +12,11 @@ Rules for a snapshot that is read after its version was collected:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -26,16 +26,20 @@ from blockstore.errors import (
     Corrupt,
     MissingExtra,
     ObjectMissing,
+    SnapshotExpired,
     VersionExpired,
 )
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
+from blockstore.lazy import once
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +99,13 @@ class TableSnapshot:
 
     def count(self) -> int:
         """Return the number of rows; from metadata alone unless rows are hidden."""
-        counted = self.snapshot.count()
+        counted = planned(self.bucket, self.world, self.snapshot, Snapshot.count)
         if counted is not None:
             return counted
         from blockstore.scan.execute import count_rows
 
         with _or_expired(self.bucket, self.world, self.version):
-            plan = plan_pass(self.snapshot)
+            plan = planned(self.bucket, self.world, self.snapshot, plan_pass)
             return count_rows(self.bucket, plan, self.world, reads=self.reads)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
@@ -141,21 +145,25 @@ class Scan:
     reads: Reads | None = None
     """As in ``TableSnapshot``."""
 
-    @cached_property
+    @once
     def plan(self) -> ScanPlan:
         """The chunks that can match, and counts of what was left out.
 
         Raises Invalid for unknown columns and conditions.
         """
-        return plan_scan(self.snapshot, columns=self.columns, where=self.where)
+        return self._planned(plan_scan)
 
-    @cached_property
+    @once
     def _read(self) -> ScanPlan:
         """The plan that is read: the one that was looked at, if one was."""
         looked_at: ScanPlan | None = self.__dict__.get("plan")
         if looked_at is not None:
             return looked_at
-        return plan_pass(self.snapshot, columns=self.columns, where=self.where)
+        return self._planned(plan_pass)
+
+    def _planned(self, plan: Callable[..., ScanPlan]) -> ScanPlan:
+        make = partial(plan, columns=self.columns, where=self.where)
+        return planned(self.bucket, self.world, self.snapshot, make)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream of record batches, in bounded memory.
@@ -232,6 +240,20 @@ def _expired(bucket: ReadBucket, world: World, version: int) -> VersionExpired |
     except BlockstoreError:
         return None
     return None
+
+
+def planned(
+    bucket: ReadBucket, world: World, snapshot: Snapshot, make: Callable[[Snapshot], A]
+) -> A:
+    """What ``make`` returns of the snapshot, or of the same version read again where leaves of it
+    were collected."""
+    try:
+        return make(snapshot)
+    except SnapshotExpired:
+        from blockstore.scan.again import reopened
+
+        again = reopened(bucket, world, snapshot)
+    return make(again)
 
 
 def _needs(package: str, extra: str | None, convert: Any) -> Any:

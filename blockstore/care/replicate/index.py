@@ -40,13 +40,9 @@ from blockstore.errors import (
 )
 from blockstore.index.backoff import Pace
 from blockstore.index.boundary import write_first
-from blockstore.index.checkpoint import (
-    decode_checkpoint,
-    ensure_checkpoint,
-    put_checkpoint,
-    raise_hint,
-)
+from blockstore.index.checkpoint import holds_state
 from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint_write import put_checkpoint, raise_hint, renew_checkpoint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.history import History
 from blockstore.index.log import Log
@@ -171,11 +167,11 @@ class IndexCopier:
         self._complete(blocks, (block.ulid for block in base.blocks), f"version {base.version}")
         for version in sorted(set(base.tags.values())):
             self._pin(version, blocks)
-        if self._again(lambda: ensure_checkpoint(self._target, base)) is None:
-            found = decode_checkpoint(
-                self._target.get(checkpoint_key(base.version)).data, version=base.version
+        if self._again(lambda: renew_checkpoint(self._target, base)) is None:
+            found = self._replica.reader.checkpoint(
+                self._target.get(checkpoint_key(base.version)).data, base.version
             )
-            if found != base:
+            if not holds_state(found, base):
                 raise self._forked(base.version)
         self._replica.boundary.advance(base.version)
         return base.version
@@ -227,6 +223,7 @@ class IndexCopier:
                     f"({error} is missing): restore it from a copy, or remove the tag with untag"
                 ) from None
             return
+        self._again(lambda: self._copy_leaves(state))
         self._again(lambda: put_checkpoint(self._target, version, data))
 
     def _copy_checkpoint(self, newest: int, at: int) -> int:
@@ -239,13 +236,21 @@ class IndexCopier:
             return newest
         try:
             data = self._source.bucket.get(checkpoint_key(listed[-1])).data
-            self._reader.checkpoint(data, listed[-1])
+            state = self._reader.checkpoint(data, listed[-1])
+            self._again(lambda: self._copy_leaves(state))
         except (ObjectMissing, Corrupt):
             return newest  # collected since, or damaged: the next one is copied instead
         name = name_of(listed[-1], data)  # the bytes themselves: the entries name them
         self._again(lambda: put_checkpoint(self._target, name.id, data))
         self._again(lambda: raise_hint(self._target, name))
         return name.id
+
+    def _copy_leaves(self, state: State) -> None:
+        """Copy the leaves of a root before the root itself."""
+        if state.root is not None:
+            from blockstore.index.tree.copying import copy_leaves
+
+            copy_leaves(self._source.bucket, self._target, state)
 
     def _create(self, entry: Entry, data: bytes) -> None:
         """Write an entry under its id; the same bytes may be stored there already."""

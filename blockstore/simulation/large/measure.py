@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from blockstore.simulation.large.table import make_table
+from blockstore.simulation.large.table import make_table, make_tree
 from blockstore.simulation.large.work import (
     Figure,
     Watch,
@@ -20,6 +20,7 @@ from blockstore.simulation.large.work import (
     compaction,
     everything,
     exports,
+    many_commits,
     opened,
     passed,
 )
@@ -30,17 +31,28 @@ Work: TypeAlias = Callable[[str, int, World], list[Figure]]
 _WORKS: tuple[Work, ...] = (opened, everything, passed, compaction, commits, exports)
 
 
-def measure_large(blocks: int) -> Iterator[Figure]:
-    """Yield the figures of a table of so many blocks, each as it was taken."""
+_OF_TREES: tuple[Work, ...] = (opened, passed, many_commits, commits, compaction)
+
+
+def measure_large(blocks: int, *, tree: bool = False) -> Iterator[Figure]:
+    """Yield the figures of a table of so many blocks, each as it was taken; with ``tree`` of one
+    whose index is in leaves."""
+    works = (_made_tree, *_OF_TREES) if tree else (_made, *_WORKS)
     with TemporaryDirectory(prefix="blockstore-large-") as folder:
         url = f"{folder}/table?durable=false"
-        for work in (_made, *_WORKS):
+        for work in works:
             yield from _apart(work, url, blocks)
 
 
 def _made(url: str, blocks: int, world: World) -> list[Figure]:
     watch = Watch(world)
     watch.run("make the table", lambda: make_table(url, blocks, world))
+    return watch.figures
+
+
+def _made_tree(url: str, blocks: int, world: World) -> list[Figure]:
+    watch = Watch(world)
+    watch.run("make the table", lambda: make_tree(url, blocks, world))
     return watch.figures
 
 

@@ -27,7 +27,7 @@ from blockstore.format.document import sealed
 from blockstore.index.added import AddedBlock
 from blockstore.index.chain import Link
 from blockstore.index.change import Change
-from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint, write_checkpoint
 from blockstore.index.entry import Entry, encode_entry
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
