@@ -41,6 +41,9 @@ _SLOT = "slot"
 Overlay = immutables.Map[str, LiveBlock | None]
 """What is new or changed since the base; None where a block of the base is gone."""
 
+Gone = immutables.Map[str, int]
+"""Where in the base those of the overlay's ULIDs are that it has: these rows no longer count."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Made:
@@ -67,9 +70,12 @@ class _View:
     ``before`` is what was made of an overlay before this one.
     """
 
-    def __init__(self, base: Rows, overlay: Overlay, before: _Made | None = None) -> None:
+    def __init__(
+        self, base: Rows, overlay: Overlay, places: Gone, before: _Made | None = None
+    ) -> None:
         self.base = base
         self.overlay = overlay
+        self.places = places
         self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
         """By name: the arrays of the base, those of the overlay, and what both are together. Of
         few blocks: each version that is in use has its own."""
@@ -85,7 +91,12 @@ class _View:
     @once
     def gone(self) -> list[int]:
         """Rows of the base that no longer count."""
-        return [place for ulid in self.overlay if (place := self.base.position(ulid)) is not None]
+        return list(self.places.values())
+
+    def place(self, ulid: str) -> int | None:
+        """The row of the base that has a ULID, whether it counts or not."""
+        known = self.places.get(ulid)
+        return self.base.position(ulid) if known is None else known
 
     @once
     def new(self) -> list[LiveBlock]:
@@ -171,10 +182,16 @@ class Blocks:
         overlay: Overlay | None = None,
         size: int | None = None,
         before: _Made | None = None,
+        places: Gone | None = None,
     ) -> None:
         # The same set may be held in another way once it was consolidated; each method looks at one
         # view.
-        self._view = _View(base, immutables.Map() if overlay is None else overlay, before)
+        self._view = _View(
+            base,
+            immutables.Map() if overlay is None else overlay,
+            immutables.Map() if places is None else places,
+            before,
+        )
         self._size = len(base) if size is None else size
 
     @classmethod
@@ -237,21 +254,25 @@ class Blocks:
         """The set without ``remove``, all of which are in it, then with ``put`` (the same ULID is
         replaced)."""
         view, size = self._view, self._size
-        overlay = view.overlay.mutate()
+        overlay, places = view.overlay.mutate(), view.places.mutate()
         for ulid in remove:
             size -= 1
-            if view.base.position(ulid) is None:
+            place = view.place(ulid)
+            if place is None:
                 del overlay[ulid]
             else:
-                overlay[ulid] = None
+                overlay[ulid], places[ulid] = None, place
         for block in put:
             if block.ulid in overlay:
                 held = overlay[block.ulid] is not None
             else:
-                held = view.base.position(block.ulid) is not None
+                place = view.base.position(block.ulid)
+                held = place is not None
+                if place is not None:
+                    places[block.ulid] = place
             size += not held
             overlay[block.ulid] = block
-        changed = Blocks(view.base, overlay.finish(), size, view.made)
+        changed = Blocks(view.base, overlay.finish(), size, view.made, places.finish())
         if changed._view.is_heavy:
             changed.rows()
         return changed
@@ -360,7 +381,13 @@ class Blocks:
             return self, ()
         if places not in view.parts:
             base = view.base.part(places)
-            part = Blocks(base, view.overlay, len(base) - len(view.gone) + len(view.new))
+            within = view.base.within(places, view.gone)
+            part = Blocks(
+                base,
+                view.overlay,
+                len(base) - len(view.gone) + len(view.new),
+                places=immutables.Map(zip(view.places, within, strict=True)),
+            )
             view.parts = dict([*list(view.parts.items())[1 - _PARTS :], (places, part)])
         return view.parts[places], sums
 
@@ -387,7 +414,10 @@ class Blocks:
         for ulid, block in before.items():
             if ulid not in mine and block is not None:
                 overlay[ulid] = None
-        return Blocks(base, overlay.finish(), self._size)
+        kept = overlay.finish()
+        places = ((ulid, base.position(ulid)) for ulid in kept)
+        gone = immutables.Map({ulid: place for ulid, place in places if place is not None})
+        return Blocks(base, kept, self._size, places=gone)
 
     @property
     def base(self) -> Rows:
@@ -403,6 +433,7 @@ class Blocks:
         """The set as rows alone, without an overlay; held so from now on."""
         view = self._view
         if view.overlay:
-            view = _View(view.base.merged(view.gone, Rows.of(view.new)), immutables.Map())
+            rows = view.base.merged(view.gone, Rows.of(view.new))
+            view = _View(rows, immutables.Map(), immutables.Map())
             self._view = view
         return view.base

@@ -116,8 +116,12 @@ class Committer:
             for _ in range(_REOPENINGS):
                 try:
                     return self._commit(attempt, deadline)
-                except SnapshotExpired as error:
-                    # Leaves of its root were collected: another look begins at a root that is kept.
+                except (SnapshotExpired, Corrupt) as error:
+                    # Leaves of its root were collected, or are damaged: another look begins at a
+                    # root that is whole.
+                    known = self.state or self._known
+                    if isinstance(error, Corrupt) and (known is None or not known.is_broken):
+                        raise
                     _logger.info("%s: it is read again", error)
                     self._drop()
             return self._commit(attempt, deadline)
@@ -402,7 +406,9 @@ class Committer:
         return self.state
 
     def _checked(self) -> State:
-        if self.state is not None and self.state.version < self._boundary.seen:
+        # Leaves of its root may go from then on, and no root that shares them is relied on.
+        state = self.state
+        if state is not None and (state.oldest_kept < self._boundary.seen or state.is_broken):
             self._drop()
         return self.catch_up() if self.state is None else self.state
 

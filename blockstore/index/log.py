@@ -47,7 +47,8 @@ from blockstore.index.checkpoint_write import every, try_write_checkpoint
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.lives import check_own
-from blockstore.index.read import IndexReader, Loaded
+from blockstore.index.loaded import Loaded
+from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.world import World
 
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from blockstore.index.change import Change, Committed
     from blockstore.index.commit import Attempt, Committer
     from blockstore.index.queue import CommitQueue, Waiting
-
 
 _logger = logging.getLogger(__name__)
 
@@ -276,12 +276,9 @@ class Log:
                 if waiting.answer is None:
                     waiting.answer = self._still_open(waiting.change, error)
         finally:
-            if (
-                self._committer is not None
-                and self._committer.state is not None
-                and not self.replaced
-            ):
-                self._adopt(self._committer.state)
+            state = None if self._committer is None else self._committer.state
+            if state is not None and not self.replaced:
+                self._adopt(state)
         return self._checkpoint_due(group[0].answer)
 
     def _one(self, committer: Committer, change: Change) -> Committed:
@@ -320,10 +317,7 @@ class Log:
             del self._open[commit]
 
     def _together(self, committer: Committer, group: list[Waiting]) -> None:
-        """Appends that share an entry.
-
-        If one of them is refused, each goes alone, so that it fails alone.
-        """
+        """Appends that share an entry; if one is refused, each goes alone, so that it fails alone."""
         from blockstore.index.change import Append
         from blockstore.index.outcomes import share_of
 
@@ -385,19 +379,16 @@ class Log:
         from blockstore.index.change import Committed
 
         state = None if self._committer is None else self._committer.state
-        if (
-            not isinstance(answer, Committed)
-            or answer.entry is None
-            or state is None
-            or answer.entry.id % every(len(state.blocks))
-        ):
+        if not isinstance(answer, Committed) or answer.entry is None or state is None:
             return None
-        return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
+        due = state.version == answer.entry.id and not state.version % every(len(state.blocks))
+        return partial(self._write_checkpoint, state) if due else None
 
     def _write_checkpoint(self, state: State) -> None:
-        bucket = writable(self.bucket)
-        written = try_write_checkpoint(bucket, state, lambda: self.reader.leaves)
+        written = try_write_checkpoint(writable(self.bucket), state, lambda: self.reader.leaves)
         if written is None or written.state is None:
+            if state.root is not None:
+                self._leave_root(state)
             return
         with self._lock:
             self._checkpoint = newer(self._checkpoint, written.name)
@@ -405,6 +396,14 @@ class Log:
                 from blockstore.index.tree.write import moved
 
                 self._state = moved(self._state, state, written.state)
+
+    def _leave_root(self, state: State) -> None:
+        """Read again: a root that shares leaves with the state's own may not be relied on."""
+        try:
+            with self._noticing():
+                self.take(self.reader.cold_after(state))
+        except BlockstoreError as error:  # the commit has succeeded
+            _logger.warning("%s was not read again: %s", self.bucket.url, error)
 
     def _check_history(self) -> None:
         """Raise what this handle has met before."""

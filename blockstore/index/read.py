@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Object, ReadBucket
@@ -41,6 +41,7 @@ from blockstore.errors import (
     HistoryReplaced,
     NewerFormat,
     NotFound,
+    SnapshotExpired,
     Unavailable,
 )
 from blockstore.freshness import Freshness
@@ -58,6 +59,7 @@ from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.listing import Listed, Listing
+from blockstore.index.loaded import Loaded
 from blockstore.index.poll import FAR_BEHIND, Beside, Poll, is_strong
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
@@ -78,19 +80,6 @@ _FAR = 2_048
 _PROMPT_S = 1.0
 """A cold read that took longer does not serve as the newest state: what was committed meanwhile is
 not in it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A checked state, and the newest checkpoint that was seen on the way."""
-
-    state: State
-    checkpoint: NamedCheckpoint | None = None
-    asked_s: float | None = None
-    """When the state's last entry was requested, if this poll has read it: for a commit, that was
-    the look at it."""
-    prompt: Freshness | None = None
-    """Of a cold read: whether it was a quick one, as long as this lasts."""
 
 
 class IndexReader:
@@ -114,7 +103,7 @@ class IndexReader:
         """The leaves of this table, of which some are kept."""
         from blockstore.index.tree.loading import Leaves  # few tables have them
 
-        return Leaves(self.requests.get_all, self.bucket.url)
+        return Leaves(self.requests.get_all, self.bucket.url, self)
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
@@ -184,13 +173,13 @@ class IndexReader:
             raise
 
     def _advance(self, state: State, beside: Beside) -> Loaded:
-        if state.blocks.base.is_broken:
+        if state.is_broken:
             return self.cold_after(state)
         since, started = self._poll.begin(), self._clock.monotonic_s()
         found = self._poll.after(state, beside=beside)
         boundary = found.boundary
         if not found.entries:
-            passed = boundary is not None and boundary > _oldest_kept(state)
+            passed = boundary is not None and boundary > state.oldest_kept
             if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
             if boundary is not None or self._poll.was_newest(state):
@@ -199,7 +188,7 @@ class IndexReader:
         if not self.looks.check(state, found.standing, boundary) or not found.together:
             return self.cold_after(state)
         assert boundary is not None, "it is read after what is new"
-        if boundary > _oldest_kept(state) or len(found.entries) >= FAR_BEHIND:
+        if boundary > state.oldest_kept or len(found.entries) >= FAR_BEHIND:
             return self.cold_after(state)
         after = state
         for one in found.entries:
@@ -315,12 +304,17 @@ class IndexReader:
         last: int,
         hint: NamedCheckpoint | None = None,
         listed: Listed | None = None,
+        *,
+        lenient: bool = False,
     ) -> Loaded | None:
         """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the
         entries up to ``last``; None if they were not there together. ``listed`` is what a listing
-        before this call has shown of them. Raises Corrupt where no checkpoint is intact."""
-        damaged: list[Corrupt] = []
+        before this call has shown of them. Raises Corrupt where no checkpoint is intact.
+        ``lenient``: where each root names a leaf that was missed, one does all the same."""
+        damaged: list[BlockstoreError] = []
+        tried: list[int] = []
         for base in bases:
+            tried.append(base)
             found = read_together(
                 self.requests,
                 self.boundary,
@@ -335,12 +329,26 @@ class IndexReader:
             if loaded is None:
                 continue
             state = loaded.state
-            for entry in found.entries:
-                state = self.follow(state, entry.data)
+            try:
+                for entry in found.entries:
+                    state = self.follow(state, entry.data)
+            except (SnapshotExpired, Corrupt) as error:
+                if not loaded.state.is_broken:
+                    raise
+                if self.boundary.read() > base:
+                    return None  # its leaves were collected meanwhile
+                self._pass_over(error, damaged)
+                continue
             if found.entries:
                 self.looks.remember(state.last, found.entries[-1].etag)
             return replace(loaded, state=state)
+        if lenient and "leaves" in self.__dict__ and self.leaves.forget():
+            return self.replay(tried, last, hint, listed)
         raise Corrupt(f"{damaged[0]}: {how_to_replace_checkpoint(self.bucket.url)}") from damaged[0]
+
+    def _pass_over(self, error: BlockstoreError, damaged: list[BlockstoreError]) -> None:
+        _logger.warning("%s: it is skipped; %s", error, how_to_replace_checkpoint(self.bucket.url))
+        damaged.append(error)
 
     def checkpoint(self, data: bytes, version: int) -> State:
         """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming
@@ -359,16 +367,16 @@ class IndexReader:
 
     def _check_root(self, state: State) -> None:
         """Raise Corrupt for a root that may not be relied on, after the boundary was read."""
-        from blockstore.index.tree.open import check_root
+        from blockstore.index.tree.believed import check_root
 
-        def at(version: int) -> State | None:
-            data = self.checkpoint_data(version)
-            return None if data is None else self._decoded(data, version)
-
-        check_root(state, self.boundary.seen, at, self.bucket.url)
+        check_root(state, self.boundary.seen, self.checkpoint_data, self.bucket.url)
 
     def _base(
-        self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
+        self,
+        found: Together,
+        version: int,
+        hint: NamedCheckpoint | None,
+        damaged: list[BlockstoreError],
     ) -> Loaded | None:
         """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if
         it is damaged, or of a history that was replaced: a writer that stalled may have left it."""
@@ -395,10 +403,7 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            _logger.warning(
-                "%s: it is skipped; %s", error, how_to_replace_checkpoint(self.bucket.url)
-            )
-            damaged.append(error)
+            self._pass_over(error, damaged)
             return None
         return Loaded(state=state, checkpoint=mine)
 
@@ -423,7 +428,7 @@ class IndexReader:
             if self.boundary.read() == boundary and not self.checkpoints(boundary):
                 raise no_checkpoint(self.bucket.url, boundary)
             return None
-        return self.replay(self._bases(listed, boundary), last, named, listed)
+        return self.replay(self._bases(listed, boundary), last, named, listed, lenient=True)
 
     def _bases(self, listed: Listed, boundary: int) -> Iterator[int]:
         """Where a cold read may begin, best first; what is below the hint is listed only once it is
@@ -442,9 +447,3 @@ class IndexReader:
                 f"there is no table with an index at {self.bucket.url}: create it, or check the URL"
             )
         self.boundary.read()
-
-
-def _oldest_kept(state: State) -> int:
-    """The version that the boundary must not pass while a state is used: its own, or that of the
-    root that names its leaves."""
-    return state.version if state.root is None else state.root

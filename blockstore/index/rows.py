@@ -258,6 +258,10 @@ class Rows:
         """The rows of these leaves alone."""
         return self
 
+    def within(self, leaves: tuple[int, ...], positions: Sequence[int]) -> Sequence[int]:
+        """Where rows that are in these leaves are in the rows of these alone."""
+        return positions
+
     def is_same(self, other: Rows) -> bool:
         """Whether both hold equal rows, as far as that shows without looking at them."""
         return self is other

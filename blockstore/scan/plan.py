@@ -30,7 +30,7 @@ from blockstore.predicate.prune import Bounds, BoundsOf
 from blockstore.scan.candidates import Candidate, candidates, of_changes
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas, reads_of
-from blockstore.scan.snapshot import Snapshot
+from blockstore.scan.snapshot import Snapshot, renewed
 
 MANY = 65_536
 """A plan for one pass over more blocks makes their chunks when they are looked at."""
@@ -167,6 +167,25 @@ def _plan(
     held: int | None = None,
 ) -> ScanPlan:
     """The same; ``held`` is the most blocks whose chunks must be held, None = of all."""
+
+    names = columns if columns is None or isinstance(columns, str) else tuple(columns)
+    known = frozenset(labels)
+
+    def make(one: Snapshot) -> ScanPlan:
+        return _made(one, names, where, time_range, known, every_version, held)
+
+    return renewed(snapshot, make)
+
+
+def _made(
+    snapshot: Snapshot,
+    columns: Iterable[str] | None,
+    where: Condition,
+    time_range: TimeRange | None,
+    labels: Iterable[str],
+    every_version: bool,
+    held: int | None,
+) -> ScanPlan:
     known = snapshot.label_names.union(labels)
     offered = (
         snapshot.columns
@@ -192,7 +211,7 @@ def _plan(
     if held is not None and len(found.places) > held and judge.needs_no_look and not found.listed:
         from blockstore.scan.many_chunks import ManyChunks  # few tables are so large
 
-        kept = ManyChunks(found, judge.unjudged)
+        kept = ManyChunks(found, judge.unjudged, snapshot)
         seen = len(kept)
     else:
         kept = judge.kept([chunk for block in found for chunk in judge.chunks(block)])

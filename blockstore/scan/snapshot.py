@@ -6,13 +6,14 @@ table, until ``delete_delay`` after a newer version has replaced it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
+from blockstore.errors import Corrupt, SnapshotExpired
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
@@ -24,6 +25,8 @@ from blockstore.scan.columns import Columns
 if TYPE_CHECKING:
     from blockstore.lifecycle.cover import ChosenBlock
     from blockstore.lifecycle.list_path import Listed
+
+A = TypeVar("A")
 
 _FEW = 64
 """Reading this many blocks one by one is faster than loading Arrow's functions."""
@@ -80,7 +83,8 @@ class Snapshot:
     @once
     def label_names(self) -> frozenset[str]:
         """Every label that the table was made with or that some stream has."""
-        found = {name for stream in self.blocks.streams() for name, _ in stream.labels}
+        streams = renewed(self, lambda one: one.blocks.streams())
+        found = {name for stream in streams for name, _ in stream.labels}
         return self.labels.union(found, *(block.meta.labels for block in self.listed))
 
     @once
@@ -108,8 +112,22 @@ class Snapshot:
         if any(block.only_sources is not None and block.meta.level > 1 for block in self.listed):
             return None
         by_block = len(self.blocks) <= _FEW or self.definition.identity is not None
-        visible = visible_rows(self.blocks) if by_block else _visible_rows(self.blocks)
+        rows = visible_rows if by_block else _visible_rows
+        visible = renewed(self, lambda one: rows(one.blocks))
         return None if visible is None else visible + sum(block.meta.rows for block in self.listed)
+
+
+def renewed(snapshot: Snapshot, make: Callable[[Snapshot], A]) -> A:
+    """What ``make`` returns of a snapshot; where leaves of it were collected since it was taken, of
+    the same version read again."""
+    if snapshot.blocks.base.root_version is None:
+        return make(snapshot)
+    try:
+        return make(snapshot)
+    except (SnapshotExpired, Corrupt) as error:
+        from blockstore.scan.again import made_again  # few tables have leaves
+
+        return made_again(error, snapshot, make)
 
 
 @lru_cache(maxsize=4096)

@@ -12,11 +12,10 @@ Rules for a snapshot that is read after its version was collected:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -38,8 +37,6 @@ from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
 from blockstore.world import World
-
-A = TypeVar("A")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +96,13 @@ class TableSnapshot:
 
     def count(self) -> int:
         """Return the number of rows; from metadata alone unless rows are hidden."""
-        counted = planned(self.bucket, self.world, self.snapshot, Snapshot.count)
+        counted = self.snapshot.count()
         if counted is not None:
             return counted
         from blockstore.scan.execute import count_rows
 
         with _or_expired(self.bucket, self.world, self.version):
-            plan = planned(self.bucket, self.world, self.snapshot, plan_pass)
+            plan = plan_pass(self.snapshot)
             return count_rows(self.bucket, plan, self.world, reads=self.reads)
 
     def scan(self, *, columns: Iterable[str] | None = None, where: Any = None) -> Scan:
@@ -151,7 +148,7 @@ class Scan:
 
         Raises Invalid for unknown columns and conditions.
         """
-        return self._planned(plan_scan)
+        return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
     @once
     def _read(self) -> ScanPlan:
@@ -159,11 +156,7 @@ class Scan:
         looked_at: ScanPlan | None = self.__dict__.get("plan")
         if looked_at is not None:
             return looked_at
-        return self._planned(plan_pass)
-
-    def _planned(self, plan: Callable[..., ScanPlan]) -> ScanPlan:
-        make = partial(plan, columns=self.columns, where=self.where)
-        return planned(self.bucket, self.world, self.snapshot, make)
+        return plan_pass(self.snapshot, columns=self.columns, where=self.where)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the rows as a stream of record batches, in bounded memory.
@@ -207,11 +200,11 @@ class Scan:
 
 @contextmanager
 def _or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterator[None]:
-    """Raise VersionExpired for an object that is missing because the version was collected
-    meanwhile."""
+    """Raise VersionExpired for an object, or a leaf of the index, that is missing because the
+    version was collected meanwhile."""
     try:
         yield
-    except ObjectMissing as error:
+    except (ObjectMissing, SnapshotExpired) as error:
         expired = None if version is None else _expired(bucket, world, version)
         if expired is None:
             raise
@@ -240,20 +233,6 @@ def _expired(bucket: ReadBucket, world: World, version: int) -> VersionExpired |
     except BlockstoreError:
         return None
     return None
-
-
-def planned(
-    bucket: ReadBucket, world: World, snapshot: Snapshot, make: Callable[[Snapshot], A]
-) -> A:
-    """What ``make`` returns of the snapshot, or of the same version read again where leaves of it
-    were collected."""
-    try:
-        return make(snapshot)
-    except SnapshotExpired:
-        from blockstore.scan.again import reopened
-
-        again = reopened(bucket, world, snapshot)
-    return make(again)
 
 
 def _needs(package: str, extra: str | None, convert: Any) -> Any:

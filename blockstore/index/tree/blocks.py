@@ -129,6 +129,14 @@ class LeafRows(Rows):
             self._parts = dict([*kept, (leaves, found)])
         return found
 
+    def within(self, leaves: tuple[int, ...], positions: Sequence[int]) -> Sequence[int]:
+        places, chosen = np.array(positions, dtype=np.int64), np.array(leaves, dtype=np.int64)
+        at_of, starts = self._leaf_of(places), self.part(leaves)._starts
+        moved: Sequence[int] = (
+            places - self._starts[at_of] + starts[chosen.searchsorted(at_of)]
+        ).tolist()
+        return moved
+
     def is_same(self, other: Rows) -> bool:
         if not isinstance(other, LeafRows):
             return False

@@ -31,11 +31,11 @@ from blockstore.freshness import Freshness
 from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.log import Log
 from blockstore.index.state import State
+from blockstore.index.tree.believed import proven_now
 from blockstore.index.tree.leaf import Root
 from blockstore.index.tree.loading import Leaves
 from blockstore.index.tree.open import base_of
 from blockstore.index.tree.repair import problem_of
-from blockstore.index.tree.write import proven_now
 from blockstore.names import (
     CHECKPOINTS,
     LEAVES,
@@ -135,7 +135,7 @@ def why_broken(bucket: ReadBucket, stored: State, leaves: Leaves) -> str | None:
     problem, root = broken_leaf(bucket, stored, leaves), base_of(stored)
     if problem is not None or root is None:
         return problem
-    if not proven_now(bucket, root, leaves):
+    if not proven_now(bucket, root):
         return f"it shares leaves with checkpoint {root.base}, which is below the boundary"
     return None
 

@@ -4,7 +4,9 @@ Rules:
 - A leaf is believed once its bytes have the hash in its name and its rows the sums in the root.
   Otherwise it is Corrupt.
 - A leaf that is not there is ``SnapshotExpired``, never an empty one: what it held is not known. It
-  was collected, or lost; the reader that opens again passes over roots that name it.
+  was collected, or lost.
+- Leaves that were missed or found damaged are remembered: the reader that opens again passes over
+  roots that name them, until one of them is there again as the root says.
 - Those used last are kept, up to so many bytes. A pass over all of them keeps none.
 """
 
@@ -12,9 +14,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -26,7 +30,10 @@ from blockstore.index.tree.leaf import AnyLeaf, Leaf, Root
 from blockstore.index.tree.sums import BlockSums, SourceSums, sums_of_blocks, sums_of_sources
 from blockstore.index.ulids import UlidArray, from_arrow
 
-GetAll = Callable[[Sequence[str]], Sequence[Object | None]]
+if TYPE_CHECKING:
+    from blockstore.index.read import IndexReader
+
+GetAll: TypeAlias = Callable[[Sequence[str]], Sequence[Object | None]]
 """Gets several objects, None for one that is not there."""
 
 _KEPT_BYTES = 48 << 20
@@ -48,14 +55,16 @@ class LoadedBlocks:
 class Leaves:
     """The leaves of one table, for one handle. Safe to share between threads."""
 
-    def __init__(self, get_all: GetAll, url: str) -> None:
+    def __init__(self, get_all: GetAll, url: str, handle: IndexReader | None = None) -> None:
         self._get_all = get_all
-        self._url = url
+        self.url = url
+        self.handle = handle
+        """Whose leaves these are; None for callers that have none."""
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[LoadedBlocks | UlidArray, int]] = OrderedDict()
         self._bytes = 0
-        self._gone: set[str] = set()
-        """Keys of leaves that were not there."""
+        self._bad: set[str] = set()
+        """Keys of leaves that were not there, or damaged."""
         self.proven: dict[str, object] = {}
         """What a collector saw of leaves that it has proven, by key."""
 
@@ -95,7 +104,7 @@ class Leaves:
         held = self._known(leaf.sha256)
         if held is None or isinstance(held, LoadedBlocks):
             (data,) = self._fetch([leaf])
-            held = decoded_sources(leaf, data, self._name(leaf))
+            held = self._sources(leaf, data)
             self._keep(leaf.sha256, held, held.nbytes)
         return held
 
@@ -104,43 +113,67 @@ class Leaves:
         for start in range(0, len(leaves), _AT_ONCE):
             some = leaves[start : start + _AT_ONCE]
             for leaf, data in zip(some, self._fetch(some), strict=True):
-                yield decoded_sources(leaf, data, self._name(leaf))
+                yield self._sources(leaf, data)
 
     def misses(self, root: Root) -> bool:
-        """Whether a leaf of the root was not there when it was asked for."""
+        """Whether a leaf of the root was not there when it was asked for, or damaged."""
         with self._lock:
-            return bool(self._gone) and not self._gone.isdisjoint(root.keys)
+            return bool(self._bad) and not self._bad.isdisjoint(root.keys)
+
+    def missed(self, keys: Iterable[str]) -> None:
+        """Remember leaves that are not there."""
+        with self._lock:
+            self._bad.update(keys)
+
+    def forget(self) -> bool:
+        """Forget what was missed; whether there was anything."""
+        with self._lock:
+            some, self._bad = bool(self._bad), set()
+        return some
 
     def lacks(self, root: Root) -> str | None:
-        """The key of a leaf that was missed before and is still not there, if the root names one:
-        the root is passed over."""
+        """The key of a leaf that was missed before and still is missing or damaged, if the root
+        names one: the root is passed over."""
         with self._lock:
-            gone = sorted(self._gone & root.keys) if self._gone else []
-        for key in gone:
-            if self._get_all([key])[0] is None:
-                return key
+            bad = [leaf for leaf in root.leaves if leaf.key in self._bad] if self._bad else []
+        for leaf in bad:
+            (found,) = self._get_all([leaf.key])
+            if found is None or _is_damaged(leaf, found.data):
+                return leaf.key
             with self._lock:
-                self._gone.discard(key)
+                self._bad.discard(leaf.key)
         return None
 
     def _fetch(self, leaves: Sequence[AnyLeaf]) -> list[bytes]:
         found = self._get_all([leaf.key for leaf in leaves]) if leaves else []
         for leaf, one in zip(leaves, found, strict=True):
             if one is None:
-                with self._lock:
-                    self._gone.add(leaf.key)
+                self.missed([leaf.key])
                 raise SnapshotExpired(
                     f"{self._name(leaf)} is not there, and a checkpoint names it: it was collected "
                     "since, or lost; read the table again, and if it is still missing run "
-                    f"'blockstore verify {self._url}'"
+                    f"'blockstore verify {self.url}'"
                 )
         return [one.data for one in found if one is not None]
 
     def _name(self, leaf: AnyLeaf) -> str:
-        return f"{leaf.key} of {self._url}"
+        return f"{leaf.key} of {self.url}"
 
     def _decoded(self, leaf: Leaf[BlockSums], data: bytes) -> LoadedBlocks:
-        return LoadedBlocks(decoded_blocks(leaf, data, self._name(leaf)))
+        with self._noting(leaf):
+            return LoadedBlocks(decoded_blocks(leaf, data, self._name(leaf)))
+
+    def _sources(self, leaf: Leaf[SourceSums], data: bytes) -> UlidArray:
+        with self._noting(leaf):
+            return decoded_sources(leaf, data, self._name(leaf))
+
+    @contextmanager
+    def _noting(self, leaf: AnyLeaf) -> Iterator[None]:
+        try:
+            yield
+        except Corrupt:
+            self.missed([leaf.key])
+            raise
 
     def _keep_blocks(self, leaf: Leaf[BlockSums], data: bytes) -> LoadedBlocks:
         held = self._decoded(leaf, data)
@@ -180,6 +213,23 @@ def _get(bucket: ReadBucket, key: str) -> Object | None:
         return bucket.get(key)
     except ObjectMissing:
         return None
+
+
+def _is_damaged(leaf: AnyLeaf, data: bytes) -> bool:
+    try:
+        check_leaf(leaf, data)
+    except Corrupt:
+        return True
+    return False
+
+
+def check_leaf(leaf: AnyLeaf, data: bytes) -> None:
+    """Raise Corrupt unless the bytes have the leaf's hash and sums."""
+    sha256, generation = leaf.sha256, leaf.generation
+    if isinstance(leaf.sums, BlockSums):
+        decoded_blocks(Leaf(sha256=sha256, generation=generation, sums=leaf.sums), data, leaf.key)
+    else:
+        decoded_sources(Leaf(sha256=sha256, generation=generation, sums=leaf.sums), data, leaf.key)
 
 
 def decoded_blocks(leaf: Leaf[BlockSums], data: bytes, name: str) -> pa.Table:

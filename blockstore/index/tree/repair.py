@@ -21,7 +21,7 @@ from blockstore.index.state import State
 from blockstore.index.tree.encoding import unpacked
 from blockstore.index.tree.grow import Grown, block_leaves, source_leaves
 from blockstore.index.tree.leaf import AnyLeaf, Leaf, Root
-from blockstore.index.tree.loading import decoded_blocks, decoded_sources
+from blockstore.index.tree.loading import check_leaf
 from blockstore.index.tree.open import base_of
 from blockstore.index.tree.sums import BlockSums, SourceSums
 from blockstore.index.tree.write import send
@@ -92,15 +92,7 @@ def broken_leaves(bucket: ReadBucket, root: Root) -> dict[str, str]:
 def problem_of(bucket: ReadBucket, leaf: AnyLeaf) -> str | None:
     """What is wrong with a leaf; None if it is there, with its hash and its sums."""
     try:
-        data = bucket.get(leaf.key).data
-        if isinstance(leaf.sums, BlockSums):
-            decoded_blocks(
-                Leaf(sha256=leaf.sha256, generation=leaf.generation, sums=leaf.sums), data, leaf.key
-            )
-        else:
-            decoded_sources(
-                Leaf(sha256=leaf.sha256, generation=leaf.generation, sums=leaf.sums), data, leaf.key
-            )
+        check_leaf(leaf, bucket.get(leaf.key).data)
     except ObjectMissing:
         return f"{leaf.key} is missing, and a checkpoint names it"
     except Corrupt as error:

@@ -8,35 +8,36 @@ Rules:
   is damaged: the name says what it must hold.
 - A root that is there already, of the same history and with equal leaves, is as good as one
   written. One of another history is left alone, and nothing rests on it.
-- Nobody relies on the root before three looks that come after it. The leaves written for it are
-  there: a copy that lacks them may have been put back between them and the root. The root from
-  which the others were taken is unchanged; or, if it was collected, all leaves are there, and that
-  root proves nothing more. The boundary lets the root be relied on. Where one fails the root stays,
-  and is passed over by all; a later version has its own.
+- The base is read just before, and where it is gone or another one, the root gets leaves of its
+  own: all others believe what names it.
+- The process relies on the root after three looks that come after it. All of its leaves are there:
+  a copy that lacks some may have been put back meanwhile. The base is unchanged, or was collected
+  and proves nothing more. The boundary lets the root be relied on. Where one fails the root stays,
+  and a later version has its own, from a state that is read again; the process remembers which
+  leaves it missed, and passes over roots that name them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import AlreadyExists, Corrupt, ObjectMissing
 from blockstore.index.blocks import Blocks
-from blockstore.index.boundary import parse_boundary
 from blockstore.index.checkpoint import decode_checkpoint, encode_root
 from blockstore.index.checkpoint_name import NamedCheckpoint, name_of
 from blockstore.index.state import State
+from blockstore.index.tree.believed import proven_now, root_of
 from blockstore.index.tree.encoding import packed, unpacked
 from blockstore.index.tree.grow import Grown, block_leaves, source_leaves
 from blockstore.index.tree.leaf import Leaf, Root
 from blockstore.index.tree.loading import Leaves
 from blockstore.index.tree.open import base_of, held_by
-from blockstore.index.tree.proof import is_proven
 from blockstore.index.tree.sources import LeafSources
 from blockstore.index.tree.sums import BlockSums, SourceSums
-from blockstore.names import BOUNDARY, LEAVES, checkpoint_key
+from blockstore.names import LEAVES, checkpoint_key
 
 S = TypeVar("S", bound=BlockSums | SourceSums)
 
@@ -63,7 +64,7 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
     name = None
     if found is None:
         # A copy may have been put back that lacks the base: others would believe what names it.
-        alone = alone or (base is not None and not _is_stored(bucket, base, leaves))
+        alone = alone or (base is not None and root_of(bucket, base.version) != base)
         blocks = tuple(sent(bucket, block_leaves(state, alone=alone)))
         sources = tuple(sent(bucket, source_leaves(state, alone=alone)))
         root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
@@ -147,60 +148,37 @@ def moved(later: State, at: State, written: State) -> State:
     )
 
 
-def proven_now(bucket: ReadBucket, root: Root, leaves: Leaves) -> bool:
-    """Whether a root that is there may be relied on, by a look at the boundary."""
-    boundary = parse_boundary(bucket.get(BOUNDARY).data, bucket.url)
-
-    def at_boundary() -> Root | None:
-        found = _stored(bucket, boundary, leaves)
-        return None if found is None else base_of(found)
-
-    return is_proven(root, boundary, at_boundary)
-
-
-def _stored(bucket: ReadBucket, version: int, leaves: Leaves) -> State | None:
-    """The state of a version's checkpoint; None where there is none that can be read."""
-    try:
-        data = bucket.get(checkpoint_key(version)).data
-        return decode_checkpoint(data, version=version, url=bucket.url, leaves=lambda: leaves)
-    except (ObjectMissing, Corrupt):
-        return None
-
-
 def _is_whole(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
     """Whether a root that is there may be relied on, by the looks that come after it."""
-    if _is_unchanged(bucket, root, base, leaves):
-        own = [leaf.key for leaf in root.leaves if leaf.generation == root.version]
-        return _are_there(bucket, own) and proven_now(bucket, root, leaves)
-    if is_there(bucket, checkpoint_key(root.base)):
+    missing = _missing(bucket, root.keys)
+    if missing:
+        leaves.missed(missing)
         return False
-    unproven = replace(root, base=0)
-    return _are_there(bucket, sorted(root.keys)) and proven_now(bucket, unproven, leaves)
+    if not _is_unchanged(bucket, root, base):
+        if is_there(bucket, checkpoint_key(root.base)):
+            return False
+        root = replace(root, base=0)
+    return proven_now(bucket, root)
 
 
-def _are_there(bucket: ReadBucket, keys: Sequence[str]) -> bool:
-    if len(keys) <= _FEW:
-        return all(is_there(bucket, key) for key in keys)
-    return {info.key for info in bucket.list(LEAVES)}.issuperset(keys)
+def _missing(bucket: ReadBucket, keys: frozenset[str]) -> list[str]:
+    """Those of these leaves that are not there. A listing may lag, so it does not say so alone."""
+    if len(keys) > _FEW:
+        keys -= {info.key for info in bucket.list(LEAVES)}
+    return [key for key in sorted(keys) if not is_there(bucket, key)]
 
 
-def _is_stored(bucket: ReadBucket, base: Root, leaves: Leaves) -> bool:
-    found = _stored(bucket, base.version, leaves)
-    return found is not None and base_of(found) == base
-
-
-def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
+def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None) -> bool:
     """Whether the root from which a root's leaves were taken is there and names them: a copy may
     have been put back, in which it is another one or none. ``base`` is the one that this process
     took leaves from."""
     if root.base == root.version:
         return True
-    found = _stored(bucket, root.base, leaves)
-    stored = None if found is None else base_of(found)
-    if stored is None or (base is not None and base.version == root.base and stored != base):
+    there = root_of(bucket, root.base)
+    if there is None or (base is not None and base.version == root.base and there != base):
         return False
     every = root.leaves
-    return stored.keys.issuperset(leaf.key for leaf in every if leaf.generation != root.version)
+    return there.keys.issuperset(leaf.key for leaf in every if leaf.generation != root.version)
 
 
 def sent(bucket: Bucket, grown: Iterable[Grown[S]]) -> Iterator[Leaf[S]]:
