@@ -317,7 +317,7 @@ class Log:
             del self._open[commit]
 
     def _together(self, committer: Committer, group: list[Waiting]) -> None:
-        """Appends that share an entry; if one is refused, each goes alone, so that it fails alone."""
+        """Appends that share an entry; where one is refused each goes alone, to fail alone."""
         from blockstore.index.change import Append
         from blockstore.index.outcomes import share_of
 
