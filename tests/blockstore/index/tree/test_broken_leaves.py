@@ -12,6 +12,7 @@ from blockstore.errors import Corrupt, SnapshotExpired, VersionExpired
 from blockstore.export.shown import planned
 from blockstore.index import log as log_module
 from blockstore.index.change import Draft
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
@@ -78,23 +79,61 @@ def lose(bucket: MemoryBucket, key: str) -> None:
 damages = pytest.mark.parametrize("damage", [flip, lose])
 
 
-def test_a_writer_that_is_alone_and_slow_goes_on_writing_roots_that_are_believed(
-    bucket: MemoryBucket, world: World, clock: ManualClock, log: Log
+def test_a_writer_that_only_commits_leaves_a_root_that_the_boundary_has_passed(
+    bucket: MemoryBucket,
+    world: World,
+    clock: ManualClock,
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It commits and never polls, while another process collects what is older than a day."""
-    collector = Log(bucket, world)
-    for number in range(300, 380):
-        log.commit(append(number))
-        clock.advance(3 * 3600)
-        if number % 4 == 0:
-            collect(collector, world)
-    version = log.state.version
-    newest = version - version % 4
-    assert collector.boundary.read() > 42
-    assert roots(bucket)[-1] == newest
-    assert Log(bucket, world).poll().root == newest
-    assert log.state.root == newest
-    assert len(log.state.blocks.overlay) < 8
+    """Else its next root would share nothing, and each leaf that it loads may be gone."""
+    monkeypatch.setattr(log_module, "every", lambda blocks: 10**9)
+    log.commit(append(200))
+    clock.advance(3 * DAY_S)
+    other = Log(bucket, world)
+    write_checkpoint(bucket, other.poll())
+    assert [collect(other, world).boundary for _ in range(2)] == [40, 42]
+    assert log.state.root == 40
+    log.commit(append(201))
+    log.commit(append(202))
+    assert log.state.root in (42, 43)
+    monkeypatch.setattr(log_module, "every", lambda blocks: 1)
+    log.commit(append(203))
+    newest = read_root(bucket, log.state.version)
+    assert newest.base in (42, 43)
+    assert log.state.root == newest.version
+
+
+def test_a_root_that_is_not_relied_on_makes_its_writer_read_again(
+    bucket: MemoryBucket,
+    world: World,
+    clock: ManualClock,
+    log: Log,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another process moves the boundary over the base while the root is on its way."""
+    log.commit(append(200))
+    real = bucket.put_if_absent
+
+    def put(key: str, data: bytes) -> Any:
+        if key == checkpoint_key(44):
+            clock.advance(3 * DAY_S)
+            other = Log(bucket, world)
+            live = [block.meta for block in other.poll().blocks]
+            monkeypatch.setattr(log_module, "every", lambda blocks: 10**9)
+            other.commit(compaction(5_000, merge(400, live), live))
+            other.commit(append(300))
+            clock.advance(3 * DAY_S)
+            other.commit(append(301))
+            write_checkpoint(bucket, other.at(46))
+            assert [collect(other, world).boundary for _ in range(1)] == [46]
+        return real(key, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket, "put_if_absent", put)
+        log.commit(append(201))
+    assert log.state.root == 46
+    assert log.state.version == 47
 
 
 @damages
