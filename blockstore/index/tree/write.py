@@ -10,11 +10,11 @@ Rules:
   written. One of another history is left alone, and nothing rests on it.
 - The base is read just before, and where it is gone or another one, the root gets leaves of its
   own: all others believe what names it.
-- The process relies on the root after looks that come after it. All of its leaves are there, and so
-  is the root: a copy that lacks some may have been put back meanwhile. The base is unchanged, or was collected
-  and proves nothing more. The boundary lets the root be relied on. Where one fails the root stays,
-  and a later version has its own, from a state that is read again; the process remembers which
-  leaves it missed, and passes over roots that name them.
+- The process relies on the root after looks that come after it. A copy may have been put back
+  meanwhile, so all of its leaves are there, and the root itself. The base is unchanged, or was
+  collected and proves nothing more. The boundary lets the root be relied on. Where one fails the
+  root stays, and a later version has its own, from a state that is read again; the process
+  remembers which leaves it missed, and passes over roots that name them.
 """
 
 from __future__ import annotations

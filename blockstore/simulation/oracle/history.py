@@ -289,14 +289,13 @@ class History:
         """A leaf of checkpoints was written, or deleted."""
         if change.after is None:
             self._event("leaf collected")
-            if not self._ground.stale:
-                check_gone(
-                    self._ground.store,
-                    change.key,
-                    self.boundary,
-                    self.kept.values(),
-                    self.false_checkpoints,
-                )
+            check_gone(
+                self._ground.store,
+                change.key,
+                self.boundary,
+                self.kept.values(),
+                self.false_checkpoints,
+            )
 
     def _load(self, entry: Entry) -> Entry:
         """The entry with long lists of sources read from their files."""

@@ -300,3 +300,23 @@ def test_a_root_that_lacks_an_older_leaf_is_not_built_upon(
         log.commit(append(number))
     assert not read_root(bucket, 48).keys - leaf_keys(bucket)
     assert Log(bucket, world).poll().root == 48
+
+
+def test_a_root_that_went_with_a_copy_put_back_is_not_relied_on(
+    bucket: MemoryBucket, world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing names its leaves then, and they may be collected."""
+    log.commit(append(200))
+    real = bucket.put_if_absent
+
+    def put(key: str, data: bytes) -> Any:
+        done = real(key, data)
+        if key == checkpoint_key(44):
+            bucket.delete([key])
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bucket, "put_if_absent", put)
+        log.commit(append(201))
+    assert log.state.version == 44
+    assert log.state.root == 40
