@@ -35,6 +35,7 @@ from blockstore.errors import (
     NoSpace,
     NotFound,
     ObjectMissing,
+    SnapshotExpired,
     Unavailable,
     VersionExpired,
 )
@@ -216,15 +217,13 @@ class IndexCopier:
             data = self._source.bucket.get(checkpoint_key(version)).data
             state = self._reader.checkpoint(data, version)
             blocks.complete(block.ulid for block in state.blocks)
-        except (ObjectMissing, Gone) as error:
+            self._put_checkpoint(version, data, state)
+        except (ObjectMissing, Gone, SnapshotExpired) as error:
             if version in self._look().tags.values():
                 raise Corrupt(
                     f"version {version} of {self._source.bucket.url} has a tag and is incomplete "
                     f"({error} is missing): restore it from a copy, or remove the tag with untag"
                 ) from None
-            return
-        self._again(lambda: self._copy_leaves(state))
-        self._again(lambda: put_checkpoint(self._target, version, data))
 
     def _copy_checkpoint(self, newest: int, at: int) -> int:
         """Copy the source's newest checkpoint up to ``at``, if it is newer than the replica's.
@@ -236,21 +235,25 @@ class IndexCopier:
             return newest
         try:
             data = self._source.bucket.get(checkpoint_key(listed[-1])).data
-            state = self._reader.checkpoint(data, listed[-1])
-            self._again(lambda: self._copy_leaves(state))
+            self._put_checkpoint(listed[-1], data, self._reader.checkpoint(data, listed[-1]))
         except (ObjectMissing, Corrupt):
             return newest  # collected since, or damaged: the next one is copied instead
         name = name_of(listed[-1], data)  # the bytes themselves: the entries name them
-        self._again(lambda: put_checkpoint(self._target, name.id, data))
         self._again(lambda: raise_hint(self._target, name))
         return name.id
 
+    def _put_checkpoint(self, version: int, data: bytes, state: State) -> None:
+        """Put a checkpoint; of a root the leaves first, and they are looked for once more after it:
+        a copy of the replica that lacks them may have been put back."""
+        self._copy_leaves(state)
+        self._again(lambda: put_checkpoint(self._target, version, data))
+        self._copy_leaves(state)
+
     def _copy_leaves(self, state: State) -> None:
-        """Copy the leaves of a root before the root itself."""
         if state.root is not None:
             from blockstore.index.tree.copying import copy_leaves
 
-            copy_leaves(self._source.bucket, self._target, state)
+            self._again(lambda: copy_leaves(self._source.bucket, self._target, state))
 
     def _create(self, entry: Entry, data: bytes) -> None:
         """Write an entry under its id; the same bytes may be stored there already."""
