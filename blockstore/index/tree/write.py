@@ -80,11 +80,18 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
 def put_alone(bucket: Bucket, state: State) -> NamedCheckpoint | None:
     """Write a state's root with leaves of its own, and without the look at the boundary: for an
     index that has none, or for another table than the one that the state was read from. None where
-    there is a checkpoint."""
+    there is a checkpoint. Leaves that went meanwhile with a copy put back are written again."""
+    root = _sent_alone(bucket, state)
+    name = _put_if_absent(bucket, state, root)
+    if name is not None and _missing(bucket, root.keys):
+        _sent_alone(bucket, state)
+    return name
+
+
+def _sent_alone(bucket: Bucket, state: State) -> Root:
     blocks = tuple(sent(bucket, block_leaves(state, alone=True)))
     sources = tuple(sent(bucket, source_leaves(state, alone=True)))
-    root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
-    return _put_if_absent(bucket, state, root)
+    return Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
 
 
 def _put_if_absent(bucket: Bucket, state: State, root: Root) -> NamedCheckpoint | None:
