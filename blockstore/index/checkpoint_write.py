@@ -16,34 +16,16 @@ from dataclasses import dataclass
 
 import orjson
 
-from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.errors import AlreadyExists, Corrupt, ObjectMissing
-from blockstore.format.document import parse, sealed
+from blockstore.bucket.api import Bucket
+from blockstore.errors import AlreadyExists
+from blockstore.format.document import sealed
 from blockstore.format.features import FORMAT_VERSION, TREE
 from blockstore.index.checkpoint import GetLeaves, encode_checkpoint
-from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, read_name
+from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, read_hint
 from blockstore.index.state import State
 from blockstore.names import HINT, checkpoint_key
 
 _logger = logging.getLogger(__name__)
-
-EVERY = 64
-_EVERY_MOST = 512
-_BLOCKS_A_ENTRY = 1024
-
-
-def every(blocks: int) -> int:
-    """A committer to a table of so many blocks writes a checkpoint after every entry whose id is a
-    multiple of this: 64, and from 131,072 blocks on more, up to 512.
-
-    Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them are
-    6 ms and four rounds of requests, 511 are 50 ms and 32 rounds. More often: each commit pays a
-    larger share of a checkpoint: 6 us and 16 to 120 bytes a block (decisions 10 and 67).
-    """
-    due = EVERY
-    while due < _EVERY_MOST and blocks >= 2 * due * _BLOCKS_A_ENTRY:
-        due *= 2
-    return due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +128,3 @@ def raise_hint(bucket: Bucket, name: NamedCheckpoint) -> None:
 
 def _point_hint(bucket: Bucket, name: NamedCheckpoint) -> None:
     bucket.put(HINT, sealed(orjson.dumps({"format": FORMAT_VERSION, "checkpoint": name.to_json()})))
-
-
-def read_hint(bucket: ReadBucket) -> NamedCheckpoint | None:
-    """The checkpoint that the hint names, or None: a guess, never authority."""
-    try:
-        return read_name(parse(bucket.get(HINT).data, HINT), "checkpoint")
-    except (ObjectMissing, Corrupt):
-        return None

@@ -42,12 +42,11 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.checkpoint_name import NamedCheckpoint, newer
-from blockstore.index.checkpoint_write import every, try_write_checkpoint
+from blockstore.index.checkpoint_name import NamedCheckpoint, every, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.lives import check_own
-from blockstore.index.loaded import Loaded
+from blockstore.index.poll import Loaded
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.world import World
@@ -385,6 +384,8 @@ class Log:
         return partial(self._write_checkpoint, state) if due else None
 
     def _write_checkpoint(self, state: State) -> None:
+        from blockstore.index.checkpoint_write import try_write_checkpoint
+
         written = try_write_checkpoint(writable(self.bucket), state, lambda: self.reader.leaves)
         if written is None or written.state is None:
             if state.root is not None:

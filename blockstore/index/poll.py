@@ -29,6 +29,7 @@ from blockstore.format.properties import Consistency
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import Link
+from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
@@ -71,6 +72,19 @@ class Following:
     entries."""
     together: bool = True
     """Whether all entries were there at one moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A checked state, and the newest checkpoint that was seen on the way."""
+
+    state: State
+    checkpoint: NamedCheckpoint | None = None
+    asked_s: float | None = None
+    """When the state's last entry was requested, if this poll has read it: for a commit, that was
+    the look at it."""
+    prompt: Freshness | None = None
+    """Of a cold read: whether it was a quick one, as long as this lasts."""
 
 
 class Poll:

@@ -59,8 +59,7 @@ from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.listing import Listed, Listing
-from blockstore.index.loaded import Loaded
-from blockstore.index.poll import FAR_BEHIND, Beside, Poll, is_strong
+from blockstore.index.poll import FAR_BEHIND, Beside, Loaded, Poll, is_strong
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State

@@ -37,7 +37,6 @@ from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
 from blockstore.index.checkpoint import encode_checkpoint, holds_state
 from blockstore.index.checkpoint_name import how_to_replace_checkpoint
-from blockstore.index.checkpoint_write import pin_checkpoint
 from blockstore.index.history import History
 from blockstore.index.log import Log
 from blockstore.index.state import State
@@ -95,6 +94,7 @@ def tag(
     version below the boundary whose blocks would have to be looked at counts as collected.
     """
     from blockstore.index.change import Tag
+    from blockstore.index.checkpoint_write import pin_checkpoint
 
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)

@@ -22,14 +22,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from blockstore.errors import BlockstoreError, Corrupt, SnapshotExpired
+from blockstore.errors import Corrupt, SnapshotExpired
 from blockstore.index.derived import Arrays
 from blockstore.index.documents import read_documents
 from blockstore.index.rows import LiveBlock
 from blockstore.lazy import once
 from blockstore.scan.candidates import Candidate, Candidates
 from blockstore.scan.chunk import ScanChunk
-from blockstore.scan.snapshot import Snapshot, renewed
+from blockstore.scan.snapshot import Snapshot, read_again, renewed
 
 
 class ManyChunks(Sequence[ScanChunk]):
@@ -60,16 +60,8 @@ class ManyChunks(Sequence[ScanChunk]):
                     done, tries = done + 1, 0
                 return
             except (SnapshotExpired, Corrupt) as error:
-                self._snapshot = self._again(error, tries)
+                self._snapshot = read_again(self._snapshot, error, tries)
                 tries += 1
-
-    def _again(self, error: BlockstoreError, tries: int) -> Snapshot:
-        from blockstore.scan.again import TRIES, lost, reopened  # few tables have leaves
-
-        again = reopened(error, self._snapshot)
-        if tries == TRIES:
-            raise lost(error, again)
-        return again
 
     def _found_in(self, snapshot: Snapshot, done: int = 0) -> Candidates:
         """The candidates from one of them on, in the blocks of a snapshot."""

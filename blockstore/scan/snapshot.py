@@ -7,16 +7,17 @@ table, until ``delete_delay`` after a newer version has replaced it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
-from blockstore.errors import Corrupt, SnapshotExpired
+from blockstore.errors import BlockstoreError, Corrupt, HistoryReplaced, SnapshotExpired
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import NO_LINK, Link
+from blockstore.index.checkpoint_name import how_to_replace_checkpoint
 from blockstore.index.rows import KEPT, LiveBlock, visible_rows
 from blockstore.index.state import State
 from blockstore.lazy import once
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from blockstore.lifecycle.list_path import Listed
 
 A = TypeVar("A")
+
+_TRIES = 3
+"""So often a version is read again whose leaves were missed."""
 
 _FEW = 64
 """Reading this many blocks one by one is faster than loading Arrow's functions."""
@@ -122,12 +126,44 @@ def renewed(snapshot: Snapshot, make: Callable[[Snapshot], A]) -> A:
     the same version read again."""
     if snapshot.blocks.base.root_version is None:
         return make(snapshot)
-    try:
-        return make(snapshot)
-    except (SnapshotExpired, Corrupt) as error:
-        from blockstore.scan.again import made_again  # few tables have leaves
+    tries = 0
+    while True:
+        try:
+            return make(snapshot)
+        except (SnapshotExpired, Corrupt) as error:
+            snapshot = read_again(snapshot, error, tries)
+            tries += 1
 
-        return made_again(error, snapshot, make)
+
+def read_again(snapshot: Snapshot, error: BlockstoreError, tries: int) -> Snapshot:
+    """The same version on leaves that are there, by the handle that has missed one: it passes over
+    roots that name it.
+
+    Raises ``error`` where that is not for a leaf, or the snapshot is not all of a version; Corrupt
+    where it was read again several times, ``tries``, and a leaf is missing all the same;
+    VersionExpired; HistoryReplaced for another version under the same number.
+    """
+    from blockstore.index.history import History  # few tables have leaves
+    from blockstore.index.read import IndexReader
+    from blockstore.index.tree.blocks import LeafRows
+
+    rows = snapshot.blocks.base
+    if not isinstance(rows, LeafRows) or not (isinstance(error, SnapshotExpired) or rows.is_broken):
+        raise error
+    handle, url = rows.loader.handle, rows.loader.url
+    if snapshot.version is None or not isinstance(handle, IndexReader):
+        raise error
+    if tries == _TRIES:
+        raise Corrupt(f"{error}: {how_to_replace_checkpoint(url)}") from error
+    state = History(handle, handle.cold().state).at(snapshot.version)
+    if state.last != snapshot.last:
+        raise HistoryReplaced(
+            f"version {snapshot.version} of {url} is another one now than this snapshot was taken "
+            "of: a copy was put back; open the table again"
+        )
+    if len(state.blocks) != len(snapshot.blocks):
+        raise error
+    return replace(snapshot, blocks=state.blocks)
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,8 @@ checked state; the compactor does so from time to time.
 from __future__ import annotations
 
 from blockstore.bucket.api import writable
-from blockstore.index.checkpoint_write import every, write_checkpoint
+from blockstore.index.checkpoint_name import every
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log
 from blockstore.names import CHECKPOINTS, parse_checkpoint
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -29,9 +29,6 @@ from blockstore.index.tree.encoding import decode_blocks, decode_sources, unpack
 from blockstore.index.tree.leaf import AnyLeaf, Leaf, Root
 from blockstore.index.tree.sums import BlockSums, SourceSums, sums_of_blocks, sums_of_sources
 from blockstore.index.ulids import UlidArray, from_arrow
-
-if TYPE_CHECKING:
-    from blockstore.index.read import IndexReader
 
 GetAll: TypeAlias = Callable[[Sequence[str]], Sequence[Object | None]]
 """Gets several objects, None for one that is not there."""
@@ -55,11 +52,11 @@ class LoadedBlocks:
 class Leaves:
     """The leaves of one table, for one handle. Safe to share between threads."""
 
-    def __init__(self, get_all: GetAll, url: str, handle: IndexReader | None = None) -> None:
+    def __init__(self, get_all: GetAll, url: str, handle: object = None) -> None:
         self._get_all = get_all
         self.url = url
         self.handle = handle
-        """Whose leaves these are; None for callers that have none."""
+        """The ``IndexReader`` whose leaves these are; None for callers that have none."""
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[LoadedBlocks | UlidArray, int]] = OrderedDict()
         self._bytes = 0

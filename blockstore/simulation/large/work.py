@@ -16,7 +16,7 @@ from blockstore.export.exported import Memo
 from blockstore.export.iceberg.export import METADATA, export_iceberg
 from blockstore.extras import load
 from blockstore.index.change import Append
-from blockstore.index.checkpoint_write import every
+from blockstore.index.checkpoint_name import every
 from blockstore.index.log import Log
 from blockstore.names import checkpoint_key
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan

@@ -22,8 +22,7 @@ from blockstore.errors import (
 from blockstore.format import Job
 from blockstore.index.change import Append, Change, Committed, Draft, Left
 from blockstore.index.checkpoint import decode_checkpoint
-from blockstore.index.checkpoint_name import name_of
-from blockstore.index.checkpoint_write import read_hint
+from blockstore.index.checkpoint_name import name_of, read_hint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create
 from blockstore.index.presence import exists

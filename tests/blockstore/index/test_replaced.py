@@ -30,8 +30,8 @@ from blockstore.index.change import Change
 from blockstore.index.checkpoint_write import ensure_checkpoint, write_checkpoint
 from blockstore.index.entry import Entry, encode_entry
 from blockstore.index.gc import collect
-from blockstore.index.loaded import Loaded
 from blockstore.index.log import Log, create
+from blockstore.index.poll import Loaded
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, CHECKPOINTS, entry_key
 from blockstore.world import World

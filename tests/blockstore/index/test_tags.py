@@ -19,6 +19,7 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
+from blockstore.index import checkpoint_write
 from blockstore.index import tags as tags_module
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Untag
@@ -425,7 +426,7 @@ def test_a_tag_without_its_check_is_caught(monkeypatch: pytest.MonkeyPatch, plan
 
     monkeypatch.setattr(tags_module, "_why_lost", lambda *looked: None)
     if plant == "check before":
-        monkeypatch.setattr(tags_module, "pin_checkpoint", looking)
+        monkeypatch.setattr(checkpoint_write, "pin_checkpoint", looking)
     with pytest.raises(AssertionError, match="a tag and a collector under"):
         every_order(2)
 

@@ -20,7 +20,8 @@ from blockstore.format import features
 from blockstore.index import log as log_module
 from blockstore.index.change import MoveToTree
 from blockstore.index.checkpoint import decode_checkpoint, encode_root
-from blockstore.index.checkpoint_write import every, write_checkpoint
+from blockstore.index.checkpoint_name import every
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
 from blockstore.index.tags import tag
