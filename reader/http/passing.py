@@ -4,7 +4,7 @@ Rules:
 - What is passed on is ``POST /v1/query``, which fills the cache. It goes as it came, with the token
   of its caller: the owner checks, limits, counts and audits it. A caller comes in here first.
 - It is passed on once: one with ``PASSED_ON`` is answered where it arrives. The header gives no
-  right, and whoever sends it loses nothing but this.
+  right: a client that sends it is answered as without it, only not from the owner's cache.
 - Where the owner does not respond, or declines (503, a table that it does not know yet), the query
   is answered here. One that has begun to be answered is not: its rows would come twice.
 - An owner with a queue declines with ``QUEUE`` what was passed on to it, before anything is counted

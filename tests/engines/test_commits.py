@@ -24,6 +24,7 @@ from tests.engines.commit_clients import DONE, REFUSED, TABLES
 from tests.engines.forms import lines
 from tests.engines.test_iceberg import PYTHON
 from tests.reader.http.gateways import SCHEMA, WRITE, Served, rows_of, serving, settings
+from tests.reader.iceberg.foreign import counted
 from tests.support.tally import tally
 
 SECONDS = float(os.environ.get("BLOCKSTORE_FOREIGN_SECONDS", "6"))
@@ -124,16 +125,6 @@ def merge(urls: Sequence[str], work_dir: Path, over: Path) -> int:
     return done
 
 
-def conflicts(served: Served) -> int:
-    """How many commits the gateway refused since the table had changed: the engine tries again."""
-    (line,) = (
-        line
-        for line in served.http.get("/metrics").text.splitlines()
-        if line.startswith('blockstore_iceberg_commits_total{outcome="conflict"}')
-    )
-    return int(float(line.rsplit(" ", 1)[1]))
-
-
 def left_behind(lake: tuple[Served, Mapping[str, bs.Table]]) -> list[str]:
     return [
         info.key
@@ -217,7 +208,8 @@ def test_engines_write_while_our_writers_do_and_the_compactor_merges(
     tally("commits of foreign engines", foreign)
     rate = sum(len(numbers) / seconds for numbers, seconds in (each.result() for each in own))
     print(
-        f"foreign-commits: {foreign} commits of {', '.join(WRITING)}, {conflicts(served)} of them "
-        f"tried again; {len(mine)} rows of ours to each table, {rate:.0f} a second of the "
+        f"foreign-commits: {foreign} commits of {', '.join(WRITING)}, "
+        f"{counted(served)['conflict']} of them tried again; {len(mine)} rows of ours to "
+        f"each table, {rate:.0f} a second of the "
         f"{OWN_A_SECOND} meant; {merged.result()} merges"
     )

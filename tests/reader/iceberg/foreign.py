@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +23,17 @@ from blockstore.format.fields import FIELD_ID
 from blockstore.reader.iceberg.commits.request import wanted_of
 from blockstore.reader.iceberg.commits.wanted import Wanted
 from blockstore.table import Table
+from tests.reader.http.gateways import Served
 
 _numbers = itertools.count(1)
+
+
+def counted(served: Served) -> Counter[str]:
+    """The gateway's count of commits, by how they ended."""
+    head = "blockstore_iceberg_commits_total{outcome="
+    lines = served.http.get("/metrics").text.splitlines()
+    found = [line.removeprefix(head).split("} ") for line in lines if line.startswith(head)]
+    return Counter({outcome.strip('"'): int(float(count)) for outcome, count in found})
 
 
 def with_ids(rows: pa.Table, ids: Mapping[str, int] | None = None) -> pa.Table:

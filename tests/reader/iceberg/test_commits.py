@@ -37,7 +37,7 @@ from tests.reader.http.gateways import (
     serving,
     settings,
 )
-from tests.reader.iceberg.foreign import Engine, with_ids
+from tests.reader.iceberg.foreign import Engine, counted, with_ids
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.tally import tally
 
@@ -78,14 +78,6 @@ def refused(found: httpx.Response, status: int) -> str:
     assert error["code"] == status
     assert error["type"].endswith("Exception")
     return str(error["message"])
-
-
-def counted(served: Served) -> Counter[str]:
-    """The gateway's count of commits, by how they ended."""
-    head = "blockstore_iceberg_commits_total{outcome="
-    lines = served.http.get("/metrics").text.splitlines()
-    found = [line.removeprefix(head).split("} ") for line in lines if line.startswith(head)]
-    return Counter({outcome.strip('"'): int(float(count)) for outcome, count in found})
 
 
 def test_the_metrics_say_how_commits_ended(own: Served) -> None:

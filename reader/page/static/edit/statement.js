@@ -75,7 +75,7 @@ function isConfirmed(sql, found) {
   });
 }
 
-// Rows of a query are counted by computing them: whoever wants to know says so.
+// Rows of a query are counted by computing them, so only on demand.
 function onDemand(sql, signal) {
   const said = h("div", { role: "status" }, h("p", {}, "How many rows it inserts is known when it has run: to count them computes the query once more."));
   const ask = button("Count the rows", async () => {
