@@ -166,8 +166,9 @@ class Changes(ABC):
         message: str = "",
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Delete rows: row ids, or mappings with the columns of the key. Those that do not exist
-        are passed over."""
+        """Delete rows: row ids, or mappings with ``_row_id`` or the columns of the key, and perhaps
+        the ``_version`` that was read. Those that do not exist are passed over. Raises RowConflict
+        where a row has another version than the one that was read."""
         named = [row if isinstance(row, Mapping) else {"_row_id": row} for row in rows]
         body = {"rows": _sendable(named), "message": message, **_labels(labels)}
         return self._change("DELETE", _rows_of(table), body, idempotency_key)

@@ -25,12 +25,26 @@ class FileReader(io.RawIOBase):
 
     def __init__(self, bucket: ReadBucket, handle: FileHandle, key: str) -> None:
         self.handle = handle
+        self._bucket = bucket
+        self._key = key
         self._pieces = checked_pieces(bucket, handle, key)
         self._held = memoryview(b"")
 
     def pieces(self) -> Iterator[bytes]:
         """The rest of the bytes, piece by piece; after this nothing else reads the file."""
         return self._pieces
+
+    def part(self, first: int, length: int) -> Iterator[bytes]:
+        """Yield a part of the bytes, piece by piece. It is not compared with the SHA-256, which is
+        that of the whole file; its length is. Raises Corrupt where the file is shorter."""
+        for start in range(first, first + length, PIECE_BYTES):
+            yield _piece(
+                self._bucket,
+                self.handle,
+                self._key,
+                start,
+                min(PIECE_BYTES, first + length - start),
+            )
 
     def readable(self) -> bool:
         return True
@@ -87,19 +101,25 @@ def checked_pieces(bucket: ReadBucket, handle: FileHandle, key: str) -> Iterator
     digest, size = hashlib.sha256(), handle["bytes"]
     for start in range(0, max(size, 1), PIECE_BYTES):
         length = min(PIECE_BYTES, size - start)
-        try:
-            piece = bucket.get_range(key, start, length) if length else b""
-        except ObjectMissing:
-            raise Corrupt(
-                f"file {handle['id']} ({handle['name']!r}) of {bucket.url} has lost its bytes: "
-                f"{key} is missing; restore it from a copy"
-            ) from None
-        if len(piece) != length:
-            raise _corrupt(bucket, handle, f"has {start + len(piece):,} bytes")
+        piece = _piece(bucket, handle, key, start, length)
         digest.update(piece)
         if start + length >= size and digest.hexdigest() != handle["sha256"]:
             raise _corrupt(bucket, handle, "has another SHA-256")
         yield piece
+
+
+def _piece(bucket: ReadBucket, handle: FileHandle, key: str, start: int, length: int) -> bytes:
+    """Some bytes of a file. Raises Corrupt where they are not there."""
+    try:
+        piece = bucket.get_range(key, start, length) if length else b""
+    except ObjectMissing:
+        raise Corrupt(
+            f"file {handle['id']} ({handle['name']!r}) of {bucket.url} has lost its bytes: "
+            f"{key} is missing; restore it from a copy"
+        ) from None
+    if len(piece) != length:
+        raise _corrupt(bucket, handle, f"has {start + len(piece):,} bytes")
+    return piece
 
 
 def _corrupt(bucket: ReadBucket, handle: FileHandle, what: str) -> Corrupt:

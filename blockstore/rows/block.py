@@ -7,6 +7,7 @@ What its rows must be is in ``images.py``. An operation has a block for each str
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 import pyarrow as pa
@@ -87,10 +88,19 @@ class ChangesWriter:
         """Take tombstones, as ``Images.tombstones``."""
         self._chunks.write(self._images.tombstones(keys))
 
+    def leave(self, columns: Sequence[pa.Array]) -> None:
+        """Take note of rows that are left as they are, by the columns that identify them."""
+        self._images.left.add(list(columns))
+
+    @property
+    def left(self) -> Named:
+        """The rows that are left as they are."""
+        return self._images.left
+
     def finish(self) -> tuple[BlockMeta, Named] | None:
         """Make the block durable; return it with the existing rows that it names.
 
-        None if there is no row. Raises Invalid for an identity that occurs twice.
+        None if there is no row. Raises RowTwice for an identity that occurs twice.
         """
         self._images.check_once()
         with uploading(self._producer):

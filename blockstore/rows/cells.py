@@ -6,7 +6,8 @@ Rules:
   the version that it has read, another one is a conflict that names the row.
 - A row id names its row whatever labels that has, and the row stays in its stream. A key names the
   row with the labels that the caller names, or else with the table's own.
-- A cell that is left out keeps its value; one that is null becomes null.
+- A cell that is left out keeps its value; one that is null becomes null. A row of which no cell
+  changes is left as it is: it gets no version, and is counted as unchanged.
 - Where others changed other cells meanwhile, the cells are applied to the new image: both changes
   survive, and rules of columns are checked again.
 """
@@ -23,6 +24,7 @@ from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, Identity, Key, RowIds
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -32,7 +34,9 @@ from blockstore.rows.insert import check_new
 from blockstore.rows.labelled import labels_of, streams_of, with_labels
 from blockstore.rows.reading import Found, column_like, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.same import same_rows
 from blockstore.rows.streams import StreamChanges
+from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
 
 _SHOWN = 1_000
@@ -72,7 +76,7 @@ def set_cells(
     refuse_labels(identity, said, "a change of cells")
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
-        labels = labels_of(state)
+        labels, unchanged = labels_of(state), 0
         alike = _alike(listed, identity, state.definition, labels, changes.own)
         for (cells, stream), some in alike.items():
             given = _given(some, (*identity.columns, *cells), state.definition)
@@ -84,9 +88,14 @@ def set_cells(
                 for field in state.definition.schema
             ]
             batch = pa.RecordBatch.from_arrays(columns, schema=state.definition.schema)
-            for one, own in found.each():
-                ids = given[ROW_ID].filter(own) if isinstance(identity, RowIds) else None
-                changes.put(one, batch.filter(own), ids, was=found.rows.filter(own))
+            same = same_rows(batch, found.rows, cells)
+            unchanged += pc.sum(same).as_py() or 0
+            for one, which in found.each():
+                left, own = pc.and_(which, same), pc.and_not(which, same)
+                changes.leave(one, [given[name].filter(left) for name in identity.columns])
+                if pc.any(own).as_py():
+                    ids = given[ROW_ID].filter(own) if isinstance(identity, RowIds) else None
+                    changes.put(one, batch.filter(own), ids, was=found.rows.filter(own))
         updated = changes.rows
         for one, batch in streams_of(fresh, state, changes.own):
             if isinstance(identity, Key):
@@ -100,9 +109,26 @@ def set_cells(
             updated=updated,
             inserted=inserted,
             deleted=len(gone),
+            unchanged=unchanged,
         )
 
-    return change_rows(access, Operation.UPDATE, write, said, reads=True)
+    definition = access.log.state.definition
+    with (
+        finding_twice(_identities_of(listed, identity, definition), definition),
+        finding_twice(_identities_of(gone, identity, definition), definition),
+        finding_twice(fresh if isinstance(identity, Key) else (), definition),
+    ):
+        return change_rows(access, Operation.UPDATE, write, said, reads=True)
+
+
+def _identities_of(
+    rows: Sequence[Row], identity: Identity, definition: Definition
+) -> Iterator[pa.RecordBatch]:
+    """The rows' identities, and what they say of labels; made only if they are asked for."""
+    labels = {name for row in rows for name in row} - {*definition.schema.names, ROW_ID, VERSION}
+    given = _given(rows, identity.columns, definition)
+    said = {name: pa.array([row.get(name) for row in rows], pa.string()) for name in labels}
+    yield pa.RecordBatch.from_pydict({**given, **said})
 
 
 def _found(
@@ -191,7 +217,8 @@ def _current(
         lost = [one for one, place in zip(shown, places.to_pylist(), strict=True) if place is None]
         raise NotFound(
             f"{len(lost):,} of the rows are not in the table at version {state.version}: "
-            f"{', '.join(map(repr, lost[:3]))}{', …' if len(lost) > 3 else ''}; nothing was applied"
+            f"{', '.join(map(row_text, lost[:3]))}{', …' if len(lost) > 3 else ''}; nothing was "
+            "applied"
         )
     found = found.take(places)
     stale = [
@@ -202,9 +229,9 @@ def _current(
     if stale:
         one, expected, version = stale[0]
         raise RowConflict(
-            f"{len(stale):,} of the rows were changed since they were read: row {one!r} was read "
-            f"at version {expected} and has version {version} now; nothing was applied, read them "
-            "again",
+            f"{len(stale):,} of the rows were changed since they were read: row {row_text(one)} "
+            f"was read at version {expected} and has version {version} now; nothing was applied, "
+            "read them again",
             rows=stale[:_SHOWN],
         )
     return found

@@ -32,10 +32,10 @@ from blockstore.names import object_key
 from blockstore.operations.access import Access
 from blockstore.operations.staging import complete, uploading
 from blockstore.rows.attempts import Said, already_done, commit_blocks
-from blockstore.rows.images import refuse_twice
 from blockstore.rows.named import Named
 from blockstore.rows.parts import Part
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.twice import refuse_twice
 from blockstore.scan.identities import hashes
 
 

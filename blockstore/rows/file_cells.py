@@ -9,6 +9,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, VERSION
+from blockstore.format.value_text import row_text
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
@@ -103,15 +104,15 @@ def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -
     handle = rows[column][0].as_py()
     if rows[DELETED][0].as_py():
         raise NotFound(
-            f"row {row!r} was deleted in version {rows[VERSION][0]}: name a version for what it "
-            "was before"
+            f"row {row_text(row)} was deleted in version {rows[VERSION][0]}: name a version for "
+            "what it was before"
         )
     if handle is None:
-        raise NotFound(f"column {column!r} of row {row!r} names no file: the cell is null")
+        raise NotFound(f"column {column!r} of row {row_text(row)} names no file: the cell is null")
     try:
         return open_handle(view.bucket, handle)
     except NotFound as error:
         raise Corrupt(
-            f"column {column!r} of row {row!r} names a file that is gone ({error}): restore "
-            f"files/{handle['id']}/ from a copy"
+            f"column {column!r} of row {row_text(row)} names a file that is gone ({error}): "
+            f"restore files/{handle['id']}/ from a copy"
         ) from None

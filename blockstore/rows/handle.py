@@ -91,7 +91,8 @@ class ChangingRows(ABC):
         job: Job | None = None,
         message: str = "",
     ) -> RowsChanged:
-        """Give columns new values in all current rows that meet ``where``.
+        """Give columns new values in all current rows that meet ``where``. A row that has them is
+        left as it is: it gets no version, and is counted as unchanged.
 
         A value is one of Python's, a pyarrow expression over the row's columns
         (``pc.field("n") + 1``), or a function from a record batch to an array.
@@ -108,9 +109,14 @@ class ChangingRows(ABC):
         labels: Mapping[str, str] | None = None,
         message: str = "",
     ) -> RowsChanged:
-        """Delete rows by row id or key; those that do not exist are passed over. Reads nothing,
-        except for row ids of a table whose rows have several sets of labels."""
-        from blockstore.rows.update import delete_rows
+        """Delete rows by row id or key; those that do not exist are passed over. A table of rows
+        may have a column ``_version``: then a row is deleted only if it still has that version.
+
+        Keys are not looked up, and nothing is read for them. Of row ids only the ids are read, and
+        of more than ten thousand in one call nothing, unless versions are named or rows have
+        several sets of labels.
+        """
+        from blockstore.rows.delete import delete_rows
 
         return delete_rows(self._access, rows, _said(job, message, labels))
 
@@ -159,7 +165,8 @@ class ChangingRows(ABC):
         message: str = "",
     ) -> RowsChanged:
         """Change some cells of rows: each names its identity and the cells to change, and perhaps
-        the ``_version`` that was read, which must still be the row's.
+        the ``_version`` that was read, which must still be the row's. A row that has these values
+        is left as it is: it gets no version, and is counted as unchanged.
 
         In the same version ``new`` rows are added, whose keys must not exist, and the rows that
         ``delete`` names as ``rows`` does are deleted.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.constraints import BrokenRule
@@ -20,6 +19,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds
 from blockstore.format.schema import with_reserved
 from blockstore.rows.named import Named
+from blockstore.rows.twice import refuse_twice
 
 
 class Images:
@@ -34,6 +34,8 @@ class Images:
         self._schema = with_reserved(definition.schema, self.extra)
         self.named = Named(self._identity, stream)
         """The existing rows that they name."""
+        self.left = Named(self._identity, stream)
+        """Rows that are as they should become, and left so."""
         self.rows = 0
         """New images and tombstones so far."""
 
@@ -62,8 +64,8 @@ class Images:
         return self._taken(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def check_once(self) -> None:
-        """Raise Invalid for an identity that occurs twice."""
-        refuse_twice(self.named, self._identity)
+        """Raise RowTwice for an identity that occurs twice, also among rows that are left."""
+        refuse_twice(self.named.and_others(self.left), self._identity)
 
     @property
     def _has_ids(self) -> bool:
@@ -92,14 +94,3 @@ class Images:
                     value="null",
                     rule="not null",
                 )
-
-
-def refuse_twice(named: Named, identity: Identity) -> None:
-    """Raise Invalid for an identity that occurs more than once among these rows."""
-    found = named.twice()
-    if found is not None:
-        what = "row id" if isinstance(identity, RowIds) else f"key ({', '.join(identity.columns)})"
-        raise Invalid(
-            f"the {what} {found[0]!r} occurs {found[1]} times in these rows, expected each "
-            "once: keep the row that counts"
-        )

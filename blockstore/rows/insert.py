@@ -21,6 +21,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -31,6 +32,7 @@ from blockstore.rows.last import last_of_each
 from blockstore.rows.reading import rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
+from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
 
 FAIL, IGNORE = "fail", "ignore"
@@ -72,7 +74,8 @@ def upsert(
             updated=0 if nothing else None,
         )
 
-    return change_rows(access, Operation.UPSERT, write, said, reads=False)
+    with finding_twice(rows, access.log.state.definition):
+        return change_rows(access, Operation.UPSERT, write, said, reads=False)
 
 
 def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) -> RowsChanged:
@@ -116,7 +119,8 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
             operation=str(Operation.APPEND), inserted=changes.rows, unchanged=unchanged
         )
 
-    return change_rows(access, Operation.APPEND, write, said, reads=True)
+    with finding_twice(rows, access.log.state.definition):
+        return change_rows(access, Operation.APPEND, write, said, reads=True)
 
 
 def _cast(
@@ -143,7 +147,7 @@ def check_new(
 
 def _exists(there: pa.Table, columns: tuple[str, ...]) -> RowConflict:
     keys = [tuple(row.values()) for row in there.select(list(columns)).slice(0, 1_000).to_pylist()]
-    shown = ", ".join(repr(key[0] if len(key) == 1 else key) for key in keys[:3])
+    shown = ", ".join(row_text(key) for key in keys[:3])
     return RowConflict(
         f"{len(there):,} of the keys exist already ({shown}{', …' if len(there) > 3 else ''}), and "
         'an insert brings new ones: use upsert to replace them, or on_conflict="ignore" to leave '

@@ -33,6 +33,7 @@ from blockstore.errors import Invalid
 from blockstore.files.named import columns_with_files
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Key
+from blockstore.format.value_text import row_text, value_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -219,9 +220,11 @@ class Merge:
                 rest = _joined(target.filter(pc.invert(matched)), None)
                 self._apply(state, sink, by_source, rest, counts)
         if (doubled := keys.doubled()) is not None:
+            at = pc.index(keys.rows, doubled).as_py()
+            both = tuple(self._source.slice(at, 1).select(list(self._on)).to_pylist()[0].values())
             raise Invalid(
-                f"several source rows match the row with {', '.join(self._on)} = "
-                f"{doubled.as_py()!r}, and each would change it: keep one of them"
+                f"several source rows match the row with {', '.join(self._on)} = {row_text(both)}, "
+                "and each would change it: keep one of them"
             )
         joined = _joined(None, self._source.filter(keys.fresh()))
         self._apply(state, _Sink(changes, changes.own), self._of(_UNMATCHED), joined, counts)
@@ -334,10 +337,11 @@ class Merge:
             same = pc.equal(fresh.column(name), own.column(name))
             if not pc.all(same).as_py():
                 at = pc.index(same, False).as_py()
+                before = value_text(own.column(name)[at].as_py())
+                after = value_text(fresh.column(name)[at].as_py())
                 raise Invalid(
-                    f"the merge gives the row with {name} = {own.column(name)[at].as_py()!r} the "
-                    f"{name} {fresh.column(name)[at].as_py()!r}, and {name!r} is part of the key: "
-                    "delete the row, and insert one with the new key"
+                    f"the merge gives the row with {name} = {before} the {name} {after}, and "
+                    f"{name!r} is part of the key: delete the row, and insert one with the new key"
                 )
 
     def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:

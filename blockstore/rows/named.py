@@ -50,7 +50,13 @@ class Named:
         """What an entry says of them."""
         return None if self.count > MOST else packed(self.hashes)
 
-    def twice(self) -> tuple[object, int] | None:
+    def and_others(self, others: Named) -> Named:
+        """These and others, of the same stream."""
+        both = Named(self._identity, self.stream)
+        both._columns = [*self._columns, *others._columns]
+        return both
+
+    def twice(self) -> tuple[tuple[pa.Scalar, ...], int] | None:
         """An identity that occurs more than once, and how often; None where none does."""
         if not self._columns:
             return None
@@ -61,5 +67,4 @@ class Named:
         most = counts.filter(pc.greater(counts.field("counts"), 1))[0]
         at = pc.index(values, most["values"]).as_py()
         rows = [pa.chunked_array(list(column)) for column in zip(*self._columns, strict=True)]
-        key = tuple(column[at].as_py() for column in rows)
-        return key[0] if len(key) == 1 else key, most["counts"].as_py()
+        return tuple(column[at] for column in rows), most["counts"].as_py()

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Identity, Key
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -146,9 +147,9 @@ def _refuse_others(
             others.append((key[0] if len(key) == 1 else key, None, None))
     if others:
         raise RowConflict(
-            f"key {others[0][0]!r} of the new rows, and perhaps more of them, is that of a row for "
-            "which the condition is not true, and which would be replaced as well: widen the "
-            "condition, or leave these rows out; nothing was applied",
+            f"key {row_text(others[0][0])} of the new rows, and perhaps more of them, is that of a "
+            "row for which the condition is not true, and which would be replaced as well: widen "
+            "the condition, or leave these rows out; nothing was applied",
             rows=others,
         )
 

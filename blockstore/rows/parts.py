@@ -25,6 +25,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Identity
 from blockstore.format.new_block import WrittenChunks
+from blockstore.format.value_text import row_text, value_text
 from blockstore.index.touches import MOST
 from blockstore.rows.images import Images
 from blockstore.rows.reading import column_like
@@ -191,9 +192,9 @@ class PartRows:
         found = rows.slice(int(np.flatnonzero(self._codes(rows) == code)[0]), 1).to_pylist()[0]
         key = tuple(found[name] for name in self._identity.columns)
         raise Invalid(
-            f"the key ({', '.join(self._identity.columns)}) {key[0] if len(key) == 1 else key!r} "
-            f"has {counts[code]} rows with the highest {by!r}, {found[by]!r}, and which of them "
-            "counts would be a matter of chance: keep one of them"
+            f"the key ({', '.join(self._identity.columns)}) {row_text(key)} has "
+            f"{counts[code]} rows with the highest {by!r}, {value_text(found[by])}, and which of "
+            "them counts would be a matter of chance: keep one of them"
         )
 
     def _codes(self, rows: pa.Table) -> np.ndarray:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Conflict, Invalid, NotFound, RowConflict, VersionExpired
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import DELETED, Identity
+from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
@@ -278,9 +279,9 @@ def _refuse_left(did: _Found) -> None:
         row, version, found = did.left_rows[0]
         now = "was deleted" if found is None else f"has version {found}"
         raise RowConflict(
-            f"{sum(did.left.values()):,} of the rows were changed since: row {row!r} was written "
-            f"at version {version} and {now}; nothing was applied, revert those changes too, or "
-            "leave strict out",
+            f"{sum(did.left.values()):,} of the rows were changed since: row {row_text(row)} was "
+            f"written at version {version} and {now}; nothing was applied, revert those changes "
+            "too, or leave strict out",
             rows=did.left_rows,
         )
 

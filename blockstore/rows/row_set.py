@@ -5,10 +5,11 @@ Rules:
 - Rows come batch by batch. New rows are written at once. Rows that name existing ones are held
   until there are a hundred thousand of them, or many bytes; then they are compared with those of
   the version at which the set was planned. So memory does not grow with the set, apart from the
-  identities of changed rows.
+  identities of rows that exist.
 - A row id names its row whatever labels that has, and the row stays in its stream. A key names the
   row with the labels that the caller names, or else with the table's own; new rows have these too.
-- A row that names the version that was read, and is as it was, is left as it is.
+- A row that is as it was is left as it is. It is compared all the same: if others touch it before
+  the commit, all is planned again.
 - All rows are compared before the set is refused, so that the caller hears of all of them.
 - A row that is not as its caller expects refuses the set: nothing of it is applied.
 """
@@ -20,12 +21,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
+from blockstore.format.value_text import row_text, value_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -34,7 +35,9 @@ from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import column_like, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.same import same_rows
 from blockstore.rows.streams import StreamChanges
+from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
 
 FAIL, REPLACE = "fail", "replace"
@@ -81,7 +84,8 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
             unchanged=look.unchanged,
         )
 
-    return change_rows(access, Operation.UPSERT, write, said, reads=True)
+    with finding_twice(rows, access.log.state.definition):
+        return change_rows(access, Operation.UPSERT, write, said, reads=True)
 
 
 def _check_named(batch: pa.RecordBatch, identity: Identity) -> None:
@@ -200,15 +204,14 @@ class _Look:
         for place in pc.indices_nonzero(bad).to_pylist():
             self._refuse(held, [column[place].as_py() for column in columns], place, found)
         named = found.is_valid()
-        same = pc.and_(held.expected.is_valid(), _same(held.rows, there))
+        same = pc.and_(named, same_rows(held.rows, there, held.rows.schema.names))
         for one, which in current.each():
             if stream not in (None, one) and pc.any(pc.and_(which, named)).as_py():
                 assert held.ids is not None, "a key is looked up in its own stream"
                 _refuse_labels(held.ids.filter(which), one)
             changed = pc.and_not(which, same)
-            if self._changes.seen is not None:
-                as_it_was = pc.and_(which, same)
-                self._changes.seen.rows(one, [column.filter(as_it_was) for column in columns])
+            as_it_was = pc.and_(which, same)
+            self._changes.leave(one, [column.filter(as_it_was) for column in columns])
             self._write(one, held, changed, there.filter(changed))
         self.unchanged += pc.sum(same).as_py() or 0
         self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
@@ -250,8 +253,9 @@ class _Look:
 
 def _refuse_labels(ids: pa.Array, stream: StreamKey) -> None:
     raise Invalid(
-        f"row {ids[0]} has the labels {dict(stream.labels)}, and these rows say others: labels of "
-        "a row never change; leave the columns of labels as they are, or leave them out"
+        f"row {ids[0]} has the labels {value_text(dict(stream.labels))}, and these rows say "
+        "others: labels of a row never change; leave the columns of labels as they are, or leave "
+        "them out"
     )
 
 
@@ -288,29 +292,10 @@ def _bad(expected: pa.Array, found: pa.Array, *, by_id: bool) -> pa.Array:
     return pc.if_else(expected.is_valid(), differs, alone)
 
 
-def _same(rows: pa.RecordBatch, there: pa.Table) -> pa.Array:
-    """Whether each row has the values that are there, bit by bit."""
-    same = pa.repeat(pa.scalar(True), len(rows))
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        same = pc.and_(same, _equal(column, there[name].combine_chunks()))
-    return same
-
-
-def _equal(one: pa.Array, other: pa.Array) -> pa.Array:
-    if pt.is_nested(one.type):
-        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-        return pa.array([a == b for a, b in pairs], pa.bool_())
-    if pt.is_floating(one.type):
-        # As integers: zero has a sign, and NaN equals itself.
-        kind = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
-        one, other = one.view(kind), other.view(kind)
-    both_null = pc.and_(one.is_null(), other.is_null())
-    return pc.coalesce(pc.equal(one, other), both_null)
-
-
 def _shown(refused: tuple[object, object, object]) -> str:
-    one, expected, found = refused
+    key, expected, found = refused
+    one = row_text(key)
     if expected is None:
-        return f"{one!r}" if found is None else f"row {one!r} is new and exists at version {found}"
+        return f"{one}" if found is None else f"row {one} is new and exists at version {found}"
     now = "is not in the table" if found is None else f"has version {found}"
-    return f"row {one!r} was read at version {expected} and {now}"
+    return f"row {one} was read at version {expected} and {now}"

@@ -63,11 +63,14 @@ class AllNamed:
     """The existing rows that the blocks of an operation name."""
 
     each: Sequence[Named]
+    left: Sequence[Named] = ()
+    """Rows that the operation has read and leaves as they are: it touches none of them, and is
+    planned again where others do."""
 
     @property
     def hashes(self) -> Hashes:
-        """The hashes of all of them."""
-        return np.concatenate([one.hashes for one in self.each])
+        """The hashes of all of them, and of those that are left."""
+        return np.concatenate([one.hashes for one in (*self.each, *self.left)])
 
     @property
     def touched(self) -> bytes | None:
@@ -126,15 +129,27 @@ class StreamChanges:
         self._of(stream).delete(keys)
         self._bound()
 
+    def leave(self, stream: StreamKey, columns: Sequence[pa.Array]) -> None:
+        """Take note of rows of a stream that were read and are left as they are, by the columns
+        that identify them: what the operation does with others holds only if these stay so."""
+        if not len(columns[0]):
+            return
+        if self.seen is not None:
+            self.seen.rows(stream, columns)
+        self._of(stream).leave(columns)
+
     def finish(self) -> tuple[tuple[BlockMeta, ...], AllNamed] | None:
         """Make the blocks durable; return them with the existing rows that they name.
 
-        None if there is no row. Raises Invalid for an identity that occurs twice in a stream.
+        None if there is no row. Raises RowTwice for an identity that occurs twice in a stream.
         """
         found = [done for writer in self._writers.values() if (done := writer.finish()) is not None]
         if not found:
             return None
-        return tuple(block for block, _ in found), AllNamed([named for _, named in found])
+        return tuple(block for block, _ in found), AllNamed(
+            [named for _, named in found],
+            [writer.left for writer in self._writers.values() if writer.left.count],
+        )
 
     def __enter__(self) -> StreamChanges:
         return self

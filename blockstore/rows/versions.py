@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Invalid, NotFound
 from blockstore.format.identity import DELETED, VERSION, Identity, RowIds
+from blockstore.format.value_text import row_text, value_text
 from blockstore.predicate import Predicate
 from blockstore.rows.attempts import identity_of
 from blockstore.rows.reading import column_like, range_of
@@ -76,8 +77,7 @@ def fetch(
     if places.null_count:
         lost = [pair for pair, at in zip(pairs, places.to_pylist(), strict=True) if at is None]
         shown = ", ".join(
-            f"row {one[0] if len(one) == 1 else one!r} at version {version}"
-            for one, version in lost[:_SHOWN]
+            f"row {row_text(one)} at version {version}" for one, version in lost[:_SHOWN]
         )
         raise NotFound(
             f"{len(lost):,} of the versions are not in the table: {shown}"
@@ -113,13 +113,15 @@ def row_at(
     now = newest.filter(pc.invert(newest[DELETED]))
     if not now.num_rows:
         raise NotFound(
-            f"row {row!r} was deleted in version {newest[VERSION][0]}: name a version for what it "
-            "was before"
+            f"row {row_text(row)} was deleted in version {newest[VERSION][0]}: name a version for "
+            "what it was before"
         )
     if now.num_rows > 1:
-        shown = ", ".join(map(repr, now.select(snapshot.columns.labels).to_pylist()[:_SHOWN]))
+        labelled = now.select(snapshot.columns.labels).to_pylist()[:_SHOWN]
+        shown = ", ".join(map(value_text, labelled))
         raise Invalid(
-            f"{now.num_rows} rows have the key {row!r}, with the labels {shown}: name the labels"
+            f"{now.num_rows} rows have the key {row_text(row)}, with the labels {shown}: name the "
+            "labels"
         )
     return now
 
@@ -148,7 +150,9 @@ def row_history(
     ]
     found = _versions(bucket, world, snapshot, identity, given, labels, reads)
     if not found.num_rows:
-        raise NotFound(f"row {row!r} was never in the table, or none of its versions is kept")
+        raise NotFound(
+            f"row {row_text(row)} was never in the table, or none of its versions is kept"
+        )
     return found.sort_by([(VERSION, "descending")])
 
 

@@ -6,12 +6,16 @@ Rules:
 - A download is never shown in a page of this origin: it is an attachment, its type is not guessed,
   and a policy forbids it everything.
 - Its ETag is the file's SHA-256. The last piece is sent only after all bytes were compared with it:
-  a response about a damaged file breaks off.
+  a response about a damaged file breaks off. A part of a file cannot be compared; whoever puts
+  parts together has the SHA-256 of the whole in the ETag of each.
+- One range of bytes is sent as such. Of a Range with several, or in another unit, the whole file is
+  the response, as of one whose If-Range is not the ETag.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated
 from urllib.parse import quote
 
@@ -59,8 +63,12 @@ _FILE: dict[int | str, dict[str, object]] = {
         "description": "The bytes of the file",
         "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
     },
+    206: {"description": "The range of bytes that was asked for, as Content-Range says"},
     304: {"description": "The client has this file: its ETag is the SHA-256"},
+    416: {"description": "The range begins after the end of the file"},
 }
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE)
+_CELL = "/v1/tables/{table:path}/rows/{row:path}/files/{column}"
 
 
 @router.post("/v1/tables/{table:path}/files", openapi_extra=_BODY)
@@ -80,11 +88,28 @@ async def upload(
         return FileShown(**await _received(begun, request.stream()))
 
 
-@router.get(
-    "/v1/tables/{table:path}/rows/{row:path}/files/{column}",
-    response_class=Response,
-    responses=_FILE,
-)
+@router.head(_CELL, response_class=Response, responses=_FILE)
+def look(
+    request: Request,
+    gateway: Here,
+    caller: Reading,
+    table: Name,
+    row: RowName,
+    column: str,
+    version: Version = None,
+    min_version: MinVersion = None,
+) -> Response:
+    """What a download of the file would say: its size, its type and its SHA-256."""
+    view = gateway.tables.at_least(table, min_version, caller.tables)
+    file = open_cell(view, row_named(row, view.definition), column, version)
+    headers = _headers(file.handle)
+    if _has(request, headers):
+        return Response(status_code=304, headers=headers)
+    headers["Content-Length"] = str(file.handle["bytes"])
+    return Response(headers=headers, media_type=_type_of(file.handle))
+
+
+@router.get(_CELL, response_class=Response, responses=_FILE)
 async def download(
     request: Request,
     gateway: Here,
@@ -95,19 +120,23 @@ async def download(
     version: Version = None,
     min_version: MinVersion = None,
 ) -> Response:
-    """The file that a cell names, now or in a version of the row."""
+    """The file that a cell names, now or in a version of the row; or one range of its bytes."""
     view = await in_thread(lambda: gateway.tables.at_least(table, min_version, caller.tables))
     file = await in_thread(
         lambda: open_cell(view, row_named(row, view.definition), column, version)
     )
     handle = file.handle
-    headers = {**_HEADERS, "ETag": f'"{handle["sha256"]}"'}
-    if headers["ETag"] in request.headers.get("if-none-match", ""):
+    headers = _headers(handle)
+    if _has(request, headers):
         return Response(status_code=304, headers=headers)
-    pieces, held = file.pieces(), Stopper()
+    pieces, held, size, status = file.pieces(), Stopper(), handle["bytes"], 200
+    part = _range_of(request, headers["ETag"], size)
+    if part is not None:
+        begin, size, status = part.start, len(part), 206
+        pieces = file.part(begin, size)
+        headers["Content-Range"] = f"bytes {begin}-{begin + size - 1}/{handle['bytes']}"
     first = await first_piece(request.receive, pieces, held)
-    headers["Content-Length"] = str(handle["bytes"])
-    headers["Content-Disposition"] = _attachment(handle["name"])
+    headers["Content-Length"] = str(size)
     http = gateway.settings.http
     return Streamed(
         first,
@@ -116,7 +145,46 @@ async def download(
         Patience(http.stall_s, max(http.answer_s, 3600.0)),
         media_type=_type_of(handle),
         headers=headers,
+        status=status,
     )
+
+
+def _headers(handle: FileHandle) -> dict[str, str]:
+    return {
+        **_HEADERS,
+        "Accept-Ranges": "bytes",
+        "ETag": f'"{handle["sha256"]}"',
+        "Content-Disposition": _attachment(handle["name"]),
+    }
+
+
+def _has(request: Request, headers: Mapping[str, str]) -> bool:
+    """Whether the client has the file."""
+    return headers["ETag"] in request.headers.get("if-none-match", "")
+
+
+def _range_of(request: Request, etag: str, size: int) -> range | None:
+    """The bytes that are asked for; None for all. Raises Problem 416 for a range that begins after
+    the end."""
+    found = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    if found is None or request.headers.get("if-range", etag) != etag:
+        return None
+    first, last = found.groups()
+    if not (first or last) or (first and last and int(first) > int(last)):
+        return None
+    if first:
+        part = range(int(first), min(int(last) + 1, size) if last else size)
+    else:
+        part = range(max(0, size - int(last)), size)
+    if not part:
+        raise Problem(
+            416,
+            f"the range {found.group()} begins after the end of the file, which has {size:,} "
+            "bytes: ask for bytes of it",
+            error="range_not_satisfiable",
+            headers={"Content-Range": f"bytes */{size}"},
+        )
+    return part
 
 
 def _begun(gateway: Gateway, caller: Caller, table: str, name: str, kind: str | None) -> FileUpload:

@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -23,6 +23,7 @@ from blockstore.errors import (
     NotFound,
     ObjectMissing,
 )
+from blockstore.format.identity import VERSION, Key
 from blockstore.names import is_ulid
 from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
@@ -36,6 +37,7 @@ from blockstore.reader.http.job_visibility import concerns, sees
 from blockstore.reader.http.negotiate import MEDIA_TYPES
 from blockstore.reader.http.problems import Problem, sentence
 from blockstore.reader.http.query_routes import ERRORS
+from blockstore.reader.http.receiving import headed
 from blockstore.reader.http.shapes import JobBody, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.submitting import job_answer, job_of, shown_of, uploaded
@@ -118,7 +120,7 @@ async def submit(
     job = job_of(request, gateway, caller)
     if kind in _FORMS:
         check_scope(caller, Scope.WRITE)
-        name, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
+        name, keyed, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
         wanted = JobRequest(
             kind=Kind.UPLOAD,
             owner=caller.fingerprint,
@@ -133,7 +135,10 @@ async def submit(
             table_commit=commit,
         )
         _check_encoding(request)
-        made = await uploaded(request, gateway, jobs, job, wanted)
+        parts: AsyncIterator[bytes] = request.stream()
+        if keyed and mode == APPEND and wanted.form != ARROW:
+            parts = headed(parts, lambda head: _check_appends(name, head))
+        made = await uploaded(parts, gateway, jobs, job, wanted)
     elif kind == "application/json":
         check_scope(caller, Scope.READ)
         body = await _body(request)
@@ -332,9 +337,21 @@ def _job_request(gateway: Gateway, caller: Caller, body: JobBody) -> JobRequest:
     )
 
 
-def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[str, int, str]:
-    """The table's own spelling, its version and the commit id of that version: the upload is for
-    this table and no other."""
+def _check_appends(table: str, head: bytes) -> None:
+    """Raise Problem for a file of new rows for a table with a key: neither ``upsert`` nor
+    ``insert`` was said, and the one would replace rows that the other refuses."""
+    if VERSION.encode() not in head.partition(b"\n")[0]:
+        raise Problem(
+            400,
+            f"the rows of table {table} have a key, and rows with a key are not appended: say "
+            "mode=upsert to make each row the current one of its key, or mode=insert to refuse "
+            f"keys that exist; or let the file begin with {VERSION}",
+        )
+
+
+def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[str, bool, int, str]:
+    """The table's own spelling, whether it has a key, its version and the commit id of that
+    version: the upload is for this table and no other."""
     if not table:
         raise Problem(400, "an upload needs a table: POST /v1/jobs?table=NAME")
     name = gateway.tables.find(table, caller.tables)
@@ -345,7 +362,8 @@ def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[st
             f"table {name} has no index, which an upload needs to happen exactly once: use "
             "blockstore write",
         )
-    return name, *identity_of(handle.bucket, gateway.world)
+    keyed = isinstance(handle.definition.identity, Key)
+    return name, keyed, *identity_of(handle.bucket, gateway.world)
 
 
 def _check_encoding(request: Request) -> None:

@@ -8,7 +8,7 @@ client does not finish leaves nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from anyio import to_thread
@@ -16,6 +16,7 @@ from anyio import to_thread
 from blockstore.bucket import Bucket
 
 _PIECE = 4 << 20
+_HEAD = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,26 @@ async def received(bucket: Bucket, key: str, parts: AsyncIterator[bytes]) -> Rec
         writer.abort()
         raise
     return Received(bytes=size, sha256=digest.hexdigest())
+
+
+async def headed(
+    parts: AsyncIterator[bytes], check: Callable[[bytes], None]
+) -> AsyncIterator[bytes]:
+    """Pass on what arrives, once ``check`` has seen its first line, or the first 64 KiB of that;
+    what it raises ends the upload before anything of it was passed on."""
+    held, seen = b"", False
+    async for part in parts:
+        if seen:
+            yield part
+            continue
+        held += part
+        if b"\n" in held or len(held) >= _HEAD:
+            check(held)
+            seen = True
+            yield held
+    if not seen:
+        check(held)
+        yield held
 
 
 async def measured(parts: AsyncIterator[bytes]) -> Received:

@@ -92,7 +92,8 @@ async def cells(
 async def delete(
     request: Request, gateway: Here, caller: Known, table: Name, body: NamedBody, wait: Wait = 10.0
 ) -> Response:
-    """Delete rows by id or key. Those that do not exist are passed over."""
+    """Delete rows by id or key, with ``_version`` only those that still have that version. Those
+    that do not exist are passed over, unless a version is named."""
     return await _changed(request, gateway, caller, table, What.DELETE, body.message, wait)
 
 

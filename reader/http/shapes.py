@@ -91,8 +91,8 @@ class CellsBody(_Body):
 
 
 class NamedBody(_Body):
-    """Rows by their ``_row_id``, or by the columns of their key. ``labels`` are those of rows that
-    keys name."""
+    """Rows by their ``_row_id``, or by the columns of their key, and perhaps the ``_version`` that
+    was read. ``labels`` are those of rows that keys name."""
 
     rows: Annotated[list[dict[str, Any]], Field(min_length=1)]
     labels: dict[Name, Name] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from fastapi import Request
@@ -24,17 +25,17 @@ KEY = "idempotency-key"
 
 
 async def uploaded(
-    request: Request, gateway: Gateway, jobs: Jobs, job: str, wanted: JobRequest
+    parts: AsyncIterator[bytes], gateway: Gateway, jobs: Jobs, job: str, wanted: JobRequest
 ) -> bool:
     """Store the file in the bucket, then create the job; False if the job existed."""
     with receiving(gateway):
         known = await in_thread(lambda: jobs.store.sketch(job).submitted)
         if known:
-            found = await measured(request.stream())
+            found = await measured(parts)
             key = ""
         else:
             key = job_input_key(job, gateway.world.ids.ulid())
-            found = await received(jobs.store.bucket, key, request.stream())
+            found = await received(jobs.store.bucket, key, parts)
         complete = replace(
             wanted, input_key=key, input_bytes=found.bytes, input_sha256=found.sha256
         )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 
-from blockstore.errors import BlockstoreError, RowConflict
+from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound, RowConflict
 from blockstore.format.constraints import BrokenRule
 from blockstore.reader.jobs.record import Failure
 
 
 def failure_of(error: BlockstoreError) -> Failure:
-    """The failure for an error whose message is complete."""
-    return Failure(error=type(error).__name__, message=_line(error))
+    """The failure for an error whose message is complete. Where the caller is to mend something its
+    kind is that of the same error of a request."""
+    kinds = {Invalid: "invalid", NotFound: "not_found", Conflict: "conflict"}
+    kind = kinds.get(type(error), type(error).__name__)
+    return Failure(error=kind, message=_line(error))
 
 
 def conflict(error: RowConflict, version: int | None = None) -> Failure:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from blockstore.cli.files.json_lines import batch_of
+from blockstore.cli.files.json_lines import batch_of, unique_keys
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds, stored_columns
@@ -29,10 +29,10 @@ from blockstore.reader.jobs.work import Ended, Failed
 from blockstore.reader.jobs.writing import BUFFER_BYTES, Writing, access_of, job_of
 from blockstore.rows.attempts import Said, identity_of
 from blockstore.rows.cells import set_cells
+from blockstore.rows.delete import delete_rows
 from blockstore.rows.labelled import labels_of
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.row_set import FAIL, put_rows
-from blockstore.rows.update import delete_rows
 from blockstore.table import Table
 
 Row = Mapping[str, Any]
@@ -57,10 +57,10 @@ class RowChanges(Writing):
         if before is not None:
             return before
         with self._input(job, request, meter) as path:
-            body = parsed(path.read_bytes())
+            body = path.read_bytes()
         meter.check()
         try:
-            did = _applied(table, request, body)
+            did = _applied(table, request, parsed(body))
         except RowConflict as error:
             if not error.rows:
                 raise
@@ -78,7 +78,7 @@ def parsed(body: bytes) -> dict[str, Any]:
     """The body of a request. Numbers with a fraction are decimals: no digit is lost. Raises
     Invalid."""
     try:
-        found = json.loads(body, parse_float=Decimal)
+        found = json.loads(body, parse_float=Decimal, object_pairs_hook=unique_keys)
     except RecursionError:
         raise Invalid("the body is nested too deeply, expected rows") from None
     except (ValueError, ArithmeticError) as error:
@@ -104,11 +104,7 @@ def named_versions(
         _check_named(row, place, identity)
         if row.get(VERSION) is None:
             raise Invalid(f"{_place(place)} has no {VERSION!r}, expected the version to fetch")
-        strange = [name for name in row if name not in names]
-        if strange:
-            raise Invalid(
-                f"{_place(place)} names {strange[0]!r}, expected {', '.join(names)} and no more"
-            )
+        _check_only(row, place, names)
     found = _batch(rows, _schema(names, definition)).to_pylist()
     return [(tuple(row[name] for name in identity.columns), row[VERSION]) for row in found]
 
@@ -140,9 +136,11 @@ def _applied(table: Table, request: Request, body: Mapping[str, Any]) -> RowsCha
                 delete=_cells(gone, table.definition, identity, known),
             )
         case What.DELETE:
-            schema = _schema((*identity.columns, *labels), table.definition)
+            names = (*identity.columns, VERSION, *labels)
             for place, row in enumerate(rows):
                 _check_named(row, place, identity)
+                _check_only(row, place, names)
+            schema = _schema(names, table.definition)
             return delete_rows(access, pa.table(_batch(rows, schema)), said)
 
 
@@ -208,6 +206,14 @@ def _check_named(row: Row, place: int, identity: Identity) -> None:
     for name in identity.columns:
         if row.get(name) is None:
             raise Invalid(f"{_place(place)} has no {name!r}, which identifies a row: name it")
+
+
+def _check_only(row: Row, place: int, names: Sequence[str]) -> None:
+    strange = [name for name in row if name not in names]
+    if strange:
+        raise Invalid(
+            f"{_place(place)} names {strange[0]!r}, expected {', '.join(names)} and no more"
+        )
 
 
 def _batch(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:

@@ -17,11 +17,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
+from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, Identity, Key, RowIds
+from blockstore.format.value_text import row_text
+from blockstore.format.years import YEARS, in_years
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -298,6 +302,8 @@ def images(rows: pa.RecordBatch, selected: Selected, definition: Definition) -> 
         column = rows.column(place)
         if column.type != field.type:
             column = _cast(column, field)
+        if pt.is_date(field.type) or pt.is_timestamp(field.type):
+            _check_years(column, field)
         columns.append(column)
         fields.append(pa.field(name, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -311,6 +317,18 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         raise Invalid(
             f"the values of column {field.name!r} do not fit {field.type}: {error}; nothing was "
             "changed"
+        ) from None
+
+
+def _check_years(column: pa.Array, field: pa.Field) -> None:
+    """Raise Invalid for a time of another year: DuckDB reads more of them from text, and shows the
+    year 0 as 1 BC."""
+    try:
+        in_years(column)
+    except pa.ArrowInvalid:
+        raise Invalid(
+            f"column {field.name!r} would have a {type_name(field.type)} outside {YEARS}: give it "
+            "another value; nothing was changed"
         ) from None
 
 
@@ -351,7 +369,7 @@ class Returned:
 def _exist(keys: pa.Table) -> RowConflict:
     listed = [tuple(row.values()) for row in keys.slice(0, 1_000).to_pylist()]
     named = [key[0] if len(key) == 1 else key for key in listed]
-    shown = ", ".join(map(repr, named[:3])) + (", …" if len(keys) > 3 else "")
+    shown = ", ".join(map(row_text, named[:3])) + (", …" if len(keys) > 3 else "")
     return RowConflict(
         f"{len(keys):,} of the keys exist already ({shown}), and an INSERT brings new ones; "
         "nothing was changed: say ON CONFLICT DO NOTHING or DO UPDATE, or use MERGE",

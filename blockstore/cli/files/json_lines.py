@@ -119,7 +119,7 @@ def _default(field: pa.Field) -> Any:
 
 def _object(line: str, name: str, number: int) -> dict[str, Any]:
     try:
-        row = json.loads(line, parse_float=Decimal, object_pairs_hook=_unique)
+        row = json.loads(line, parse_float=Decimal, object_pairs_hook=unique_keys)
     except RecursionError:
         raise Invalid(
             f"{name}, line {number}: lists or objects nested too deeply, expected one JSON object: "
@@ -143,7 +143,8 @@ def _object(line: str, name: str, number: int) -> dict[str, Any]:
     return row
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs. Raises ValueError for a key that is in it twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)

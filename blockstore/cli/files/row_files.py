@@ -20,10 +20,21 @@ import pyarrow.compute as pc
 from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
 from blockstore.cli.files.numbered import lines_of_rows
 from blockstore.cli.files.opening import Advance
-from blockstore.cli.files.source import DELIMITERS, Source, at_line, names_of, read, with_labels
+from blockstore.cli.files.source import (
+    DELIMITERS,
+    Source,
+    at_line,
+    names_of,
+    place_of,
+    read,
+    twice_at,
+    with_labels,
+)
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, RowIds, stored_columns
+from blockstore.format.value_text import row_text
+from blockstore.rows.twice import RowTwice
 
 _AGAIN = "download the rows again"
 
@@ -74,6 +85,8 @@ class RowFiles:
             if not error.places:
                 return error
             return self._stale(error)
+        if isinstance(error, RowTwice):
+            return twice_at(self._starts, error)
         if isinstance(error, BadRow) or error.row is None:
             return error
         source, row = self._of(error.row)
@@ -127,8 +140,7 @@ class RowFiles:
 
     def _of(self, place: int) -> tuple[Source, int]:
         """The file of a row, and the number of the row in it."""
-        source, start = next(one for one in reversed(self._starts) if one[1] <= place)
-        return source, place - start
+        return place_of(self._starts, place)
 
     def _lines(self, source: Source, rows: Sequence[int]) -> list[int] | None:
         """The lines of rows; None in a form without lines."""
@@ -199,9 +211,9 @@ def _half(batch: pa.RecordBatch, first: int) -> list[tuple[int, str]]:
 
 def _says(row: object, expected: object, now: object) -> str:
     if expected is None:
-        return f"row {row!r} has no version, so it is new, and it exists at version {now}"
+        return f"row {row_text(row)} has no version, so it is new, and it exists at version {now}"
     found = "it is not in the table" if now is None else f"it has version {now} now"
-    return f"row {row!r} was read at version {expected}, and {found}"
+    return f"row {row_text(row)} was read at version {expected}, and {found}"
 
 
 def _rule(expected: object, now: object) -> str:

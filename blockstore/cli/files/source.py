@@ -18,12 +18,14 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from blockstore.cli.files import columnar, delimited, json_lines, numbered
-from blockstore.cli.files.bad_lines import BadRow
+from blockstore.cli.files.bad_lines import BadLine, BadRow
 from blockstore.cli.files.forms import Form, form_of
 from blockstore.cli.files.opening import Advance, pack_of
 from blockstore.errors import Invalid, NoSpace
 from blockstore.format.constraints import BrokenRule
 from blockstore.format.unreadable import UNREADABLE
+from blockstore.rows.twice import RULE as TWICE
+from blockstore.rows.twice import RowTwice
 
 STDIN = "-"
 DELIMITERS = {Form.CSV: ",", Form.TSV: "\t"}
@@ -146,6 +148,14 @@ def line_of(source: Source, row: int) -> int | None:
             return None
 
 
+def lines_of(source: Source, rows: Sequence[int]) -> list[int | None]:
+    """Return the lines of rows, whose numbers ascend; None in a form without lines."""
+    if source.form in DELIMITERS:
+        delimiter = DELIMITERS[source.form]
+        return [*numbered.lines_of_rows(source.path, source.name, delimiter, rows)]
+    return [line_of(source, row) for row in rows]
+
+
 def names_of(source: Source) -> list[str] | None:
     """Return the columns that a file names at its beginning; None for JSON lines, which name them
     in each line."""
@@ -214,10 +224,13 @@ class FileRows:
         self._labels = labels
         self._reading: Source | None = None
         self._before = 0
+        self._starts: list[tuple[Source, int]] = []
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._before = 0
+        self._starts = []
         for source in self._named:
+            self._starts.append((source, self._before))
             rows = 0
             schema = with_labels(source, self._schema, self._labels)
             for batch in read(source, schema, nulls=self._nulls, advance=self._advance):
@@ -230,10 +243,55 @@ class FileRows:
     def placed(self, error: Invalid) -> Invalid:
         """Return an error of the code that takes the rows, with the file and the line of the
         row."""
+        if isinstance(error, RowTwice):
+            return twice_at(self._starts, error)
         if self._reading is None:
             return error
         row = None if error.row is None else error.row - self._before
         return at_line(self._reading, row, error)
+
+
+def place_of(starts: Sequence[tuple[Source, int]], row: int) -> tuple[Source, int]:
+    """The file of a row, and the number of the row in it; ``starts`` are the files with the number
+    of the first row of each."""
+    source, start = next(one for one in reversed(starts) if one[1] <= row)
+    return source, row - start
+
+
+def twice_at(starts: Sequence[tuple[Source, int]], error: RowTwice) -> Invalid:
+    """An error about a row that occurs twice, with the files and the lines of both."""
+    if error.rows is None:
+        return error
+    (source, first), (other, second) = (place_of(starts, row) for row in error.rows)
+    if source is other:
+        lines = lines_of(source, [first, second])
+    else:
+        lines = [*lines_of(source, [first]), *lines_of(other, [second])]
+    names = [
+        f"row {row + 1}" if line is None else f"line {line}"
+        for line, row in zip(lines, (first, second), strict=True)
+    ]
+    of = "" if source is other else f" of {source.name}"
+    text = (
+        f"{other.name}, {names[1]}: {error.what} is that of {names[0]}{of} too, expected each "
+        "once: keep the row that counts; nothing was written"
+    )
+    places = [one for one, where in zip(lines, (source, other), strict=True) if where is other]
+    found = [
+        BadLine(line=line, rule=TWICE, column=error.column, value=error.value)
+        for line in places
+        if line is not None
+    ]
+    if not found:
+        return Invalid(text)
+    return BadRow(
+        text,
+        line=found[-1].line,
+        column=error.column,
+        value=error.value,
+        rule=TWICE,
+        lines=found,
+    )
 
 
 def at_line(source: Source, row: int | None, error: Invalid) -> Invalid:

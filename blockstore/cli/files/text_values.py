@@ -2,7 +2,8 @@
 
 Rules: a text is exactly a value of the type, or it is refused; nothing is rounded or truncated,
 except for the binary fractions of a float. In a column with a time zone, a timestamp without one is
-UTC; in a column without a zone, a timestamp with one is refused. Bytes are base64, and the handle
+UTC; in a column without a zone, a timestamp with one is refused. Dates and timestamps are of the
+years 1 to 9999. Bytes are base64, and the handle
 of a file is a JSON object.
 """
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from blockstore.cli.schema_text import type_name
 from blockstore.format.column import HANDLE
 from blockstore.format.decimals import exactly
+from blockstore.format.years import YEARS, in_years
 
 _TIMED_ZONE = r"(?i)\d\d:\d\d.*(z|[+-]\d\d(:?\d\d)?)$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
@@ -46,7 +48,10 @@ def expected(kind: pa.DataType) -> str:
     """Return what a text should have been, for a message."""
     if kind == HANDLE:
         return "the handle of a file, as a JSON object"
-    return f"{type_name(kind)} as base64" if is_bytes(kind) else type_name(kind)
+    if is_bytes(kind):
+        return f"{type_name(kind)} as base64"
+    timed = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return f"{type_name(kind)} in {YEARS}" if timed else type_name(kind)
 
 
 def unpacked(text: str) -> bytes:
@@ -66,7 +71,8 @@ def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_decimal(kind):
         return _decimals(texts, kind)
     if types.is_timestamp(kind):
-        return _local(texts, kind) if kind.tz is None else _instants(texts, kind)
+        found = _local(texts, kind) if kind.tz is None else _instants(texts, kind)
+        return in_years(found)
     if types.is_time(kind):
         return _times(texts, kind)
     if types.is_duration(kind):
@@ -75,7 +81,7 @@ def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return _bytes(texts, kind)
     if kind == HANDLE:
         return _handles(texts)
-    return texts.cast(kind)
+    return in_years(texts.cast(kind)) if types.is_date(kind) else texts.cast(kind)
 
 
 def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:

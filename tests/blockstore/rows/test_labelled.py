@@ -139,7 +139,7 @@ def test_a_row_of_a_key_that_several_have_is_found_by_its_labels() -> None:
         table.fetch([(2, 3)], labels=X)
     view = table.snapshot()
     given = (view.bucket, view.world, view.snapshot)
-    with pytest.raises(bs.Invalid, match=r"2 rows have the key 2, with the labels .*'x'.*'y'"):
+    with pytest.raises(bs.Invalid, match=r'2 rows have the key 2, with the labels .*"x".*"y"'):
         row_at(*given, 2)
     assert row_at(*given, 2, labels=X)["site"].to_pylist() == ["x"]
     assert row_at(*given, 1)["n"].to_pylist() == [11]

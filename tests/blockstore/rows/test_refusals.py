@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -248,3 +249,35 @@ def test_an_insert_looks_at_rows_with_its_own_labels_only() -> None:
     assert seen(table, "site", "n") == [{"site": "x", "n": 1}, {"site": "y", "n": 2}]
     with pytest.raises(bs.RowConflict, match="exist already"):
         table.insert(rows_of(ROW), labels={"site": "y"})
+
+
+DAYS = pa.schema([("sku", pa.string()), ("day", pa.date32()), ("n", pa.int64())])
+DAY = {"sku": "x", "day": date(2026, 1, 1), "n": 1}
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        lambda table: table.upsert(rows_of(DAY, DAY, schema=DAYS)),
+        lambda table: table.insert(rows_of(DAY, schema=DAYS)),
+        lambda table: table.put_rows(rows_of(DAY, schema=DAYS), on_conflict="fail"),
+        lambda table: table.set_cells([{**DAY, "_version": 1}]),
+        lambda table: table.set_cells([{**DAY, "day": date(2026, 1, 2)}]),
+        lambda table: table.set_cells([], new=rows_of(DAY, schema=DAYS)),
+        lambda table: table.fetch([(("x", date(2026, 1, 1)), 99)]),
+        lambda table: table.row_history(("x", date(2027, 1, 1))),
+        lambda table: table.overwrite(rows_of({**DAY, "n": 9}, schema=DAYS), where="n > 5"),
+        lambda table: (
+            table.merge(rows_of(DAY, DAY, schema=DAYS), on=["sku", "day"])
+            .when_matched_update()
+            .execute()
+        ),
+    ],
+)
+def test_a_message_has_values_as_people_write_them(do: Callable[[Table], Any]) -> None:
+    table = by_key(schema=DAYS, key=["sku", "day"])
+    table.upsert(rows_of(DAY, schema=DAYS))
+    with pytest.raises(bs.BlockstoreError) as refused:
+        do(table)
+    assert "datetime" not in str(refused.value)
+    assert re.search(r'\["x", "202\d-01-0\d"\]|202\d-01-0\d', str(refused.value))

@@ -103,7 +103,9 @@ def test_a_table_with_a_key(steps: list[tuple[bool, Any]]) -> None:
                     handle.set_cells(cells)
             else:
                 did = handle.set_cells(cells)
-                oracle.put(did.version, [{**current[cell["id"]], **cell} for cell in cells])
+                changed = [cell for cell in cells if cell["n"] != current[cell["id"]]["n"]]
+                assert (did.updated, did.unchanged) == (len(changed), len(cells) - len(changed))
+                oracle.put(did.version, [{**current[cell["id"]], **cell} for cell in changed])
         else:
             rows = [{"id": one, "name": "m", "n": n} for one, n in given_.items()]
             did = (
@@ -156,7 +158,15 @@ def test_a_table_with_row_ids(steps: list[tuple[bool, Any]]) -> None:
             did = handle.put_rows(
                 pa.Table.from_pylist(rows, schema=table_schema()),
             )
+            as_it_was = [
+                one
+                for one, n in there.items()
+                if (current[one]["name"], current[one]["n"]) == ("p", n)
+            ]
+            there = {one: n for one, n in there.items() if one not in as_it_was}
+            rows = [row for row in rows if row["_row_id"] not in as_it_was]
             assert (did.updated, did.inserted) == (len(there), 2)
+            assert did.unchanged == len(as_it_was)
             for one, n in there.items():
                 oracle.put_at(did.version, one, {"name": "p", "n": n})
             fresh = [row for row in sorted(rows, key=lambda row: row["n"]) if row["name"] == "new"]
@@ -182,8 +192,11 @@ def test_a_table_with_row_ids(steps: list[tuple[bool, Any]]) -> None:
                 with pytest.raises(bs.Invalid, match="never given"):
                     handle.delete_rows(given_)
             else:
-                oracle.delete(handle.delete_rows(given_).version, given_)
-                following += len(given_)
+                did = handle.delete_rows(given_)
+                gone = given_ & current.keys()
+                assert did.deleted == len(gone)
+                oracle.delete(did.version, gone)
+                following += len(gone)
         else:
             cells = [{"_row_id": one, "name": f"c{n}"} for one, n in given_.items()]
             if given_.keys() - current.keys():
@@ -191,9 +204,11 @@ def test_a_table_with_row_ids(steps: list[tuple[bool, Any]]) -> None:
                     handle.set_cells(cells)
             else:
                 did = handle.set_cells(cells)
-                for one, n in given_.items():
-                    oracle.put_at(did.version, one, {**current[one], "name": f"c{n}"})
-                following += len(given_)
+                changed = [one for one, n in given_.items() if current[one]["name"] != f"c{n}"]
+                assert (did.updated, did.unchanged) == (len(changed), len(given_) - len(changed))
+                for one in changed:
+                    oracle.put_at(did.version, one, {**current[one], "name": f"c{given_[one]}"})
+                following += len(changed)
     assert again(table).log.state.next_row_id == following
     check(again(table), oracle, "_row_id")
 

@@ -117,6 +117,9 @@ class Changing:
         scan = table.snapshot().scan(columns=["_row_id", "name"]).to_table().to_pylist()
         ids = {row["name"]: row["_row_id"] for row in scan}
         for row in (*rows, *fresh_rows):
+            before = current.get(row["_row_id"])
+            if before is not None and {**row, **before} == row:
+                continue
             one = ids[row["name"]] if row["_row_id"] is None else row["_row_id"]
             assert row["_row_id"] is not None or first <= one < first + given.num_rows
             self.oracle.put_at(version, one, {"name": row["name"], "n": row["n"]})
@@ -125,11 +128,10 @@ class Changing:
         """Set ``n`` of rows that exist."""
         current = self.oracle.current()
         there = {one: n for one, n in cells.items() if one in current}
-        if not there:
-            return
         did = self.open().set_cells([{self.identity: one, "n": n} for one, n in there.items()])
         for one, n in there.items():
-            self.oracle.put_at(self._version(did.version), one, {**current[one], "n": n})
+            if n != current[one]["n"]:
+                self.oracle.put_at(self._version(did.version), one, {**current[one], "n": n})
 
     def update(self, below: int) -> None:
         """Increase ``n`` where it is below a value."""
@@ -162,9 +164,14 @@ class Changing:
         """Delete rows by their identities, whether they exist or not."""
         table = self.open()
         named = [one for one in ones if not self.row_ids or one < table.log.state.next_row_id]
+        if self.row_ids:
+            gone = [one for one in named if one in self.oracle.current()]
+        else:
+            gone = named
         if named:
             did = table.delete_rows(named)
-            self.oracle.delete(self._version(did.version), named)
+            if gone:
+                self.oracle.delete(self._version(did.version), gone)
 
     # Merges.
 

@@ -153,6 +153,9 @@ ROUTES: Mapping[tuple[str, str], Refused | str] = {
     ("GET", f"{T}/rows/{{row:path}}/files/{{column}}"): Refused(
         "/v1/tables/orders/rows/1/files/note"
     ),
+    ("HEAD", f"{T}/rows/{{row:path}}/files/{{column}}"): Refused(
+        "/v1/tables/orders/rows/1/files/note"
+    ),
     ("POST", f"{T}/files"): Refused("/v1/tables/orders/files?name=f", {"content": b"x"}),
     ("GET", f"{T}/blocks"): Refused(
         "/v1/tables/orders/blocks", also=({"path": "/v1/tables/orders/blocks?version=2"},)

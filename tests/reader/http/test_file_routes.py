@@ -68,6 +68,39 @@ def test_a_file_is_uploaded_named_by_a_row_and_downloaded(
     assert shown == handle
 
 
+def test_a_range_of_a_file_and_its_size_are_asked_for(client: Client, served: Served) -> None:
+    handle = client.put_file("papers", bytes(range(200)), name="f")
+    path = f"/v1/tables/papers/rows/{put_row(client, handle)}/files/doc"
+    data, etag = bytes(range(200)), f'"{handle["sha256"]}"'
+    for asked, first, last in (
+        ("bytes=0-0", 0, 0),
+        ("bytes=10-19", 10, 19),
+        ("bytes=150-", 150, 199),
+        ("bytes=150-999", 150, 199),
+        ("bytes=-20", 180, 199),
+        ("bytes=-999", 0, 199),
+    ):
+        for more in ({}, {"If-Range": etag}):
+            found = served.http.get(path, headers={"Range": asked, **more})
+            assert (found.status_code, found.content) == (206, data[first : last + 1]), asked
+            assert found.headers["content-range"] == f"bytes {first}-{last}/200"
+            assert (found.headers["etag"], found.headers["accept-ranges"]) == (etag, "bytes")
+    for asked in ("bytes=0-1,5-6", "lines=0-1", "bytes=-", "bytes=9-3", "x"):
+        whole = served.http.get(path, headers={"Range": asked})
+        assert (whole.status_code, whole.content) == (200, data), asked
+    changed = served.http.get(path, headers={"Range": "bytes=0-1", "If-Range": '"other"'})
+    assert (changed.status_code, len(changed.content)) == (200, 200)
+    for asked in ("bytes=200-", "bytes=200-300", "bytes=-0"):
+        beyond = served.http.get(path, headers={"Range": asked})
+        assert (beyond.status_code, beyond.headers["content-range"]) == (416, "bytes */200")
+    head, whole = served.http.head(path), served.http.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-length", "content-type", "etag", "content-disposition"):
+        assert head.headers[name] == whole.headers[name], name
+    assert served.http.head(path, headers={"If-None-Match": etag}).status_code == 304
+    assert served.http.head(path.replace("doc", "name")).status_code == 400
+
+
 def test_a_page_in_a_file_can_do_nothing(client: Client, served: Served) -> None:
     handle = client.put_file("papers", b"<script>", name="a.html", content_type="text/html")
     found = served.http.get(f"/v1/tables/papers/rows/{put_row(client, handle)}/files/doc")

@@ -142,6 +142,18 @@ BAD = {
         400,
         "column 'n' is \"many\", expected",
     ),
+    "a date before the year 1": (
+        "POST",
+        {"born": "0000-01-01"},
+        400,
+        "column 'born' is \"0000-01-01\", expected date in the years 1 to 9999",
+    ),
+    "a row to delete with a cell": (
+        "DELETE",
+        {"_row_id": 0, "n": 1},
+        400,
+        "row 0 of the set names 'n', expected _row_id, _version and no more",
+    ),
     "a wrong date": ("POST", {"born": "soon"}, 400, "column 'born' is \"soon\", expected date"),
     "too many digits": ("PATCH", {"_row_id": 0, "n": 1.555}, 400, "column 'n' is"),
     "an id that is a text": ("PATCH", {"_row_id": "0", "n": 1}, 400, "column '_row_id' is"),
@@ -181,6 +193,81 @@ def test_cells_new_rows_and_deletions_are_one_version(served: Served, people: st
     nothing = served.http.patch(f"/v1/tables/{people}/rows", json={})
     assert (nothing.status_code, "has no rows, new" in nothing.json()["message"]) == (400, True)
     assert _table(served, people).poll() == 3
+
+
+def test_a_row_twice_is_refused_with_both_places(served: Served, people: str) -> None:
+    for method, row in (
+        ("PATCH", {"_row_id": 1, "n": 7}),
+        ("POST", {"_row_id": 1, "name": "x", "born": None, "n": 7}),
+        ("DELETE", {"_row_id": 1}),
+    ):
+        found = send(served, method, people, {**row, "_row_id": 0}, row, row)
+        assert found.status_code == 400, found.text
+        assert "row id 1 occurs 2 times in these rows, first in rows 1 and 2" in found.text
+    assert _table(served, people).poll() == 2
+
+
+def test_a_cell_that_is_named_twice_is_refused(served: Served, people: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    for method in ("POST", "PATCH", "DELETE"):
+        body = '{"rows": [{"_row_id": 0, "_row_id": 1}]}'
+        path = f"/v1/tables/{people}/rows"
+        found = served.http.request(method, path, content=body, headers=headers)
+        assert (found.status_code, found.json()["error"]) == (400, "invalid"), found.text
+        assert "key '_row_id' is in one object twice" in found.json()["message"]
+    twice = '{"rows": [{"_row_id": 0, "_version": 2, "_version": 3}]}'
+    path = f"/v1/tables/{people}/rows/fetch"
+    assert served.http.post(path, content=twice, headers=headers).status_code == 400
+    assert _table(served, people).poll() == 2
+
+
+def test_a_row_that_is_as_it_was_gets_no_version(served: Served, people: str) -> None:
+    for row in ({"_row_id": 1, "n": 2}, {"_row_id": 1}, {"_row_id": 1, "_version": 2}):
+        written = send(served, "PATCH", people, row).json()["written"]
+        assert [written[name] for name in ("version", "updated", "unchanged")] == [None, 0, 1]
+    written = send(served, "PATCH", people, {"_row_id": 0, "n": 1}, {"_row_id": 1, "n": 7})
+    counts = [written.json()["written"][name] for name in ("version", "updated", "unchanged")]
+    assert counts == [3, 1, 1]
+    stale = send(served, "PATCH", people, {"_row_id": 1, "_version": 2, "n": 7})
+    assert stale.status_code == 409, "it is as it was, and was changed since"
+
+
+def test_ids_that_no_row_has_are_passed_over(served: Served, people: str) -> None:
+    for n in (5, 6, 7):
+        assert send(served, "PATCH", people, {"_row_id": 0, "n": n}).status_code == 200
+    written = send(served, "DELETE", people, {"_row_id": 4}).json()["written"]
+    assert (written["version"], written["deleted"]) == (None, 0)
+    assert served.http.get(f"/v1/tables/{people}/rows/4/history").status_code == 404
+    assert send(served, "DELETE", people, {"_row_id": 1}).json()["written"]["deleted"] == 1
+    again = send(served, "DELETE", people, {"_row_id": 1}, {"_row_id": 2}).json()["written"]
+    assert again["deleted"] == 1
+    history = served.http.get(f"/v1/tables/{people}/rows/1/history").json()["rows"]
+    assert [one["_deleted"] for one in history] == [True, False]
+
+
+def test_a_row_is_deleted_only_at_the_version_that_was_read(served: Served, people: str) -> None:
+    assert send(served, "PATCH", people, {"_row_id": 1, "n": 7}).status_code == 200
+    stale = send(served, "DELETE", people, {"_row_id": 0}, {"_row_id": 1, "_version": 2})
+    assert (stale.status_code, stale.json()["error"]) == (409, "conflict")
+    assert stale.json()["detail"]["rows"] == [{"row": 1, "expected": 2, "found": 3}]
+    with bs.Client(served.url, WRITE) as client:
+        done = client.delete_rows(people, [{"_row_id": 1, "_version": 3}, {"_row_id": 0}])
+        assert (done["version"], done["deleted"]) == (4, 2)
+        with pytest.raises(bs.RowConflict) as gone:
+            client.delete_rows(people, [{"_row_id": 1, "_version": 3}])
+    assert gone.value.rows == ((1, 3, None),)
+
+
+def test_a_message_names_keys_as_people_write_them(served: Served) -> None:
+    schema = pa.schema([("sku", pa.string()), ("day", pa.date32()), ("n", pa.int64())])
+    bs.create(_url(served, "days"), schema=schema, key=["sku", "day"])
+    served.gateway.tables.poll_now()
+    row = {"sku": "x", "day": "2026-01-01", "n": 1}
+    assert send(served, "POST", "days", row).status_code == 200
+    for method, version in (("POST", None), ("PATCH", 1), ("DELETE", 1)):
+        given = row if method != "DELETE" else {"sku": "x", "day": "2026-01-01"}
+        found = send(served, method, "days", {**given, "_version": version})
+        assert (found.status_code, '["x", "2026-01-01"]' in found.json()["message"]) == (409, True)
 
 
 def test_bad_bodies_are_refused(served: Served, people: str) -> None:
@@ -402,6 +489,7 @@ def test_an_upload_of_rows_lists_every_wrong_line(served: Served, people: str) -
         (header + "0,2,a,,1\n1,1,b,,1\n9,2,c,,1\n", [3, 4]),
         (header + "0,2,a,,x\n,,b,soon,1\n", [2, 3]),
         (header + "0,,a,,1\n,2,a,,1\n", [2, 3]),
+        (header + "0,2,a,,1\n1,2,b,,1\n0,2,ann,,1\n", [2, 4]),
         ("_row_id,name,born,n\n0,a,,1\n", [1]),
         ("_version,_row_id,name,born,n\n2,0,a,,1\n", [1]),
     ):
@@ -422,8 +510,18 @@ def test_an_upload_upserts_or_inserts_by_key(served: Served, items: str) -> None
     refused = upload("insert", "sku,n\nc,1\nd,2\n")["error"]
     assert (refused["error"], refused["rows"][0]["row"]) == ("conflict", "c")
     assert upload("insert", "sku,n\nd,2\n")["written"]["inserted"] == 1
+    for mode in ("upsert", "insert"):
+        twice = upload(mode, "sku,n\nx,1\ny,2\nx,3\n")["error"]
+        assert twice["error"] == "bad_row"
+        assert "line 4: the key (sku) 'x' is that of line 2 too, expected each" in twice["message"]
+        parts = (twice["line"], twice["column"], twice["value"], twice["rule"])
+        assert parts == (4, "sku", "x", "a row occurs once")
+        assert [one["line"] for one in twice["lines"]] == [2, 4]
     assert "line 2: column 'n' is 'x'" in upload("upsert", "sku,n\na,x\n")["error"]["message"]
-    assert upload("append", "sku,n\nz,1\n")["error"]["error"] == "Invalid"
+    for path in (f"/v1/jobs?table={items}", f"/v1/jobs?table={items}&mode=append"):
+        none = served.http.post(path, content="sku,n\nz,1\n", headers=CSV)
+        assert (none.status_code, none.json()["error"]) == (400, "invalid")
+        assert "say mode=upsert" in none.json()["message"]
     assert upload("append", "_version,sku,n\n,z,1\n4,d,3\n")["state"] == "done"
     assert served.http.get(f"/v1/tables/{items}/rows/d").json()["row"]["n"] == 3
 

@@ -156,7 +156,24 @@ def test_every_wrong_line_is_listed_and_nothing_is_written(
 
 def test_a_row_twice_in_a_file_is_refused(blockstore: Command, people: str, tmp_path: Path) -> None:
     file = _file(tmp_path, "_row_id,_version,name,born,n\n1,2,x,,1\n1,2,y,,1\n")
-    assert "the row id 1 occurs 2 times" in blockstore("write", people, file, code=1).err
+    err = blockstore("write", people, file, code=1).err
+    assert f"{file}, line 3: the row id 1 is that of line 2 too, expected each once" in err
+    found = blockstore("write", people, file, "--json", code=1).json["lines"]
+    assert [(one["line"], one["column"], one["value"]) for one in found] == [
+        (2, "_row_id", "1"),
+        (3, "_row_id", "1"),
+    ]
+
+
+def test_a_key_twice_in_two_files_is_refused_with_both_lines(
+    blockstore: Command, items: str, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "one.csv", tmp_path / "other.csv"
+    one.write_text("sku,n\nx,1\n")
+    other.write_text("sku,n\ny,1\n\nx,2\n")
+    for verb in ("upsert", "insert"):
+        err = blockstore(verb, items, str(one), str(other), code=1).err
+        assert f"{other}, line 4: the key (sku) 'x' is that of line 2 of {one} too" in err
 
 
 def test_a_keyed_table_takes_versions_and_new_keys(
@@ -184,7 +201,10 @@ def test_upsert_and_insert(blockstore: Command, items: str, tmp_path: Path) -> N
     assert "version 4" in blockstore(*words).out
     assert "was applied" in blockstore(*words).out
     twice = _file(tmp_path, "sku,n\nb,1\nb,2\n")
-    assert "occurs 2 times" in blockstore("upsert", items, twice, code=1).err
+    assert (
+        "line 3: the key (sku) 'b' is that of line 2"
+        in blockstore("upsert", items, twice, code=1).err
+    )
     blockstore("upsert", items, twice, "--duplicates", "last")
     assert blockstore("row", items, "b", "--json").json[0]["n"] == 2
     wrong = _file(tmp_path, "sku,n\nb,x\nc,y\n")
