@@ -26,7 +26,6 @@ from blockstore.errors import Invalid
 from blockstore.format.column import ENTITY, FILE, HANDLE, LINK, Rules, rules_of
 from blockstore.format.defaults import scalar_of
 from blockstore.format.fields import named
-from blockstore.format.value_text import value_text
 from blockstore.predicate.nodes import FALSE, Column, IsNull
 from blockstore.predicate.parse import Predicate
 from blockstore.predicate.stored import names_in, parse_false
@@ -411,5 +410,7 @@ def _first(broken: pa.Array) -> int | None:
 
 
 def _shown(value: object) -> str:
+    from blockstore.format.value_text import value_text
+
     text = value_text(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

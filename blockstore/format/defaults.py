@@ -18,7 +18,6 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
-from blockstore.format.years import in_years
 
 
 def defaults_of(schema: pa.Schema) -> Mapping[str, pa.Scalar]:
@@ -65,6 +64,8 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     if pt.is_time(kind):
         return pa.scalar(datetime.time.fromisoformat(_a(str, value)), kind)
     if pt.is_timestamp(kind) or pt.is_date(kind):
+        from blockstore.format.years import in_years
+
         return in_years(pa.array([_a(str, value)], pa.string()).cast(kind))[0]
     raise TypeError("a type without defaults")
 

@@ -7,7 +7,6 @@ all. What comes as a date or a timestamp, and not as text, is not judged here.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 YEARS = "the years 1 to 9999"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -20,6 +19,8 @@ def in_years(times: pa.Array) -> pa.Array:
     kind = times.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return times  # The type holds only years from 1677 to 2262.
+    import pyarrow.compute as pc
+
     whole = times.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     bounds = pc.min_max(whole).as_py()
     if pa.types.is_date32(kind):

@@ -5,6 +5,8 @@ Rules:
 - Nothing of an operation is visible before its entry; after an error what was uploaded is debris.
 - Where only other rows changed, nothing is planned again; where the operation is ``serializable``,
   only if none of them would have been read (``seen.py``).
+- An operation that finds nothing to do has read one version, and holds for that one. If it is a
+  job, an entry without rows takes its batch.
 - A condemned block is uploaded again under a new ULID that keeps its source.
 """
 
@@ -24,7 +26,7 @@ from blockstore.index.rules import batch_done
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.staging import RENEWALS, renewed, uploading
-from blockstore.rows.change import ChangeRows, NamedRows
+from blockstore.rows.change import Absent, ChangeRows, NamedRows
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.seen import Seen
 from blockstore.rows.streams import StreamChanges
@@ -136,8 +138,11 @@ def _attempt(
         did = write(state, changes)
         finished = changes.finish()
     if finished is None:
+        if reads or changes.has_left:
+            _record_nothing(access, operation, said)
         return did
     blocks, named = finished
+    left = None if reads or not named.left else Absent(state.version, named.left_hashes)
     return commit_blocks(
         access,
         operation,
@@ -147,6 +152,7 @@ def _attempt(
         named,
         did,
         read_version=state.version if reads else None,
+        absent=left,
         seen=changes.seen,
     )
 
@@ -161,6 +167,7 @@ def commit_blocks(
     did: RowsChanged,
     *,
     read_version: int | None = None,
+    absent: Absent | None = None,
     seen: Seen | None = None,
 ) -> RowsChanged:
     """Publish complete blocks of changes, made under ``definition``, by one entry, and return
@@ -180,6 +187,7 @@ def commit_blocks(
             named=named,
             definition=definition,
             read_version=read_version,
+            absent=absent,
             seen=seen,
             job=said.job,
             ordered=said.ordered,
@@ -202,8 +210,9 @@ def commit_blocks(
     raise AssertionError("the last renewal returns or raises")
 
 
-def record_nothing(access: Access, operation: Operation, said: Said) -> None:
-    """Say that a job has found nothing to do, so that it does nothing later either."""
+def _record_nothing(access: Access, operation: Operation, said: Said) -> None:
+    """Say that a job has found nothing to do, so that it does nothing later either: rows that were
+    as they should become may be others when it is tried again."""
     if said.job is not None:
         commit = access.world.ids.ulid()
         access.log.commit(Nothing(operation=operation, commit=commit, job=said.job))

@@ -5,6 +5,8 @@ Rules (design 8.4):
 - Changes that have read rows at a version conflict if an entry since then has touched one of their
   rows, or may have. Which rows an entry touched says ``index/touches.py``. Such a conflict names
   no rows, and is planned again (``attempts.py``).
+- Changes that read no rows, and have left some out because they were not there at a version,
+  conflict so too if one of those was touched since; of the others the later entry wins.
 - Where they are ``serializable`` they conflict too if anything else that they read would be read
   otherwise now (``seen.py``).
 - An entry holds the changes of one operation: a block of each stream of which it changes rows.
@@ -42,6 +44,14 @@ class NamedRows(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Rows that a change leaves out, since they were not there at a version."""
+
+    version: int
+    rows: Hashes
+
+
 @dataclass(kw_only=True)
 class ChangeRows(Change):
     """Add blocks of changes, one of each stream, made under ``definition``."""
@@ -54,6 +64,8 @@ class ChangeRows(Change):
     definition: Definition
     read_version: int | None = None
     """The version at which the rows were read; None if none was."""
+    absent: Absent | None = None
+    """What changes that read no rows have left out."""
     seen: Seen | None = None
     """What else was read at it; None if that may have changed."""
     job: Job | None = None
@@ -71,9 +83,11 @@ class ChangeRows(Change):
                 "again"
             )
         if self.read_version is not None and state.version > self.read_version:
-            self._check_untouched(state, self.read_version)
+            self._check_untouched(state, self.read_version, self.named.hashes)
             if self.seen is not None:
                 self.seen.check(state, self.read_version, str(self.operation))
+        elif self.absent is not None and state.version > self.absent.version:
+            self._check_untouched(state, self.absent.version, self.absent.rows)
         return Draft(
             add=tuple(AddedBlock(meta=block) for block in self.blocks),
             touched=self.named.touched,
@@ -82,9 +96,9 @@ class ChangeRows(Change):
             message=self.message,
         )
 
-    def _check_untouched(self, state: State, read: int) -> None:
+    def _check_untouched(self, state: State, read: int, rows: Hashes | None) -> None:
         since = self._untouched or read
-        among = None if state.touches is None else state.touches.among(self.named.hashes, since)
+        among = None if state.touches is None else state.touches.among(rows, since)
         if among is None or len(among):
             which = "rows" if among is None else f"{len(among):,} of the rows"
             may = "may have been" if among is None else "were"

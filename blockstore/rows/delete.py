@@ -8,8 +8,11 @@ Rules:
   of changes takes a number for each of its rows, and gives only new rows theirs). Read are only the
   ids, of the chunks that may have one: none for a block of new rows, whose ids follow from the
   index. More ids are not looked up, and then a row that was deleted gets another tombstone.
-- That look does not make a delete conflict: an id is given once, so a row that is not there can
-  only come back by a revert, which is then the later change.
+- Of the rows that are there the later of two changes wins, as without the look. A row that is
+  passed over can only come back, by a revert or a restore: if it does so before the commit, the
+  rows are looked up again, and the third time not at all. So a delete is before another change with
+  all of its rows, or after it with all of them; and it is refused only where versions are named, or
+  rows have several sets of labels.
 - Ids of a table whose rows have several sets of labels are always looked up, since a tombstone is
   of the stream of its row.
 - Where the caller names the version that it has read, the row is looked up and compared, and all is
@@ -19,6 +22,7 @@ Rules:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +48,8 @@ from blockstore.scan.identities import identities
 
 _LOOKED_UP = 10_000
 """So many row ids are looked up."""
+_LOOKS = 2
+"""So often a delete that reads nothing else looks its row ids up."""
 _MOST_REFUSED = 1_000
 _SHOWN = 3
 
@@ -76,12 +82,15 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
     def reads(state: State) -> bool:
         return strict or (by_id and len(state.blocks.streams()) > 1)
 
+    looks = itertools.count()
+
     def write(state: State, changes: StreamChanges) -> RowsChanged:
         if not keys.num_rows:
             return RowsChanged(operation=str(Operation.DELETE))
         if by_id:
             _check_given(keys.column(0), state)
-        looked_up = reads(state) or (by_id and len(keys) <= _LOOKED_UP)
+        few = by_id and len(keys) <= _LOOKED_UP
+        looked_up = reads(state) or (few and next(looks) < _LOOKS)
         refused: list[tuple[object, object, object]] = []
         for stream, own, which in _by_stream(keys, identity, state, changes.own):
             if not looked_up:
@@ -140,6 +149,8 @@ class _Look:
         for one, which in found.each():
             for gone in found.rows.select(names).filter(which).combine_chunks().to_batches():
                 self._changes.delete(one, gone)
+        lost = pc.invert(pc.is_in(values, value_set=identities([found.rows[one] for one in names])))
+        self._changes.leave(named.stream, [column.filter(lost) for column in columns])
         return [] if expected is None else self._others(keys, expected, found.rows)
 
     def _others(

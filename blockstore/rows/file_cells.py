@@ -9,7 +9,6 @@ from blockstore.bucket.api import Bucket
 from blockstore.errors import Corrupt, Invalid, NotFound
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, VERSION
-from blockstore.format.value_text import row_text
 from blockstore.scan.view import TableSnapshot
 from blockstore.world import World
 
@@ -89,6 +88,7 @@ def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -
     """Open the file that a cell of a snapshot names. Raises as ``open_file``."""
     from blockstore.files.named import columns_with_files
     from blockstore.files.reading import open_handle
+    from blockstore.format.value_text import row_text
     from blockstore.rows.versions import fetch, row_history
 
     of_files = columns_with_files(view.definition)

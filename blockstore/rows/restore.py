@@ -21,7 +21,7 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.restore import target_of
 from blockstore.operations.results import Restored
-from blockstore.rows.attempts import Said, change_rows, identity_of, record_nothing
+from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.reading import by_stream, ids_of
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -77,8 +77,6 @@ def restore_rows(
         did = _commit(access, target, said)
         if did.already:
             return Restored(to=target.version, version=did.version, repeated=True)
-        if did.version is None:
-            record_nothing(access, Operation.RESTORE, said)
         return _restored(target, did)
 
 

@@ -39,7 +39,6 @@ from blockstore.rows.attempts import (
     already_done,
     change_rows,
     identity_of,
-    record_nothing,
 )
 from blockstore.rows.expire import PRODUCER
 from blockstore.rows.reading import ids_of
@@ -167,8 +166,6 @@ def revert_rows(
         done = change_rows(access, Operation.REVERT, write, named, reads=True)
         if done.already:
             return Reverted(version=done.version, repeated=True)
-        if done.version is None:
-            record_nothing(access, Operation.REVERT, said)
         return _reverted(sources, last[0], done.version)
 
 

@@ -64,8 +64,8 @@ class AllNamed:
 
     each: Sequence[Named]
     left: Sequence[Named] = ()
-    """Rows that the operation has read and leaves as they are: it touches none of them, and is
-    planned again where others do."""
+    """Rows that the operation has looked up and leaves as they are, or as absent: it touches none
+    of them, and is planned again where others do."""
 
     @property
     def hashes(self) -> Hashes:
@@ -73,9 +73,17 @@ class AllNamed:
         return np.concatenate([one.hashes for one in (*self.each, *self.left)])
 
     @property
+    def left_hashes(self) -> Hashes:
+        """The hashes of those that are left."""
+        found = [one.hashes for one in self.left]
+        return np.concatenate(found) if found else np.zeros(0, np.uint64)
+
+    @property
     def touched(self) -> bytes | None:
-        """What an entry says of them."""
-        return None if sum(one.count for one in self.each) > MOST else packed(self.hashes)
+        """What an entry says of them: nothing of those that are left."""
+        if sum(one.count for one in self.each) > MOST:
+            return None
+        return packed(np.concatenate([one.hashes for one in self.each]))
 
 
 class StreamChanges:
@@ -110,6 +118,11 @@ class StreamChanges:
     def rows(self) -> int:
         """New images and tombstones so far."""
         return sum(writer.rows for writer in self._writers.values())
+
+    @property
+    def has_left(self) -> bool:
+        """Whether rows were read and are left as they are."""
+        return any(writer.left.count for writer in self._writers.values())
 
     def put(
         self,

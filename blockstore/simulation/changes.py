@@ -4,14 +4,17 @@ operation has read to the rows that it writes.
 Rules:
 - ``effect`` is None where the operation must be refused: no entry may hold it then.
 - An operation that has not read (``reads``) means the same whatever is there.
-- A row that was deleted and is not there any more, not even as a tombstone, may be passed over by a
-  revert: that is ``open``.
+- A row that is as it should become gets no version (``left``). That holds only while nobody else
+  touches it, so it is a read: an operation with an entry has found it as it is just before that.
+- A row that is not there may be passed over by a delete of its id, which may as well write a
+  tombstone: that is ``open``. So is a row of a revert that was deleted and is not there any more,
+  not even as a tombstone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from blockstore.index.entry import Operation
@@ -53,6 +56,13 @@ class Effect:
     """Rows that get ids of their own."""
     open: frozenset[int] = frozenset()
     """Rows that it may have passed over, or deleted."""
+    left: frozenset[int] = frozenset()
+    """Rows that it has found as they should become."""
+
+    @property
+    def may_be_nothing(self) -> bool:
+        """Whether the operation may end without an entry."""
+        return not self.fresh and self.changed.keys() <= self.open
 
 
 @dataclass(frozen=True)
@@ -117,12 +127,13 @@ class Update(RowOperation):
     operation = Operation.UPDATE
 
     def effect(self, past: Past) -> Effect:
-        return Effect(
+        return _differing(
             {
                 one: row.image._replace(cell=self.cell)
                 for one, row in past.rows.items()
                 if self.where.meets(row.image)
-            }
+            },
+            past,
         )
 
 
@@ -142,11 +153,13 @@ class DeleteRows(RowOperation):
     """No row with one of these identities is left; reads nothing."""
 
     identities: tuple[int, ...]
+    keyed: bool
     operation = Operation.DELETE
     reads = False
 
     def effect(self, past: Past) -> Effect:
-        return Effect(dict.fromkeys(self.identities))
+        absent = () if self.keyed else (one for one in self.identities if one not in past.rows)
+        return Effect(dict.fromkeys(self.identities), open=frozenset(absent))
 
 
 @dataclass(frozen=True)
@@ -164,7 +177,7 @@ class SetCells(RowOperation):
             if row is None or expected not in (None, row.version):
                 return None
             changed[one] = row.image._replace(cell=cell)
-        return Effect(changed)
+        return _differing(changed, past)
 
 
 @dataclass(frozen=True)
@@ -188,10 +201,14 @@ class PutRows(RowOperation):
                     return None
             elif row is None or row.version != expected:
                 return None
-            elif row.image == image:
-                continue
             changed[one] = image
-        return Effect(changed, tuple(image for one, _, image in self.rows if one is None))
+        if self.keyed:
+            # A row without a version is not looked up: it is put whatever is there.
+            looked_up = {image.key for _, expected, image in self.rows if expected is not None}
+            return _differing(changed, past, looked_up)
+        return _differing(
+            changed, past, fresh=tuple(image for one, _, image in self.rows if one is None)
+        )
 
 
 @dataclass(frozen=True)
@@ -296,6 +313,24 @@ class Revert(RowOperation):
         return Effect(changed, open=frozenset(passed))
 
 
+def _differing(
+    changed: Mapping[int, Image | None],
+    past: Past,
+    looked_up: Collection[int] | None = None,
+    fresh: tuple[Image, ...] = (),
+) -> Effect:
+    """Only what differs from what was read is written; of ``looked_up`` rows (None: all)."""
+    left = frozenset(
+        one
+        for one, image in changed.items()
+        if (looked_up is None or one in looked_up)
+        and (row := past.rows.get(one)) is not None
+        and row.image == image
+    )
+    written = {one: image for one, image in changed.items() if one not in left}
+    return Effect(written, fresh, left=left)
+
+
 @dataclass
 class Counted:
     """The rows of an effect, as an operation reports them."""
@@ -303,14 +338,19 @@ class Counted:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    unchanged: int = 0
 
     @classmethod
-    def of(cls, effect: Effect, rows: Mapping[int, Row]) -> Counted:
-        """Those of an effect on rows."""
+    def of(cls, effect: Effect, rows: Mapping[int, Row], entry: Collection[int]) -> Counted:
+        """Those of an effect on rows; ``entry`` are the rows that its entry has."""
         put = [one for one, image in effect.changed.items() if image is not None]
         updated = sum(one in rows for one in put)
         return cls(
             inserted=len(put) - updated + len(effect.fresh),
             updated=updated,
-            deleted=len(effect.changed) - len(put),
+            deleted=sum(
+                image is None and (one in entry or one not in effect.open)
+                for one, image in effect.changed.items()
+            ),
+            unchanged=len(effect.left),
         )

@@ -68,6 +68,8 @@ class Intent:
     fate: Fate = Fate.OPEN
     versions: list[int] = field(default_factory=list)
     """The entries that it became."""
+    nothing: int | None = None
+    """The entry by which its job found nothing to do."""
 
 
 @dataclass

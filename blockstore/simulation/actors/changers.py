@@ -97,6 +97,7 @@ def _settled(process: Process, table: Table, ask: _Ask) -> bool:
     operation = intent.rows
     assert operation is not None, "an operation of a changer changes rows"
     answers: list[Any] = []
+    first = history_of(process).latest.state.version
 
     def act() -> int | None:
         try:
@@ -115,6 +116,8 @@ def _settled(process: Process, table: Table, ask: _Ask) -> bool:
     certain = carry_out(process, intent, act, certain=ask.certain)
     if answers and certain and not process.struck:
         _check_counts(intent, answers[0])
+        if answers[0].version is None:
+            _check_nothing(process, operation, first)
     ask.certain = ask.certain and certain
     return certain or intent.job is None
 
@@ -136,10 +139,31 @@ def _check_counts(intent: Intent, answer: Any) -> None:
     if getattr(answer, "already", False):
         return
     counted = intent.counted or Counted()
-    for name in ("inserted", "updated", "deleted"):
+    names = ["inserted", "updated", "deleted"]
+    if isinstance(intent.rows, Update | SetCells | PutRows) and intent.counted is not None:
+        names.append("unchanged")
+    for name in names:
         found = getattr(answer, name, None)
         if found is not None and found != getattr(counted, name):
             raise Violation(f"{intent.rows} was returned as {answer}, and did {counted}")
+
+
+def _check_nothing(process: Process, operation: RowOperation, first: int) -> None:
+    """Where an operation has changed nothing, there was a version, at some moment since it began,
+    at which it had nothing to do."""
+    history = history_of(process)
+    since = [
+        history.versions.get(number) for number in range(first, history.latest.state.version + 1)
+    ]
+    if None in since:
+        return
+    could = versions_of(process).could_be_nothing
+    if not any(could(operation, one, history.versions) for one in since if one is not None):
+        raise Violation(
+            f"{operation} was returned as nothing to do, and had to change rows at each version "
+            f"from {first} to {history.latest.state.version}"
+        )
+    process.stage.report.count(Section.EVENTS, "rows left as they were")
 
 
 def _new(process: Process) -> Intent:
@@ -232,9 +256,9 @@ def _delete_rows(process: Process) -> RowOperation:
     known = _known(process)
     if process.stage.kind is Kind.KEYED:
         keys = process.draw.shuffled(range(KEYS))[: process.draw.integer(1, 3)]
-        return DeleteRows(tuple(sorted(keys)))
+        return DeleteRows(tuple(sorted(keys)), keyed=True)
     given = versions_of(process).chains
-    return DeleteRows(tuple(_some(process, known or given, 3)))
+    return DeleteRows(tuple(_some(process, known or given, 3)), keyed=False)
 
 
 def _cells(process: Process) -> RowOperation:

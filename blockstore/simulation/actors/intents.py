@@ -86,7 +86,7 @@ def _check_answer(
         _check_crossing(process, intent, version)
         return
     intent.fate = Fate.ACKNOWLEDGED
-    if version is not None and intent.versions != [version]:
+    if version is not None and [version] not in (intent.versions, [intent.nothing]):
         raise Violation(
             f"{intent.message} was returned as version {version}, and is {intent.versions}"
         )

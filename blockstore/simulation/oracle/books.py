@@ -44,7 +44,7 @@ class Books:
 
     parts: tuple[Mapping[str, Any], ...]
     writes: tuple[tuple[Fate, int | None], ...]
-    intents: Mapping[str, tuple[Fate, tuple[int, ...], Counted | None]]
+    intents: Mapping[str, tuple[Fate, tuple[int, ...], Counted | None, int | None]]
 
 
 def remembered(judge: Judge, ledger: Ledger) -> Books:
@@ -55,7 +55,7 @@ def remembered(judge: Judge, ledger: Ledger) -> Books:
         ),
         writes=tuple((write.fate, write.acknowledged_ms) for write in ledger.writes),
         intents={
-            name: (intent.fate, tuple(intent.versions), intent.counted)
+            name: (intent.fate, tuple(intent.versions), intent.counted, intent.nothing)
             for name, intent in ledger.intents.items()
         },
     )
@@ -106,7 +106,9 @@ def _answer_again(ledger: Ledger, books: Books, *, empty: bool) -> None:
         write.fate = _fate(write.fate, fate, empty)
         write.acknowledged_ms = at_ms
     for name, intent in ledger.intents.items():
-        fate, versions, intent.counted = books.intents.get(name, (Fate.OPEN, (), None))
+        fate, versions, intent.counted, intent.nothing = books.intents.get(
+            name, (Fate.OPEN, (), None, None)
+        )
         intent.fate = _fate(intent.fate, fate, empty)
         intent.versions[:] = versions
 

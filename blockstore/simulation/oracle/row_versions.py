@@ -79,6 +79,7 @@ class VersionMeaning(Meaning):
         if entry.excepts:
             raise Violation(f"entry {entry.id} hides sources, and rows have an identity")
         if not entry.add and not entry.remove:
+            self._found_nothing(entry)
             return before.rows
         removed = {ulid: self.held[ulid] for ulid in entry.remove if ulid not in state.blocks}
         added = {block.ulid: self._enters(block.ulid, state) for block in entry.add}
@@ -102,6 +103,27 @@ class VersionMeaning(Meaning):
                 f"{rows.get(wrong[0])}, before {before.rows.get(wrong[0])}"
             )
         return rows
+
+    def _found_nothing(self, entry: Entry) -> None:
+        """A job that found nothing to do, and can never do anything later."""
+        if entry.job is None:
+            return
+        for intent in self._ground.ledger.intents.values():
+            if intent.job == entry.job and intent.rows is not None:
+                if intent.versions:
+                    raise Violation(
+                        f"entry {entry.id} says that {intent.message} had nothing to do, and it is "
+                        f"version {intent.versions[0]}"
+                    )
+                intent.nothing = entry.id
+                self._event("rows left as they were, by a job")
+
+    def could_be_nothing(
+        self, operation: RowOperation, read: Version, versions: Mapping[int, Version]
+    ) -> bool:
+        """Whether an operation that reads this version may end without a change."""
+        effect = operation.effect(self._past(read, versions))
+        return effect is not None and effect.may_be_nothing
 
     def _enters(self, ulid: str, state: State) -> _In:
         block = state.blocks.get(ulid)
@@ -171,6 +193,11 @@ class VersionMeaning(Meaning):
     ) -> dict[int, Event]:
         """The changes of one operation."""
         intent = self._intent(entry)
+        if intent.nothing is not None:
+            raise Violation(
+                f"entry {entry.id} is {intent.message}, which had nothing to do by version "
+                f"{intent.nothing}"
+            )
         operation = intent.rows
         if operation is None:
             raise Violation(f"entry {entry.id} is {intent.message!r}, which changes no rows")
@@ -205,8 +232,9 @@ class VersionMeaning(Meaning):
             self._check_new_ids(entry, before.state, fresh)
         elif effect.fresh:
             raise Violation(f"entry {entry.id} ({operation}) adds no rows, expected {effect.fresh}")
-        self._check_untouched(entry, found.keys() - set(fresh), read.state.version, operation.reads)
-        intent.counted = Counted.of(effect, read.rows)
+        known = (found.keys() - set(fresh)) | effect.left
+        self._check_untouched(entry, known, read.state.version, operation.reads)
+        intent.counted = Counted.of(effect, read.rows, found)
         self._event(f"rows changed: {entry.operation}")
         return {one: Event(entry.id, image) for one, image in found.items()}
 
@@ -250,7 +278,8 @@ class VersionMeaning(Meaning):
     def _check_untouched(
         self, entry: Entry, identities: Iterable[int], read: int, reads: bool
     ) -> None:
-        """The rows that it has read and changes are as it has read them."""
+        """The rows that it has read, and changes or leaves as they are, are as it has read
+        them."""
         for one in sorted(identities):
             chain = self.chains.get(one, ())
             if reads and chain and chain[-1].version > read:

@@ -76,9 +76,9 @@ BROKEN = [
         r"\(its check\)",
         id="check",
     ),
-    pytest.param(bs.column("c", "double", check="c < 150"), float("nan"), "is nan", id="NaN"),
+    pytest.param(bs.column("c", "double", check="c < 150"), float("nan"), "is NaN", id="NaN"),
     pytest.param(bs.column("c", "string", check="c LIKE 'a%'"), "b", "is 'b'", id="prefix"),
-    pytest.param(bs.column("c", "boolean", check="c"), False, "is False", id="boolean"),
+    pytest.param(bs.column("c", "boolean", check="c"), False, "is false", id="boolean"),
     pytest.param(bs.column("c", "integer", not_null=True), None, "is null in row 7", id="null"),
 ]
 

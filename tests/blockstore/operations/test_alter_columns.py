@@ -249,7 +249,7 @@ def test_the_check_of_a_renamed_column_follows_it_and_that_of_a_dropped_one_is_i
 
 NEW_RULES = [
     ({"age": {"check": "age < 150"}}, r"'age' is 200 in a row of the table, expected age < 150"),
-    ({"age": {"not_null": True}}, "'age' is None in a row of the table, expected a value"),
+    ({"age": {"not_null": True}}, "'age' is null in a row of the table, expected a value"),
     ({"note": {"max_length": 7}}, "'note' has 8 characters, 'note 200', in a row of the table"),
 ]
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import blockstore as bs
+from blockstore.format.properties import Isolation, Properties
+from blockstore.index.touches import packed
 from blockstore.rows.results import RowsChanged
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, at_commit, by_id, by_key, rows_of, seen
 
 
-def people() -> Table:
+def people(**more: Any) -> Table:
     """ann, bob and cat, with row ids and n from 0."""
-    table = by_id()
+    table = by_id(**more)
     table.append(pa.table({"name": ["ann", "bob", "cat"], "n": [0, 1, None]}))
     return table
 
@@ -26,7 +31,7 @@ def _put(row: int, name: str, n: int | None, version: int | None = None) -> pa.T
     return pa.table({**columns, "_version": pa.array([version], pa.int64())})
 
 
-SAME: dict[str, Callable[[Table], RowsChanged]] = {
+SAME: dict[str, Callable[[Any], RowsChanged]] = {
     "cells": lambda table: table.set_cells([{"_row_id": 1, "n": 1}]),
     "a null": lambda table: table.set_cells([{"_row_id": 2, "n": None}]),
     "no cell": lambda table: table.set_cells([{"_row_id": 1}]),
@@ -153,6 +158,125 @@ def test_a_key_twice_with_one_label_is_found_among_rows_of_others() -> None:
         table.upsert(rows)
 
 
+# What is judged as unchanged is a read: others that touch it make the judgement anew.
+
+CHANGES: dict[str, Callable[[Table], RowsChanged]] = {
+    "cells": lambda table: table.set_cells([{"_row_id": 0, "n": 9}, {"_row_id": 1, "n": 1}]),
+    "rows": lambda table: table.put_rows(pa.concat_tables([_put(0, "ann", 9), _put(1, "bob", 1)])),
+    "a condition": lambda table: table.update(
+        {"n": pc.if_else(pc.equal(pc.field("name"), "ann"), 9, 1)}, where="n >= 0"
+    ),
+}
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_row_that_others_change_before_the_commit_is_changed_after_all(
+    how: str, isolation: Isolation
+) -> None:
+    table = people(properties=Properties(isolation=isolation))
+    at_commit(table, lambda: again(table).set_cells([{"_row_id": 1, "n": 5}]))
+    did = CHANGES[how](table)
+    assert (did.version, did.updated, did.unchanged) == (4, 2, 0)
+    assert [row["n"] for row in seen(table, "_row_id", "n")] == [9, 1, None]
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_an_entry_touches_only_rows_that_get_a_version(how: str) -> None:
+    table = people()
+    at_commit(table, lambda: CHANGES[how](again(table)))
+    did = table.set_cells([{"_row_id": 1, "n": 5}])
+    assert (did.version, table.poll()) == (4, 4)
+    state = table.log.state
+    assert state.touches is not None
+    assert state.touches.entries[-2:] == ((3, _packed(0)), (4, _packed(1)))
+
+
+def test_an_entry_says_what_it_touched_however_many_rows_it_leaves() -> None:
+    table = by_id()
+    table.append(pa.table({"name": ["x"] * 5_000, "n": range(5_000)}))
+    cells = [{"_row_id": one, "n": one} for one in range(1, 5_000)]
+    did = table.set_cells([{"_row_id": 0, "n": -1}, *cells])
+    assert (did.updated, did.unchanged) == (1, 4_999)
+    state = table.log.state
+    assert state.touches is not None
+    assert state.touches.entries[-1] == (3, _packed(0))
+
+
+def test_an_unchanged_row_is_not_in_the_change_feed() -> None:
+    table = people()
+    for change in CHANGES.values():
+        change(table)
+    change = pa.Table.from_batches(list(table.changes(after=2)))
+    assert change.select(["_change", "_version", "_row_id"]).to_pylist() == [
+        {"_change": "update", "_version": 3, "_row_id": 0}
+    ]
+    assert table.row_history(1)["_version"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("how", SAME)
+def test_a_job_that_had_nothing_to_do_does_nothing_when_it_is_sent_again(how: str) -> None:
+    table = people()
+    job = bs.Job("nightly", 7)
+    first = SAME[how](OfJob(table, job))
+    assert (first.version, first.unchanged, first.already) == (None, 1, False)
+    table.set_cells([{"_row_id": 1, "n": 5}, {"_row_id": 2, "n": 5}])
+    before = (seen(table), table.poll())
+    assert SAME[how](OfJob(again(table), job)).already
+    assert (seen(table), table.poll()) == before
+
+
+def test_ids_to_delete_that_are_not_there_are_recorded_for_a_job_too() -> None:
+    table = people()
+    table.delete_rows([1])
+    job = bs.Job("nightly", 7)
+    assert table.delete_rows([1], job=job).version is None
+    table.restore(version=2)
+    assert table.delete_rows([1], job=job).already
+    assert len(seen(table)) == 3
+
+
+# Deletes by id.
+
+
+def test_a_row_that_comes_back_before_the_commit_is_deleted_with_the_others() -> None:
+    table = people()
+    table.delete_rows([1])
+    at_commit(table, lambda: again(table).restore(version=2))
+    did = table.delete_rows([0, 1])
+    assert (did.version, did.deleted) == (5, 2)
+    assert [row["name"] for row in seen(table)] == ["cat"]
+
+
+def test_rows_that_come_back_all_the_while_are_deleted_without_a_look() -> None:
+    table = people()
+    table.delete_rows([1])
+    looks = []
+
+    def meanwhile() -> None:
+        looks.append(1)
+        other = again(table)
+        if any(row["name"] == "bob" for row in seen(other)):
+            other.delete_rows([1])
+        other.restore(version=2)
+        other.delete_rows([1])
+        at_commit(table, meanwhile)
+
+    at_commit(table, meanwhile)
+    did = table.delete_rows([0, 1])
+    assert (did.deleted, len(looks)) == (None, 3)
+    assert [row["name"] for row in seen(again(table))] == ["cat"]
+
+
+def test_a_delete_does_not_conflict_with_changes_of_the_rows_that_it_deletes() -> None:
+    table = people()
+    table.delete_rows([2])
+    at_commit(table, lambda: again(table).set_cells([{"_row_id": 1, "n": 5}]))
+    did = table.delete_rows([1, 2])
+    assert (did.version, did.deleted) == (5, 1)
+    assert [row["name"] for row in seen(table)] == ["ann"]
+
+
 def _two(table: Table, how: str, n: int) -> RowsChanged:
     """Give bob this number, as read at version 2, and ann 9."""
     if how == "cells":
@@ -162,3 +286,17 @@ def _two(table: Table, how: str, n: int) -> RowsChanged:
 
 def _items(*keys: int) -> list[dict[str, Any]]:
     return [{"id": key, "name": "x", "n": key} for key in keys]
+
+
+class OfJob:
+    """A table whose operations are of one job."""
+
+    def __init__(self, table: Table, job: bs.Job) -> None:
+        self._table, self._job = table, job
+
+    def __getattr__(self, name: str) -> Callable[..., RowsChanged]:
+        return partial(getattr(self._table, name), job=self._job)
+
+
+def _packed(*ids: int) -> bytes | None:
+    return packed(np.array(ids, np.uint64))

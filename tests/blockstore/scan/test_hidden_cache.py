@@ -143,11 +143,11 @@ def test_an_update_reads_as_little_after_many_of_the_same_rows() -> None:
     put(table, *range(10))
     found = []
     for step in range(8):
-        reads = fetched(bucket, lambda n=step: table.update({"n": n}, where="id < 5"))
+        reads = fetched(bucket, lambda n=step: table.update({"n": n + 1}, where="id < 5"))
         found.append(reads)
-        assert table.snapshot().scan(where="n = 0").to_table().num_rows == (10 if not step else 5)
+        assert table.snapshot().scan(where="n = 0").to_table().num_rows == 5
     assert found[3:] == [found[3]] * 5
-    assert table.snapshot(version=4).scan(columns=["n"]).to_table()["n"].to_pylist().count(1) == 5
+    assert table.snapshot(version=4).scan(columns=["n"]).to_table()["n"].to_pylist().count(2) == 5
 
 
 @dataclass

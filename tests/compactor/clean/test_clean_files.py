@@ -362,9 +362,14 @@ def test_a_file_waits_for_the_horizon_where_marks_are_due_soon(tmp_path: Path) -
 def test_a_row_that_is_replaced_while_it_is_copied_refuses_the_copy(tmp_path: Path) -> None:
     lake = Lake(tmp_path, {"key": "name", "properties": Properties.parse({"row_history": "none"})})
     handle = lake.put()
-    lake.open().upsert(pa.Table.from_pylist([{"name": "x", "doc": handle}], schema=SCHEMA))
+    rows = [{"name": "x", "doc": handle}, {"name": "y", "doc": None}]
+    lake.open().upsert(pa.Table.from_pylist(rows, schema=SCHEMA))
     faulty = FaultyBucket(lake.bucket)
     once: list[int] = []
+
+    def of_x(rows: pa.RecordBatch) -> pa.Array:
+        docs = [row["doc"] for row in rows.to_pylist() if row["name"] == "x"]
+        return pa.array([docs[0] if docs else None] * len(rows), rows["doc"].type)
 
     def meanwhile(call: Call) -> None:
         if call.writes and call.key.startswith("index/0") and not once:
@@ -376,9 +381,11 @@ def test_a_row_that_is_replaced_while_it_is_copied_refuses_the_copy(tmp_path: Pa
             assert lake.files() == set()
 
     faulty.before.append(meanwhile)
-    changed = lake.open(faulty).update({"doc": lambda rows: rows["doc"]}, where="name = 'x'")
-    assert changed.version is not None
-    assert lake.open().snapshot().scan().to_table()["doc"].to_pylist() == [None]
+    changed = lake.open(faulty).update({"doc": of_x}, where="name >= 'x'")
+    assert once, "the copy was about to be committed"
+    assert (changed.version, changed.updated, changed.unchanged) == (None, 0, 2)
+    assert lake.open().snapshot().scan().to_table()["doc"].to_pylist() == [None, None]
+    lake.check()
 
 
 # Crash points of a pass.
