@@ -227,7 +227,9 @@ def test_a_row_that_is_as_it_was_gets_no_version(served: Served, people: str) ->
         assert [written[name] for name in ("version", "updated", "unchanged")] == [None, 0, 1]
     written = send(served, "PATCH", people, {"_row_id": 0, "n": 1}, {"_row_id": 1, "n": 7})
     counts = [written.json()["written"][name] for name in ("version", "updated", "unchanged")]
-    assert counts == [3, 1, 1]
+    assert counts == [6, 1, 1], "each of the three jobs before has taken its batch"
+    history = served.http.get(f"/v1/tables/{people}/rows/1/history").json()["rows"]
+    assert [one["_version"] for one in history] == [6, 2]
     stale = send(served, "PATCH", people, {"_row_id": 1, "_version": 2, "n": 7})
     assert stale.status_code == 409, "it is as it was, and was changed since"
 
