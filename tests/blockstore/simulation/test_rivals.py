@@ -1,11 +1,15 @@
-"""Changers that meet: each kind of conflict of rows happens, and no promise is broken; and a commit
-that compares less is seen."""
+"""Changers that meet: each kind of conflict of rows happens, and no promise is broken; and commits
+that compare less are seen."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from blockstore.rows.seen import Seen
+from blockstore.rows.streams import AllNamed
 from tests.blockstore.simulation.rivals import conflicts, outcomes
 from tests.support.tally import tally
 
@@ -25,4 +29,15 @@ def test_a_commit_that_compares_written_rows_alone_is_seen(
     monkeypatch.setattr(Seen, "check", lambda *_: None)
     problems = (outcome.problem for outcome in outcomes(SEEDS, STEPS, first=6))
     assert any("it would do" in (problem or "") for problem in problems)
+    tally("planted faults seen")
+
+
+def test_a_commit_that_does_not_compare_the_rows_that_it_leaves_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = vars(AllNamed)["hashes"].fget
+    monkeypatch.setattr(AllNamed, "hashes", property(lambda one: written(replace(one, left=()))))
+    monkeypatch.setattr(AllNamed, "left_hashes", property(lambda _: np.zeros(0, np.uint64)))
+    problems = (outcome.problem for outcome in outcomes(SEEDS, STEPS, first=17))
+    assert any("changed it since" in (problem or "") for problem in problems)
     tally("planted faults seen")
