@@ -77,6 +77,10 @@ def hidden_rows(
         if name is None:
             continue
         positions = cache.positions(name, chunk)
+        # Asked first: of a table with many updates most chunks are hidden, until they are merged.
+        if positions is None and cache.is_hidden(identity, chunk, present[chunk.stream]):
+            positions = np.arange(chunk.file.rows)
+            cache.keep_positions(name, chunk, positions)
         if positions is None:
             target = _Target(chunk, tuple(hiders[chunk.stream].of(chunk)))
             positions = _known(target, identity, cache, present[chunk.stream])
