@@ -20,7 +20,7 @@ import binascii
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NoReturn
 
 import orjson
@@ -170,12 +170,11 @@ class Document:
             self.fail(name, "true or false")
         return value
 
-    def choice(self, name: str, values: Iterable[str], default: str | None = None) -> str:
+    def choice(self, name: str, values: Collection[str], default: str | None = None) -> str:
         """Return one of a few words."""
         value = self.text(name, default)
-        known = tuple(values)
-        if value not in known:
-            self.fail(name, "one of " + ", ".join(known))
+        if value not in values:
+            self.fail(name, "one of " + ", ".join(values))
         return value
 
     def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ def column_parts(
     All parts of a nested column are included: their paths begin with its name.
     """
     names = None if columns is None else frozenset(columns)
+    if names is not None and not names:
+        return
     paths = (metadata.schema.column(leaf).path for leaf in range(metadata.num_columns))
     leaves = [leaf for leaf, path in enumerate(paths) if names is None or _is_part(path, names)]
     for group in map(metadata.row_group, groups):
@@ -137,6 +139,16 @@ class Footer:
             at, leaves = _skipped(elements, at)
             leaf += leaves
         return found
+
+    def ranges(self, columns: Collection[str], group: int) -> list[tuple[int, int]]:
+        """Return where these columns of a row group are in the file, all parts of nested ones too:
+        start and length of each."""
+        parts = self.once(("ranges", group), lambda: list(self._leaf_ranges(group)))
+        return [found for path, found in parts if _is_part(path, columns)] if columns else []
+
+    def _leaf_ranges(self, group: int) -> Iterator[tuple[str, tuple[int, int]]]:
+        for part in column_parts(self.metadata, None, [group]):
+            yield part.path_in_schema, column_range(part)
 
     @cached_property
     def has_gaps(self) -> bool:

@@ -181,10 +181,11 @@ def _meta(document: Document, *, sources: tuple[str, ...], schema: bytes) -> Blo
     job = block.document("job") if block.has("job") else None
     files = tuple(_file(file) for file in block.documents("files"))
     labels = block.pairs("labels")
+    ulid = document.ulid("ulid")
     try:
         check_labels(labels)
         meta = BlockMeta(
-            ulid=document.ulid("ulid"),
+            ulid=ulid,
             min_time=document.time("minTime"),
             max_time=document.time("maxTime"),
             rows=stats.integer("numRows"),
@@ -207,7 +208,7 @@ def _meta(document: Document, *, sources: tuple[str, ...], schema: bytes) -> Blo
             schema=schema,
             schema_id=block.integer("schema_id", 0, high=_SMALL),
             files=files,
-            segments=_segments(block, document.ulid("ulid")),
+            segments=_segments(block, ulid),
             unknown=_unknown(document, stats, compaction, block),
         )
     except Invalid as error:
@@ -251,7 +252,7 @@ def _segments(block: Document, ulid: str) -> SegmentsFile | None:
         return None
     named = block.document("segments")
     found = SegmentsFile(bytes=named.integer("bytes", low=1), sha256=_sha256(named))
-    return found if named.ulid("ulid") == ulid else None
+    return found if named.raw("ulid") == ulid or named.ulid("ulid") == ulid else None
 
 
 def _file_dict(file: ChunkFile) -> dict[str, Any]:

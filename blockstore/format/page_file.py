@@ -20,8 +20,9 @@ from __future__ import annotations
 import base64
 import struct as packed
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -31,14 +32,25 @@ import pyarrow.parquet as pq
 from blockstore.format.footer import Footer
 from blockstore.format.pages import ColumnPages, Readable, column_pages
 from blockstore.format.thrift import MALFORMED, struct_at
-from blockstore.format.thrift_writer import Value, array, binary, encoded, fields, i32, i64, struct
+from blockstore.format.thrift_writer import (
+    Value,
+    array,
+    beginning,
+    binary,
+    encoded,
+    fields,
+    i32,
+    i64,
+    struct,
+)
 from blockstore.format.unreadable import UNREADABLE
 
 _MAGIC = b"PAR1"
 _ROW_GROUPS, _CREATED_BY = 4, 6  # of FileMetaData
 _COLUMNS = 1  # of RowGroup
 _FILE_PATH, _META, _CRYPTO = 1, 3, (8, 9)  # of ColumnChunk
-_TYPE, _ENCODINGS, _PATH, _CODEC, _DATA, _DICTIONARY = 1, 2, 3, 4, 9, 11  # of ColumnMetaData
+_TYPE, _ENCODINGS, _PATH, _CODEC, _COUNT = 1, 2, 3, 4, 5  # of ColumnMetaData
+_DATA, _DICTIONARY = 9, 11  # of the same
 _PAGE_TYPE, _V1, _V2 = 1, 5, 8  # of PageHeader
 _VALUES, _V2_ROWS = 1, 3  # of the headers of data pages
 _IS_DATA, _IS_DICTIONARY, _IS_V2 = 0, 2, 3
@@ -64,7 +76,8 @@ class PageRun:
     """Where each page begins in the file, and how many rows it has."""
     has_dictionary: bool
     element: bytes
-    meta: dict[int, Any]
+    described: bytes
+    """The first fields of the column's ColumnMetaData, which do not depend on the pages."""
     created_by: bytes
 
     @property
@@ -107,7 +120,7 @@ def page_runs(
                     pages=located,
                     has_dictionary=len(ranges) > 1,
                     element=element,
-                    meta=meta,
+                    described=footer.once(("described", group, place), partial(_described, meta)),
                     created_by=created_by,
                 )
     except MALFORMED:
@@ -125,9 +138,12 @@ def _run(
     meta = chunk[_META]
     first = bisect_right(pages.first_rows, rows.start) - 1
     last = bisect_left(pages.first_rows, rows.stop)
-    ends = (*pages.first_rows[1:], total)
+    ends = pages.first_rows[first + 1 : last + 1]
+    if last == len(pages.first_rows):
+        ends = (*ends, total)
     located = tuple(
-        (pages.offsets[at], ends[at] - pages.first_rows[at]) for at in range(first, last)
+        (pages.offsets[at], end - pages.first_rows[at])
+        for at, end in zip(range(first, last), ends, strict=True)
     )
     end = pages.offsets[last - 1] + pages.compressed[last - 1]
     bounds = (*pages.offsets[first:last], end)
@@ -208,7 +224,7 @@ def _file(runs: Sequence[PageRun], parts: Sequence[Sequence[bytes]]) -> bytes:
     at = len(_MAGIC)
     columns: list[Value] = []
     for run, own in zip(runs, parts, strict=True):
-        columns.append(struct({2: i64(at), _META: struct(_described(run, own, at))}))
+        columns.append(encoded(fields({2: i64(at), _META: _column(run, own, at)})))
         at += sum(map(len, own))
     group = struct({_COLUMNS: array(columns), 2: i64(at - len(_MAGIC)), 3: i64(rows)})
     stored = base64.b64encode(pa.schema([run.field for run in runs]).serialize())
@@ -227,19 +243,23 @@ def _file(runs: Sequence[PageRun], parts: Sequence[Sequence[bytes]]) -> bytes:
     return b"".join((_MAGIC, *data, footer, packed.pack("<I", len(footer)), _MAGIC))
 
 
-def _described(run: PageRun, parts: Sequence[bytes], first: int) -> dict[int, Value]:
+def _described(meta: Mapping[int, Any]) -> bytes:
+    """Return the first fields of a ColumnMetaData: those that any of its pages have."""
+    return beginning(
+        {
+            _TYPE: i32(meta[_TYPE]),
+            _ENCODINGS: array(i32(encoding) for encoding in meta[_ENCODINGS]),
+            _PATH: array(binary(part) for part in meta[_PATH]),
+            _CODEC: i32(meta[_CODEC]),
+        }
+    )
+
+
+def _column(run: PageRun, parts: Sequence[bytes], first: int) -> Value:
     """Return the ColumnMetaData of pages that begin at byte ``first``."""
-    size = sum(map(len, parts))
-    column: dict[int, Value] = {
-        _TYPE: i32(run.meta[_TYPE]),
-        _ENCODINGS: array(i32(encoding) for encoding in run.meta[_ENCODINGS]),
-        _PATH: array(binary(part) for part in run.meta[_PATH]),
-        _CODEC: i32(run.meta[_CODEC]),
-        5: i64(len(run.rows)),
-        6: i64(size),
-        7: i64(size),
-        _DATA: i64(first + (len(parts[0]) if run.has_dictionary else 0)),
-    }
+    size = i64(sum(map(len, parts)))
+    data = first + len(parts[0]) if run.has_dictionary else first
+    own = {_COUNT: i64(len(run.rows)), 6: size, 7: size, _DATA: i64(data)}
     if run.has_dictionary:
-        column[_DICTIONARY] = i64(first)
-    return column
+        own[_DICTIONARY] = i64(first)
+    return encoded(run.described + fields(own, after=_CODEC))

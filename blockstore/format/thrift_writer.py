@@ -13,6 +13,7 @@ Value = tuple[int, bytes]
 
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _STOP = b"\0"
+_ONE_BYTE = tuple(bytes([number]) for number in range(128))
 _SHORT = 15
 """Lists of fewer elements, and fields at most so far from the last one, have a short head."""
 
@@ -52,10 +53,18 @@ def array(values: Iterable[Value]) -> Value:
     return _LIST, b"".join((head, longer, *(data for _, data in listed)))
 
 
-def fields(values: Mapping[int, Value]) -> bytes:
-    """Return the bytes of a struct: these fields in the order of their numbers."""
+def fields(values: Mapping[int, Value], *, after: int = 0) -> bytes:
+    """Return the bytes of a struct: these fields in the order of their numbers.
+
+    ``after`` is the number of the last field that was written before them (``beginning``).
+    """
+    return beginning(values, after=after) + _STOP
+
+
+def beginning(values: Mapping[int, Value], *, after: int = 0) -> bytes:
+    """Return the same bytes without the end of the struct: other fields may follow."""
     parts = []
-    last = 0
+    last = after
     for number in sorted(values):
         kind, data = values[number]
         step = number - last
@@ -63,7 +72,7 @@ def fields(values: Mapping[int, Value]) -> bytes:
         parts.append(bytes([step << 4 | kind]) if short else bytes([kind]) + _number(number))
         parts.append(data)
         last = number
-    return b"".join((*parts, _STOP))
+    return b"".join(parts)
 
 
 def _number(number: int) -> bytes:
@@ -71,6 +80,8 @@ def _number(number: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
+    if value < len(_ONE_BYTE):
+        return _ONE_BYTE[value]
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)

@@ -56,6 +56,8 @@ class _View:
         self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
         """By name: the arrays of the base, those of the overlay, and what both are together. Of
         few blocks: each version that is in use has its own."""
+        self.complete: dict[str, tuple[object, Arrays]] = {}
+        """By name: those that are meaningful for every block, and what they follow from."""
         self._before = before
 
     @property
@@ -125,8 +127,13 @@ class _View:
         return np.asarray(self.table[_SLOT].to_numpy())
 
     @cached_property
+    def frame_of_all(self) -> pa.Table:
+        """The frame of all, sorted."""
+        return self.table.drop_columns([_SLOT])
+
+    @cached_property
     def table(self) -> pa.Table:
-        """The frame of all, sorted, with ``slot``."""
+        """The same with ``slot``."""
         frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))
         if not self.overlay:
             return frame
@@ -236,7 +243,7 @@ class Blocks:
     def table(self) -> pa.Table:
         """The columns of ``rows.FRAME``, one row a block, sorted by ULID: what plans and pruning
         scan."""
-        return self._view.table.drop_columns([_SLOT])
+        return self._view.frame_of_all
 
     def derived(self, name: str, of: object, make: Make[LiveBlock], rows: Mask) -> Arrays:
         """What ``make`` returns, in the order of ``table()``; meaningful for ``rows``. Kept under
@@ -244,6 +251,9 @@ class Blocks:
         view = self._view
         if not view.overlay:
             return view.base.derived.arrays(name, of, make, rows)
+        complete = view.complete.get(name)
+        if complete is not None and complete[0] is of:
+            return complete[1]
         slots = view.slots
         stored, added = np.zeros(len(view.base), dtype=bool), np.zeros(len(view.new), dtype=bool)
         stored[slots[rows & (slots >= 0)]] = True
@@ -257,6 +267,8 @@ class Blocks:
         joined = tuple(np.concatenate(both)[places] for both in zip(old, new, strict=True))
         if self._size <= KEPT:
             view.joined[name] = old, new, joined
+            if rows.all():
+                view.complete[name] = of, joined
         return joined
 
     def take(self, indices: Iterable[int]) -> list[LiveBlock]:

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -28,6 +28,9 @@ class Columns:
 
     table: pa.Schema
     labels: tuple[str, ...]
+    _reads: dict[int, tuple[pa.Schema, Mapping[str, ColumnRead]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, definition: Definition, labels: Iterable[str]) -> Columns:
@@ -50,6 +53,16 @@ class Columns:
     def all(self) -> pa.Schema:
         """The columns that a condition may name."""
         return pa.schema([*self.visible, *HIDDEN])
+
+    def reads(self, id_: int, stored: pa.Schema) -> Mapping[str, ColumnRead]:
+        """Return how each column of the table is read out of chunks of the schema ``stored``.
+
+        It is kept under ``id_`` for the plans that follow, as long as they have the same schema.
+        """
+        kept = self._reads.get(id_)
+        if kept is None or kept[0] is not stored:
+            kept = self._reads[id_] = stored, reads_of(stored, self.table)
+        return kept[1]
 
     def select(self, names: Iterable[str] | None) -> pa.Schema:
         """Return the output schema of these columns, in this order; of all visible ones for None.
@@ -93,8 +106,10 @@ def _regardless_of_case(
 class Schemas:
     """The schemas of the chunks of one scan, by id: the table's own, and below zero all others."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: Definition, columns: Columns | None = None) -> None:
+        """``columns`` are those of the scan, which keep what follows from a schema."""
         self._definition = definition
+        self._columns = Columns.of(definition, ()) if columns is None else columns
         self._foreign: dict[bytes, int] = {}
         self._by_id: dict[int, pa.Schema] = dict(definition.schemas)
         self._names: dict[int, dict[str, str | None]] = {}
@@ -132,7 +147,7 @@ class Schemas:
         None = they lack it.
         """
         if id_ not in self._names:
-            reads = reads_of(self._by_id[id_], self._definition.schema)
+            reads = self._columns.reads(id_, self._by_id[id_])
             self._names[id_] = {name: read.stored_as for name, read in reads.items()}
         return self._names[id_]
 
@@ -146,13 +161,13 @@ def reads_of(stored: pa.Schema, table: pa.Schema) -> dict[str, ColumnRead]:
     by_id = {own: field for field in stored if (own := field_id(field)) is not None}
     by_name = {field.name: field for field in stored if field_id(field) is None}
     reads = {}
-    for field in table:
-        own = field_id(field)
-        found = by_id.get(own) if own is not None and own in by_id else by_name.get(field.name)
-        reads[field.name] = ColumnRead(
-            name=field.name,
-            type=field.type,
+    for column in table:
+        own = field_id(column)
+        found = by_id.get(own) if own is not None and own in by_id else by_name.get(column.name)
+        reads[column.name] = ColumnRead(
+            name=column.name,
+            type=column.type,
             stored_as=None if found is None else found.name,
-            widened=found is not None and not found.type.equals(field.type),
+            widened=found is not None and not found.type.equals(column.type),
         )
     return reads

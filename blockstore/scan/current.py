@@ -6,6 +6,8 @@ Rules (design 8.3):
   condition of a query is: a version that does not meet it still hides an older one that does.
 - A chunk of which no row can be hidden, by the ranges of its versions and identities, is not read.
 - Of a write of new rows, whose ids follow from the index, nothing is read either.
+- Blocks are usually sorted by what identifies a row. The few identities that newer versions have
+  are then searched for among the rows of a chunk, and not each row among them.
 - Every reader leaves out the positions that are found here, and no other code decides what is
   current.
 """
@@ -14,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +49,7 @@ class Hidden:
     """The place of each one's identity among those of ``Newest``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Newest:
     """The newest version that blocks of changes hold of each identity of a stream."""
 
@@ -62,6 +66,12 @@ class Newest:
         """The highest version."""
         return int(self.versions.max(initial=0))
 
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes, with the order of the identities."""
+        order = self.values.nbytes + self.versions.nbytes
+        return int(self.values.nbytes + self.versions.nbytes + self.deleted.nbytes + order)
+
     def may_hide(self, chunk: ScanChunk, identity: Identity) -> bool:
         """Whether some row of a chunk may be hidden."""
         oldest = chunk.versions[0]
@@ -72,9 +82,13 @@ class Newest:
 
     def hidden(self, values: pa.Array, versions: npt.NDArray[np.int64]) -> Hidden:
         """The rows with these identities and versions that are older than the newest one."""
-        places = pc.index_in(values, value_set=self.values)
-        known = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-        rows = places.drop_null().to_numpy()
+        found = self._in_order(values)
+        if found is None:
+            places = pc.index_in(values, value_set=self.values)
+            known = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+            rows = places.drop_null().to_numpy()
+        else:
+            known, rows = found
         older = self.versions[rows] > versions[known]
         return Hidden(known[older], rows[older])
 
@@ -83,11 +97,15 @@ class Newest:
     ) -> Iterator[Hidden]:
         """The same of several chunks, in their order.
 
-        Small ones are looked up together: each lookup begins by hashing all of the newest.
+        Small ones are looked up together: each lookup begins by hashing all of the newest, unless
+        the rows of the chunk are in order.
         """
         held: list[tuple[pa.Array, npt.NDArray[np.int64]]] = []
         rows = 0
         for chunk in chunks:
+            if not held and _ascending(chunk[0]) is not None:
+                yield self.hidden(*chunk)
+                continue
             held.append(chunk)
             rows += len(chunk[0])
             if rows >= len(self.values):
@@ -109,6 +127,33 @@ class Newest:
             firsts, np.split(found.positions, cuts), np.split(found.rows, cuts), strict=True
         ):
             yield Hidden(positions - first, places)
+
+    @cached_property
+    def _sorted(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """The identities, which are integers, in their order, and the place of each."""
+        values = self.values.to_numpy()
+        places = np.argsort(values, kind="stable")
+        return values[places], places
+
+    def _in_order(
+        self, values: pa.Array
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+        """Return which of ascending integers are among the identities, and the place of each one's;
+        None where the values are none."""
+        own = _ascending(values)
+        if own is None or values.type != self.values.type or not len(own):
+            return None
+        found, places = self._sorted
+        first, end = np.searchsorted(found, own[0]), np.searchsorted(found, own[-1], side="right")
+        wanted, places = found[first:end], places[first:end]
+        if len(wanted) < len(own):
+            at = np.searchsorted(own, wanted)  # none is beyond the last
+            hit = own[at] == wanted
+            return at[hit], places[hit]
+        at = np.searchsorted(wanted, own)
+        at[at == len(wanted)] = 0
+        known = np.flatnonzero(wanted[at] == own)
+        return known, places[at[known]]
 
     def hidden_inserts(self, first: int, rows: int, version: int) -> Hidden:
         """The same of new rows, whose ids are consecutive."""
@@ -154,13 +199,26 @@ def hidden_in(
             to_read.append(chunk)
     for stream, some in groupby(to_read, key=lambda chunk: chunk.stream):
         own = list(some)
-        rows = (
-            (identities(columns_of(one, identity)), numbers([one[VERSION]]))
-            for one in read(own, (*identity.columns, VERSION))
-        )
+        rows = ((values, versions) for values, versions, _ in identified(own, identity, read))
         for chunk, hidden in zip(own, newest[stream].hidden_each(rows), strict=True):
             found[chunk.key] = hidden
     return found
+
+
+def identified(
+    chunks: Iterable[ScanChunk], identity: Identity, read: ReadColumns, also: Sequence[str] = ()
+) -> Iterator[tuple[pa.Array, npt.NDArray[np.int64], Columns]]:
+    """Yield the identities and the versions of the rows of each chunk, and its columns, with those
+    of the names ``also``. Versions are read where the index does not give them. Raises Corrupt."""
+    for stored, some in groupby(chunks, key=lambda chunk: chunk.version is None):
+        own = list(some)
+        names = (*identity.columns, *((VERSION,) if stored else ()), *also)
+        for chunk, columns in zip(own, read(own, names), strict=True):
+            values = identities(columns_of(columns, identity))
+            if chunk.version is None:
+                yield values, numbers([columns[VERSION]]), columns
+            else:
+                yield values, np.broadcast_to(np.int64(chunk.version), len(values)), columns
 
 
 def with_hidden(
@@ -189,6 +247,14 @@ def columns_of(rows: Columns, identity: Identity) -> list[pa.Array]:
 def numbers(columns: Iterable[pa.Array]) -> npt.NDArray[np.int64]:
     """Return columns of numbers, one after the other."""
     return np.concatenate([column.to_numpy(zero_copy_only=False) for column in columns])
+
+
+def _ascending(values: pa.Array) -> npt.NDArray[Any] | None:
+    """The values where they are integers, each greater than the one before."""
+    if not pt.is_integer(values.type) or values.null_count:
+        return None
+    own = values.to_numpy()
+    return own if bool(np.all(own[1:] > own[:-1])) else None
 
 
 def _bounds(values: pa.Array) -> tuple[int | str | None, int | str | None]:

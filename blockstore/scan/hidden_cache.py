@@ -91,8 +91,7 @@ class HiddenCache:
     def keep_newest(self, identity: Identity, changes: Sequence[ScanChunk], newest: Newest) -> None:
         """Keep the newest versions that these changes hold."""
         name = self.name_of(identity, changes)
-        arrays = newest.values.nbytes + newest.versions.nbytes + newest.deleted.nbytes
-        self._held.put((name, None), newest, arrays + _ENTRY_BYTES)
+        self._held.put((name, None), newest, newest.bytes + _ENTRY_BYTES)
         weight = _ENTRY_BYTES * (1 + len(changes))
         self._held.put((_SOME, identity, _content(changes[0])), (contents(changes), name), weight)
 

@@ -20,19 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 from blockstore.format.block import BlockKind, StreamKey
-from blockstore.format.identity import DELETED, VERSION, Identity
+from blockstore.format.identity import DELETED, Identity
 from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.current import (
     Newest,
     ReadColumns,
-    columns_of,
     hidden_in,
+    identified,
     newest_among,
-    numbers,
 )
 from blockstore.scan.hidden_cache import HiddenCache, contents, is_of
 from blockstore.scan.hiders import ALL, Hiders, Range
-from blockstore.scan.identities import identities
 
 _NONE: Positions = np.zeros(0, dtype=np.int64)
 
@@ -79,6 +77,10 @@ def hidden_rows(
         if name is None:
             continue
         positions = cache.positions(name, chunk)
+        # Asked first: of a table with many updates most chunks are hidden, until they are merged.
+        if positions is None and cache.is_hidden(identity, chunk, present[chunk.stream]):
+            positions = np.arange(chunk.file.rows)
+            cache.keep_positions(name, chunk, positions)
         if positions is None:
             target = _Target(chunk, tuple(hiders[chunk.stream].of(chunk)))
             positions = _known(target, identity, cache, present[chunk.stream])
@@ -152,13 +154,13 @@ def _found(
     for target in plain:
         yield target, hidden[target.chunk.key].positions
     changed = [one for one in shadowed if one.chunk.kind is not BlockKind.PLAIN]
-    names = (*identity.columns, VERSION, DELETED)
     tombstones: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
 
     def rows_of() -> Iterator[tuple[pa.Array, Positions]]:
-        for rows in read([one.chunk for one in changed], names):
+        own = [one.chunk for one in changed]
+        for values, versions, rows in identified(own, identity, read, (DELETED,)):
             tombstones.append(_flags(rows[DELETED]))
-            yield identities(columns_of(rows, identity)), numbers([rows[VERSION]])
+            yield values, versions
 
     for place, older in enumerate(newest.hidden_each(rows_of())):
         is_hidden = tombstones[place]
@@ -174,10 +176,11 @@ def _newest_of(
     if newest is None:
         before, some = cache.newest_of_some(identity, changes)
         others = [one for one in changes if not is_of(one, some)]
-        rows = list(read(others, (*identity.columns, VERSION, DELETED)))
-        values = [identities(columns_of(one, identity)) for one in rows]
-        versions = [numbers([one[VERSION]]) for one in rows]
-        deleted = [_flags(one[DELETED]) for one in rows]
+        values, versions, deleted = [], [], []
+        for own, numbered, rows in identified(others, identity, read, (DELETED,)):
+            values.append(own)
+            versions.append(numbered)
+            deleted.append(_flags(rows[DELETED]))
         if before is not None:
             values.append(before.values)
             versions.append(before.versions)

@@ -40,13 +40,13 @@ def hashes(identity: Identity, stream: StreamKey, columns: Sequence[pa.Array]) -
     """Return the 64 bits of each row's identity, by which an entry says what it touched."""
     if isinstance(identity, RowIds):
         return np.asarray(columns[0].to_numpy(zero_copy_only=False), dtype=np.int64).view(np.uint64)
-    salt = repr((stream.labels, stream.resolution)).encode()
+    named = repr((stream.labels, stream.resolution)).encode()
+    salt = hashlib.blake2b(named, digest_size=16).digest()
     texts = _joined([_plain(column) for column in columns]).cast(pa.binary())
     digests = [
-        hashlib.blake2b(text, digest_size=8, salt=hashlib.blake2b(salt, digest_size=16).digest())
-        for text in texts.to_pylist()
+        hashlib.blake2b(text, digest_size=8, salt=salt).digest() for text in texts.to_pylist()
     ]
-    return np.frombuffer(b"".join(digest.digest() for digest in digests), dtype="<u8")
+    return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
 def ticks(times: pa.Array) -> pa.Array:

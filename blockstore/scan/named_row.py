@@ -83,33 +83,43 @@ def _holders(plan: ScanPlan, row: Predicate) -> Iterator[ScanChunk]:
     one that it would return, in the order of the plan."""
     own = {chunk.key: chunk for chunk in plan.chunks}
     streams = {chunk.stream for chunk in plan.chunks}
+    may_hold = _judge(plan, row)
     found = {
         chunk.key: chunk
         for chunk in plan.changes
-        if chunk.key in own or (chunk.stream in streams and _may_hold(plan, chunk, row))
+        if chunk.key in own or (chunk.stream in streams and may_hold(chunk))
     }
     found |= own
     for chunk in sorted(found.values(), key=lambda one: one.block):
         yield replace(chunk, certain=False)
 
 
-def _may_hold(plan: ScanPlan, chunk: ScanChunk, row: Predicate) -> bool:
-    """Whether a version of the row may be in a chunk, by the bounds of its identities."""
-    assert plan.identity is not None, "only a row with an identity is named"
-    if len(plan.identity.columns) == 1:
-        (name,) = plan.identity.columns
-        key = row.hull(name).low
-        low, high = identity_bounds(chunk, plan.identity)
-        if is_compared(plan.columns.all.field(name).type) and low is not None and high is not None:
-            return bool(low <= key <= high)
-    if isinstance(plan.identity, RowIds):
-        return True
-    reads = plan.reads(chunk.schema_id)
-    return row.may(
-        bounds_from_statistics(
-            chunk.file.columns,
-            plan.schemas[chunk.schema_id],
-            chunk.file.rows,
-            names={name: reads[name].stored_as for name in row.columns},
+def _judge(plan: ScanPlan, row: Predicate) -> Callable[[ScanChunk], bool]:
+    """Return a function that judges whether a version of the row may be in a chunk, by the bounds
+    of its identities."""
+    identity = plan.identity
+    assert identity is not None, "only a row with an identity is named"
+    key = None
+    if len(identity.columns) == 1:
+        (name,) = identity.columns
+        if is_compared(plan.columns.all.field(name).type):
+            key = row.hull(name).low
+
+    def may_hold(chunk: ScanChunk) -> bool:
+        if key is not None:
+            low, high = identity_bounds(chunk, identity)
+            if low is not None and high is not None:
+                return bool(low <= key <= high)
+        if isinstance(identity, RowIds):
+            return True
+        reads = plan.reads(chunk.schema_id)
+        return row.may(
+            bounds_from_statistics(
+                chunk.file.columns,
+                plan.schemas[chunk.schema_id],
+                chunk.file.rows,
+                names={name: reads[name].stored_as for name in row.columns},
+            )
         )
-    )
+
+    return may_hold

@@ -89,7 +89,7 @@ class Pages:
     def ranges(self) -> list[Range]:
         """Return the bytes that ``batches`` reads."""
         pages = [one for run in self.runs.values() for one in run.ranges]
-        return [*pages, *column_ranges(self.footer.metadata, self._others, [self.group])]
+        return [*pages, *self.footer.ranges(self._others, self.group)]
 
     def weight(self) -> int:
         """Return about how many bytes of memory the part takes, fetched and decoded."""
@@ -175,7 +175,7 @@ def parts_of(
             needed = range(max(rows.start, first), min(rows.stop, end))
         if not needed and first < end:
             continue
-        weight = sum(length for _, length in column_ranges(footer.metadata, columns, [group]))
+        weight = sum(length for _, length in footer.ranges(columns, group))
         pages = _pages(key, footer, columns, group, needed, starts) if rows is not None else None
         if pages is not None and _LESS * sum(n for _, n in pages.ranges()) < weight:
             complete()

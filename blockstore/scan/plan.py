@@ -29,7 +29,7 @@ from blockstore.predicate.nodes import Column
 from blockstore.predicate.prune import Bounds, BoundsOf
 from blockstore.scan.candidates import Candidate, candidates, of_changes
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
-from blockstore.scan.columns import Columns, Schemas, reads_of
+from blockstore.scan.columns import Columns, Schemas
 from blockstore.scan.snapshot import Snapshot
 
 MANY = 65_536
@@ -90,7 +90,7 @@ class ScanPlan:
 
     def reads(self, schema_id: int) -> Mapping[str, ColumnRead]:
         """Return how each column of the table is read out of chunks of this schema."""
-        return self._reads[schema_id]
+        return self.columns.reads(schema_id, self.schemas[schema_id])
 
     def groups(self) -> tuple[ScanGroup, ...]:
         """Return the chunks grouped by identical treatment: each group is one ``read_parquet``."""
@@ -113,10 +113,6 @@ class ScanPlan:
             (chunk.source is None, chunk.version) if "_version" in needed else None,
             (chunk.kind, chunk.source is None, chunk.first_row_id) if "_row_id" in needed else None,
         )
-
-    @cached_property
-    def _reads(self) -> dict[int, dict[str, ColumnRead]]:
-        return {id_: reads_of(schema, self.columns.table) for id_, schema in self.schemas.items()}
 
 
 def plan_pass(
@@ -180,7 +176,7 @@ def _plan(
     if every_version:
         output_schema = output_schema.append(pa.field(DELETED, pa.bool_()))
     found = candidates(snapshot, predicate, offered.labels)
-    schemas = Schemas(snapshot.definition)
+    schemas = Schemas(snapshot.definition, offered)
     judge = _Judge(
         predicate=predicate,
         columns=offered,

@@ -32,15 +32,13 @@ class RowReader:
         self._output = plan.output_schema
         self._predicate = plan.predicate
         self._table_names = frozenset(plan.columns.table.names)
-        self._schemas: dict[bool, pa.Schema] = {
-            certain: self._needed(certain) for certain in (True, False)
-        }
+        self._schemas: dict[bool, pa.Schema] = {}
 
     def stored_columns(self, chunk: ScanChunk) -> list[str]:
         """The columns to read out of the chunk's file; none = its rows follow from metadata."""
         reads = self._plan.reads(chunk.schema_id)
         names = []
-        for name in self._schemas[chunk.certain].names:
+        for name in self._needed(chunk.certain).names:
             if name in self._table_names:
                 stored = reads[name].stored_as
                 if stored is not None:
@@ -69,7 +67,7 @@ class RowReader:
 
     def rows(self, chunk: ScanChunk, batch: pa.RecordBatch, position: int) -> pa.RecordBatch:
         """The rows of a batch of the chunk that starts at row ``position`` of it."""
-        wanted = self._schemas[chunk.certain]
+        wanted = self._needed(chunk.certain)
         columns = [self._column(chunk, batch, position, field) for field in wanted]
         rows = pa.RecordBatch.from_arrays(columns, schema=wanted)
         if chunk.filtered:
@@ -85,9 +83,13 @@ class RowReader:
         )
 
     def _needed(self, certain: bool) -> pa.Schema:
-        names = self._output.names if certain else self._plan.needed
-        by_name = {field.name: field for field in (*self._plan.columns.all, *self._output)}
-        return pa.schema([by_name[name] for name in names])
+        """The columns of chunks of whose rows all, or perhaps not all, meet the condition."""
+        needed = self._schemas.get(certain)
+        if needed is None:
+            names = self._output.names if certain else self._plan.needed
+            by_name = {field.name: field for field in (*self._plan.columns.all, *self._output)}
+            needed = self._schemas[certain] = pa.schema([by_name[name] for name in names])
+        return needed
 
     def _column(
         self, chunk: ScanChunk, batch: pa.RecordBatch, position: int, field: pa.Field

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -366,7 +366,7 @@ class Engine:
             views=seen.views,
             plans=plans,
             snapshots=snapshots,
-            named=columns_read(statement),
+            named=cache(partial(columns_read, statement)),
             fences=fences,
             ending=ending,
         )

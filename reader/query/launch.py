@@ -62,8 +62,9 @@ class Launch:
     plans: Mapping[str, ScanPlan]
     """By the names of the views."""
     snapshots: Mapping[str, TableSnapshot]
-    named: Mapping[str, Named | None]
-    """The columns that the query names, by view; None: all are read."""
+    named: Callable[[], Mapping[str, Named | None]]
+    """Returns the columns that the query names, by view; None: all are read. Only remote tables
+    ask: their columns are fetched."""
     fences: Mapping[str, Fence]
     """Around the tables that policies restrict, by their names."""
     ending: Ending
@@ -177,7 +178,8 @@ class Launch:
 
         one = self.views[name]
         fence = self.fences.get(one.table)
-        named = self.named[name] if fence is None else fence.reads(self.named[name])
+        read = self.named()[name]
+        named = read if fence is None else fence.reads(read)
         reading = Reading(
             name=name,
             bucket=self.snapshots[one.table].bucket,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blockstore.format.footer import Footer, column_parts, footer_start
+from blockstore.format.footer import Footer, column_parts, column_range, footer_start
 from blockstore.format.pages import column_pages
 from tests.support.parquet import counted_short
 
@@ -43,6 +43,15 @@ def test_the_flat_columns_are_those_without_parts() -> None:
     data = stored()
     flat = Footer(data, len(data)).flat
     assert {name: leaf for name, (leaf, _) in flat.items()} == {"n": 0, "s": 3}
+
+
+def test_the_ranges_of_columns_are_those_of_all_their_parts() -> None:
+    data = stored()
+    footer = Footer(data, len(data))
+    for group in range(footer.metadata.num_row_groups):
+        for columns in ([], ["n"], ["st"], ["l", "s"], ["n", "st", "s", "l"], ["n"]):
+            parts = column_parts(footer.metadata, columns, [group])
+            assert footer.ranges(columns, group) == [column_range(part) for part in parts]
 
 
 def test_the_page_index_is_read_from_the_tail_if_it_is_there() -> None:

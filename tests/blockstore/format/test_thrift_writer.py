@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blockstore.format.thrift import elements_at, struct_at
-from blockstore.format.thrift_writer import Value, array, binary, encoded, fields, i32, i64, struct
+from blockstore.format.thrift_writer import (
+    Value,
+    array,
+    beginning,
+    binary,
+    encoded,
+    fields,
+    i32,
+    i64,
+    struct,
+)
 
 Plain = int | bytes | list | dict
 
@@ -43,3 +53,11 @@ def test_the_structs_of_a_list_come_back_as_they_were_encoded(plain: list[dict[i
     data = fields({1: i32(1), 2: array(map(encoded, parts)), 9: binary(b"after")})
     assert elements_at(data, 0, 2) == parts
     assert struct_at(data, 0) == {1: 1, 2: plain, 9: b"after"}
+
+
+@given(st.dictionaries(st.integers(1, 300), PLAIN, max_size=8), st.integers(0, 301))
+def test_a_struct_may_be_written_in_two_parts(plain: dict[int, Plain], upto: int) -> None:
+    first = {number: value(inner) for number, inner in plain.items() if number <= upto}
+    others = {number: value(inner) for number, inner in plain.items() if number > upto}
+    data = beginning(first) + fields(others, after=max(first, default=0))
+    assert data == fields({**first, **others})

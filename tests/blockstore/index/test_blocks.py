@@ -138,26 +138,36 @@ def test_a_set_that_another_thread_consolidates_meanwhile_gives_the_same_blocks(
 
 
 class _Numbered:
-    """Makes the first row id of each block, and counts how many it is asked for."""
+    """Makes the first row id of each block, ``more`` added, and counts how many it is asked
+    for."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: int = 0) -> None:
         self.made: list[str] = []
+        self.more = more
 
     def of_blocks(self, blocks: Sequence[LiveBlock]) -> Arrays:
         self.made += [block.ulid for block in blocks]
-        return (np.array([block.first_row_id for block in blocks], dtype=np.int64),)
+        ids = [block.first_row_id + self.more for block in blocks]
+        return (np.array(ids, dtype=np.int64),)
 
     def of_rows(self, rows: pa.Table) -> Arrays | None:
         return None
 
 
 @settings(max_examples=few(60), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("prel"), st.integers(0, 30), st.booleans()), max_size=60))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("prel"), st.integers(0, 30), st.sampled_from(["", "some", "all"])
+        ),
+        max_size=60,
+    )
+)
 def test_what_was_made_of_an_overlay_is_right_for_those_that_follow_it(
-    steps: list[tuple[str, int, bool]],
+    steps: list[tuple[str, int, str]],
 ) -> None:
     model = {ulid(40): live(40), ulid(41): live(41)}
-    found, numbered = Blocks.of(model.values()), _Numbered()
+    found, both = Blocks.of(model.values()), (_Numbered(), _Numbered(1_000))
     for turn, (kind, number, looks) in enumerate(steps):
         name = ulid(number)
         one = replace(live(number + turn * 100), meta=block(number))
@@ -172,11 +182,16 @@ def test_what_was_made_of_an_overlay_is_right_for_those_that_follow_it(
         if looks:
             ordered = [model[each] for each in sorted(model)]
             rows = np.array([place % 3 != turn % 3 for place in range(len(model))], dtype=bool)
+            rows |= looks == "all"
             assert found.table() == Blocks.of(ordered).table()
-            (ids,) = found.derived("ids", numbered, numbered, rows)
-            assert ids[rows].tolist() == [
-                block.first_row_id for block, asked in zip(ordered, rows, strict=True) if asked
-            ]
+            # One after the other, under one name: what one made is not taken for the other's.
+            for numbered in both if turn % 2 else both[::-1]:
+                (ids,) = found.derived("ids", numbered, numbered, rows)
+                assert ids[rows].tolist() == [
+                    block.first_row_id + numbered.more
+                    for block, asked in zip(ordered, rows, strict=True)
+                    if asked
+                ]
 
 
 def test_of_the_blocks_that_stay_nothing_is_made_again() -> None:

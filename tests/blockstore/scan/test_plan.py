@@ -11,6 +11,7 @@ import pytest
 from blockstore.errors import Invalid
 from blockstore.format.evolution import evolve
 from blockstore.scan import plan_scan
+from blockstore.scan.columns import reads_of
 from tests.blockstore.scan.tables import NOON, ODD, Lake, row
 
 HOUR = datetime.timedelta(hours=1)
@@ -160,6 +161,17 @@ def test_a_listed_block_is_read_under_its_own_schema(lake: Lake) -> None:
     plan = plan_scan(lake.snapshot())
     assert [chunk.schema_id for chunk in plan.chunks] == [1, 1, -1]
     assert plan.schemas[-1].names == foreign.names
+
+
+def test_what_is_kept_of_a_schema_is_not_taken_for_another_one(lake: Lake) -> None:
+    columns = lake.snapshot().columns
+    own = columns.table
+    name = own.names[0]
+    renamed = pa.schema([own.field(0).with_name("other"), *list(own)[1:]])
+    for stored in (own, renamed, own):
+        read = columns.reads(1, stored)
+        assert read == columns.reads(1, stored) == reads_of(stored, own)
+        assert read[name].stored_as == stored.names[0]
 
 
 def test_listed_blocks_are_pruned_too(lake: Lake) -> None:
