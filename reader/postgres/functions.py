@@ -25,6 +25,7 @@ from blockstore.reader.postgres.naming import (
     quoted_name,
     quoted_text,
 )
+from blockstore.reader.postgres.privileges import WRITES
 from blockstore.reader.query.sql.types import text
 
 _CATALOGS = {"pg_class": 1259, "pg_type": 1247, "pg_namespace": 2615, "pg_database": 1262}
@@ -44,8 +45,12 @@ Arguments = Sequence[str]
 Write = Callable[["Translation", Arguments], str]
 
 
+def _rights(name: str) -> Write:
+    return lambda translation, arguments: WRITES[name](translation.what, name, arguments)
+
+
 def _always(sql: str) -> Write:
-    return lambda translation, arguments: sql
+    return lambda _translation, _arguments: sql
 
 
 def _format_type(translation: Translation, arguments: Arguments) -> str:
@@ -124,17 +129,16 @@ def _class_of(translation: Translation, arguments: Arguments) -> str:
     return translation.class_named(arguments[0].strip("'"))
 
 
-def _database(translation: Translation, arguments: Arguments) -> str:
+def _database(translation: Translation, _: Arguments) -> str:
     return text(translation.what.database)
 
 
-def _user(translation: Translation, arguments: Arguments) -> str:
+def _user(translation: Translation, _: Arguments) -> str:
     return text(translation.what.user)
 
 
 _NULL_TEXT, _NULL_NUMBER = _always("CAST(NULL AS VARCHAR)"), _always("CAST(NULL AS BIGINT)")
 _TRUE, _FALSE = _always("TRUE"), _always("FALSE")
-
 FUNCTIONS: Mapping[str, Write] = {
     "array_upper": lambda _, arguments: f"LEN({arguments[0]})",
     "array_lower": _always("1"),
@@ -197,15 +201,11 @@ FUNCTIONS: Mapping[str, Write] = {
     "txid_current": _always("1"),
     "version": _always(text(VERSION)),
     "_pg_expandarray": _expanded,
-    **{
-        f"has_{what}_privilege": _TRUE
-        for what in ("any_column", "column", "database", "schema", "table", "type", "function")
-    },
+    **{name: _rights(name) for name in WRITES},
     **{
         f"pg_{what}_is_visible": _TRUE
         for what in ("table", "type", "function", "operator", "opclass", "collation")
     },
-    "pg_has_role": _TRUE,
     "pg_relation_is_updatable": _always("28"),
     "pg_column_is_updatable": _TRUE,
 }
