@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.column import rules_of
+from blockstore.reader.audit.statement import shown_text
 from blockstore.reader.doors.seen import names_seen, seen_of
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.postgres import types as t
+from blockstore.reader.postgres.backends import Backend
 from blockstore.reader.postgres.catalog_columns import COLUMNS, arrow_of
 from blockstore.reader.postgres.variables import SERVER_VERSION, Variables
 
@@ -59,10 +61,21 @@ class Known:
     database: str
     user: str
     variables: Variables
+    process: int
+    """The number of the session."""
+    sessions: tuple[Backend, ...]
+    """The sessions that the caller reaches."""
 
 
 def known(
-    gateway: Gateway, caller: Caller, database: str, user: str, variables: Variables
+    gateway: Gateway,
+    caller: Caller,
+    database: str,
+    user: str,
+    variables: Variables,
+    *,
+    process: int,
+    sessions: tuple[Backend, ...],
 ) -> Known:
     """What the caller may know. A table that cannot be read now is left out."""
     held: list[Held] = []
@@ -82,7 +95,13 @@ def known(
             )
         )
     return Known(
-        caller=caller, tables=tuple(held), database=database, user=user, variables=variables
+        caller=caller,
+        tables=tuple(held),
+        database=database,
+        user=user,
+        variables=variables,
+        process=process,
+        sessions=sessions,
     )
 
 
@@ -276,6 +295,18 @@ def _methods(_: Known) -> Iterator[Row]:
     yield {"oid": _BTREE, "amname": "btree", "amtype": "i"}
 
 
+def _sessions(what: Known) -> Iterator[Row]:
+    for one in what.sessions:
+        yield {
+            "datid": DATABASE,
+            "datname": one.database,
+            "pid": one.process,
+            "usename": one.user,
+            "state": "active" if one.active else "idle",
+            "query": shown_text(one.doing),
+        }
+
+
 def _schemata(what: Known) -> Iterator[Row]:
     for row in _namespaces(what):
         yield {
@@ -372,6 +403,7 @@ _ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
     "pg_namespace": _namespaces,
     "pg_roles": _roles,
     "pg_settings": _settings,
+    "pg_stat_activity": _sessions,
     "pg_tables": _listed,
     "pg_tablespace": _tablespaces,
     "pg_type": _types,

@@ -34,6 +34,7 @@ from blockstore.reader.errors import (
     UnknownTable,
 )
 from blockstore.reader.http.problems import Problem
+from blockstore.reader.postgres.peer import Terminated
 from blockstore.reader.postgres.wire import Malformed, problem
 
 _logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ NO_FUNCTION = "42883"
 SHUTTING_DOWN, NOT_ALLOWED, COPY_FAILED = "57P01", "28000", "22P04"
 _KINDS: tuple[tuple[type[BlockstoreError], str], ...] = (
     (Malformed, PROTOCOL),
+    (Terminated, SHUTTING_DOWN),
     (TooMuch, "54000"),
     (Restricted, NO_PRIVILEGE),
     (BadSql, SYNTAX),
