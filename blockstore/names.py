@@ -6,6 +6,7 @@ the code that listed it ignores and reports it, and never guesses.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 
@@ -18,6 +19,7 @@ JOBS = "jobs/"
 """Reserved for the records of a gateway's jobs, in a lake or in a table; no reader of tables looks
 there."""
 JOBS_OPEN = f"{JOBS}open/"
+JOBS_LISTED = f"{JOBS}of/"
 """The marks of jobs that may be open."""
 INCOMING = "incoming/"
 """Where foreign engines put what they are about to commit; no reader of tables looks there."""
@@ -43,6 +45,8 @@ _CHECKPOINT = re.compile(r"index/checkpoints/([0-9]{20})\.parquet")
 _FILE = re.compile(r"files/([0-7][0-9A-HJKMNP-TV-Z]{25})/([^/]+)")
 _UNSAFE = re.compile(r"[^0-9A-Za-z._-]+")
 _FILE_NAME = 100
+_LAST_MS = 9_999_999_999_999
+_PLACE = re.compile(r"jobs/of/[0-9a-f]{16}/([0-9]{13})-([0-7][0-9A-HJKMNP-TV-Z]{25})")
 _CLAIM = re.compile(r"claims/([0-9]{6}|[1-9][0-9]{6,})\.json")
 _CHUNK = re.compile(r"chunks/[0-9A-Za-z][0-9A-Za-z_-]{0,99}\.parquet")
 
@@ -160,6 +164,23 @@ def job_prefix(job: str) -> str:
 def job_open_key(job: str) -> str:
     """A mark that the job may be open: written before its request, deleted after its outcome."""
     return f"{JOBS_OPEN}{job}"
+
+
+def job_listed_prefix(owner: str) -> str:
+    """The places of an owner's jobs in the list of jobs, the newest first in the order of keys."""
+    return f"{JOBS_LISTED}{hashlib.sha256(owner.encode()).hexdigest()[:16]}/"
+
+
+def job_place(created_ms: int, job: str) -> str:
+    """The last part of a job's place: later jobs sort first. Jobs of one millisecond sort by their
+    ids. Times outside of the years 1970 to 2286 are those at the ends."""
+    return f"{_LAST_MS - min(max(created_ms, 0), _LAST_MS):013d}-{job}"
+
+
+def parse_job_place(key: str) -> tuple[int, str] | None:
+    """``(time, job)`` of a key below ``jobs/of/``, or None for another key."""
+    match = _PLACE.fullmatch(key)
+    return (_LAST_MS - int(match[1]), match[2]) if match else None
 
 
 def job_request_key(job: str) -> str:

@@ -45,7 +45,7 @@ from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.arrow_file import ARROW, Mode
 from blockstore.reader.jobs.record import Kind
 from blockstore.reader.jobs.record import Request as JobRequest
-from blockstore.reader.jobs.store import Job, Sketch
+from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.upload import APPEND, INSERT, UPSERT
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.tables import At
@@ -64,8 +64,8 @@ _MODES = {APPEND: Mode.APPEND, INSERT: Mode.APPEND, UPSERT: Mode.UPSERT}
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LISTED = 1_000
 _PLACE = f"^[0-9]{{1,16}}-[{_CROCKFORD}]{{26}}$"
-"""A job in the order of the list: when it was submitted, by the store's clock, and its id. It says
-so itself, because the job may expire before the next page is asked for."""
+"""A job in the order of the list: when it was submitted, and its id. It says so itself, because the
+job may expire before the next page is asked for."""
 _WINDOW = 4 << 20
 _BODY = {
     "requestBody": {
@@ -167,40 +167,36 @@ def listed(
     """The caller's jobs, or all jobs for an admin, newest first, and in ``next`` where the page
     after this one begins. Jobs of tables that the caller may not know are left out."""
     store = gateway.need_jobs().store
-    submitted = sorted(
-        (one for one in store.sketches() if one.submitted and _precedes(one, before)), key=_order
-    )
+    owner = None if caller.may(Scope.ADMIN) else caller.fingerprint
     found: list[JobShown] = []
     last = None
-    while submitted:
-        sketch = submitted.pop()
+    for created_ms, job in store.newest(owner, _place(before)):
         try:
-            wanted = store.request(sketch.job)
-            # The request names the owner: nothing more is read of other callers' jobs.
-            if not (concerns(caller, wanted) and sees(caller, job := store.job_of(sketch, wanted))):
+            wanted = store.request(job)
+            # A submission that was repeated may have left a place with another time.
+            if wanted.created_ms != created_ms or not concerns(caller, wanted):
                 continue
+            made = store.job_of(store.sketch(job), wanted)
         except NotFound:
-            continue  # it expired meanwhile
+            continue  # it expired, or was never submitted
         except (Corrupt, NewerFormat) as error:
-            _logger.warning("job %s cannot be listed: %s", sketch.job, error)
+            _logger.warning("job %s cannot be listed: %s", job, error)
+            continue
+        if not sees(caller, made):
             continue
         if len(found) == limit:
             return JobsShown(jobs=found, next=last)
-        found.append(shown_of(gateway, job))
-        last = f"{sketch.submitted_ms}-{sketch.job}"
+        found.append(shown_of(gateway, made))
+        last = f"{created_ms}-{job}"
     return JobsShown(jobs=found, next=None)
 
 
-def _order(sketch: Sketch) -> tuple[int, str]:
-    return sketch.submitted_ms, sketch.job
-
-
-def _precedes(sketch: Sketch, place: str | None) -> bool:
-    """Whether a job was submitted before the last one of another page."""
-    if place is None:
-        return True
-    submitted_ms, _, job = place.partition("-")
-    return _order(sketch) < (int(submitted_ms), job)
+def _place(before: str | None) -> tuple[int, str] | None:
+    """The last job of another page."""
+    if before is None:
+        return None
+    created_ms, _, job = before.partition("-")
+    return int(created_ms), job
 
 
 @router.get("/v1/jobs/{job}")

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 
-from blockstore.errors import BlockstoreError
+from blockstore.errors import BlockstoreError, Corrupt, NewerFormat, NotFound
 from blockstore.reader.jobs.store import JobStore, Sketch
 
 _logger = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ class Marks:
         self._lock = threading.Lock()
         self._over: set[str] = set()
         """Jobs that ended here and are still marked."""
+        self._places: dict[str, dict[str, int]] = {}
+        """The places of jobs in the list, as the last check found them."""
         self._seen = ""
         """The last job that was looked at."""
 
@@ -50,8 +53,10 @@ class Marks:
 
     def check(self, limit_ms: int) -> list[Sketch]:
         """All jobs, by a listing: open ones without a mark get one, as those of a gateway of an
-        earlier release, and marks without a job go that are older than ``limit_ms``."""
+        earlier release, and marks without a job go that are older than ``limit_ms``; likewise with
+        the places of jobs in the list."""
         sketches, marked = self._store.sketches(), self._store.marked()
+        self._check_places({one.job for one in sketches if one.submitted}, limit_ms)
         known = {one.job for one in sketches if one.submitted}
         old = {job for job, at_ms in marked.items() if at_ms < limit_ms}
         self._delete(old - known)
@@ -59,6 +64,24 @@ class Marks:
             if sketch.open and sketch.job not in marked:
                 self._store.mark(sketch.job)
         return sketches
+
+    def forget(self, sketch: Sketch) -> None:
+        """Remove the records of a job that ``check`` found, and its places in the list."""
+        self._store.forget(sketch)
+        self._store.unlist(self._places.pop(sketch.job, ()))
+
+    def _check_places(self, known: set[str], limit_ms: int) -> None:
+        self._places = self._store.places()
+        for job in sorted(known - set(self._places)):
+            with suppress(NotFound, Corrupt, NewerFormat):
+                self._store.list_as(job, self._store.request(job))
+        lost = [
+            place
+            for job in set(self._places) - known
+            for place, at_ms in self._places[job].items()
+            if at_ms < limit_ms
+        ]
+        self._store.unlist(lost)
 
     def _next_of(self, marked: set[str]) -> list[str]:
         if len(marked) <= AT_ONCE:

@@ -432,4 +432,4 @@ class Runner:
                 and sketch.modified_ms < limit_ms
                 and self._store.sketch(sketch.job) == sketch
             ):
-                self._store.forget(sketch)
+                self._marks.forget(sketch)

@@ -6,6 +6,9 @@ Rules:
 - A mark under ``jobs/open/`` is written before the request and deleted after the outcome: gateways
   look at what is marked, and not at all jobs that are kept. A job without one, of a gateway of an
   earlier release, gets it when all jobs are listed.
+- A place under ``jobs/of/`` is written before the request too, and says whose the job is and when
+  it was submitted, so that a page of the list of jobs reads that page alone. A job without one gets
+  it, and one without a job goes, when all jobs are listed.
 - Attempt N belongs to the gateway that created its claim. A gateway creates a claim only if there
   is none (N = 1), or if it saw the newest one unchanged for the length of a lease on its own clock
   (``watch.py``).
@@ -17,7 +20,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -26,17 +30,24 @@ from blockstore.bucket.api import ObjectInfo
 from blockstore.errors import AlreadyExists, Contended, NotFound, ObjectMissing, Unanswered
 from blockstore.names import (
     JOBS,
+    JOBS_LISTED,
     JOBS_OPEN,
     job_cancel_key,
     job_claim_key,
+    job_listed_prefix,
     job_open_key,
     job_outcome_key,
+    job_place,
     job_prefix,
     job_request_key,
     parse_job_claim,
+    parse_job_place,
     split_job_key,
 )
 from blockstore.reader.jobs.record import Lease, Outcome, Request, State
+
+_PAGE = 1_000
+"""Places that are listed at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +62,6 @@ class Sketch:
     cancelled: bool
     ended: bool
     modified_ms: int
-    submitted_ms: int = 0
-    """When it was submitted, by the store's clock."""
     claim_etag: str | None = None
     keys: tuple[str, ...] = ()
 
@@ -92,7 +101,14 @@ class JobStore:
         """Create the job; False if it existed. Raises Unavailable if that is unknown; to repeat
         the call is safe."""
         self.mark(job)
-        return self._create(job_request_key(job), request.dump())
+        place = self.list_as(job, request)
+        if self._create(job_request_key(job), request.dump()):
+            return True
+        with suppress(NotFound):
+            standing = self.request(job)
+            if _place(job, standing) != place:
+                self.bucket.delete([place])
+        return False
 
     def load(self, job: str) -> Job:
         """The job. Raises NotFound."""
@@ -128,6 +144,51 @@ class JobStore:
             if split is not None:
                 found.setdefault(split[0], []).append(info)
         return [_sketch(job, infos) for job, infos in sorted(found.items())]
+
+    def list_as(self, job: str, request: Request) -> str:
+        """Give the job its place in the list of its owner's jobs; the key of that place."""
+        place = _place(job, request)
+        self.bucket.put(place, b"")
+        return place
+
+    def newest(
+        self, owner: str | None, before: tuple[int, str] | None
+    ) -> Iterator[tuple[int, str]]:
+        """The times and ids of an owner's jobs, of all jobs for None, the newest first, and after
+        ``before`` in this order. One request for a thousand of an owner; of a job, there may be
+        several places, or one without a job: the time in its request says which counts."""
+        owners = [job_listed_prefix(owner)] if owner is not None else None
+        after = "" if before is None else job_place(*before)
+        folders = self.bucket.prefixes(JOBS_LISTED) if owners is None else owners
+        for place in heapq.merge(*(self._places(folder, after) for folder in folders)):
+            found = parse_job_place(job_listed_prefix("") + place)
+            if found is not None:
+                yield found
+
+    def _places(self, folder: str, after: str) -> Iterator[str]:
+        while True:
+            page = self.bucket.list(
+                folder, start_after=folder + after, recursive=False, at_most=_PAGE
+            )
+            names = sorted(info.key.removeprefix(folder) for info in page)
+            yield from names
+            if len(names) < _PAGE:
+                return
+            after = names[-1]
+
+    def places(self) -> dict[str, dict[str, int]]:
+        """All places of each job, and when each was written, by the store's clock."""
+        found: dict[str, dict[str, int]] = {}
+        for info in self.bucket.list(JOBS_LISTED):
+            parsed = parse_job_place(info.key)
+            if parsed is not None:
+                found.setdefault(parsed[1], {})[info.key] = info.modified_ms
+        return found
+
+    def unlist(self, places: Iterable[str]) -> None:
+        """Places of jobs that are over, or were never submitted."""
+        if keys := list(places):
+            self.bucket.delete(keys)
 
     def mark(self, job: str) -> None:
         """Let gateways look at the job."""
@@ -224,11 +285,9 @@ def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
     found = {info.key: info for info in infos}
     attempts = _attempts(found)
     newest = max(attempts, default=0)
-    request = found.get(job_request_key(job))
     return Sketch(
         job=job,
-        submitted=request is not None,
-        submitted_ms=0 if request is None else request.modified_ms,
+        submitted=job_request_key(job) in found,
         attempt=newest,
         cancelled=job_cancel_key(job) in found,
         ended=job_outcome_key(job) in found,
@@ -236,6 +295,10 @@ def _sketch(job: str, infos: Iterable[ObjectInfo]) -> Sketch:
         claim_etag=found[attempts[newest]].etag if newest else None,
         keys=tuple(sorted(found)),
     )
+
+
+def _place(job: str, request: Request) -> str:
+    return job_listed_prefix(request.owner) + job_place(request.created_ms, job)
 
 
 def _attempts(keys: Iterable[str]) -> dict[int, str]:

@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from blockstore.errors import BlockstoreError
 from blockstore.format.column import rules_of
+from blockstore.reader.audit.statement import shown_text
 from blockstore.reader.doors.seen import names_seen, seen_of
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.tokens import Caller
+from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.postgres import types as t
+from blockstore.reader.postgres.backends import Backend
 from blockstore.reader.postgres.catalog_columns import COLUMNS, arrow_of
 from blockstore.reader.postgres.variables import SERVER_VERSION, Variables
 
@@ -31,6 +33,8 @@ PUBLIC, PG_CATALOG, INFORMATION_SCHEMA = 2200, 11, 13_000
 OWNER, DATABASE = 10, 5
 _HEAP, _BTREE = 2, 403
 _FIRST_OID = 16_384
+READS = ("SELECT",)
+_CHANGES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +48,34 @@ class Held:
     """The columns of its key; empty without one."""
     needed: frozenset[str]
     """The columns that are never null."""
+    restricted: bool
+    """Whether a policy restricts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What catalogs are made of."""
 
+    caller: Caller
     tables: tuple[Held, ...]
     database: str
     user: str
     variables: Variables
+    process: int
+    """The number of the session."""
+    sessions: tuple[Backend, ...]
+    """The sessions that the caller reaches."""
 
 
 def known(
-    gateway: Gateway, caller: Caller, database: str, user: str, variables: Variables
+    gateway: Gateway,
+    caller: Caller,
+    database: str,
+    user: str,
+    variables: Variables,
+    *,
+    process: int,
+    sessions: tuple[Backend, ...],
 ) -> Known:
     """What the caller may know. A table that cannot be read now is left out."""
     held: list[Held] = []
@@ -73,9 +91,27 @@ def known(
                 columns=seen.columns,
                 key=seen.key,
                 needed=seen.needed,
+                restricted=seen.restricted,
             )
         )
-    return Known(tables=tuple(held), database=database, user=user, variables=variables)
+    return Known(
+        caller=caller,
+        tables=tuple(held),
+        database=database,
+        user=user,
+        variables=variables,
+        process=process,
+        sessions=sessions,
+    )
+
+
+def table_rights(what: Known, table: Held | None = None) -> tuple[str, ...]:
+    """What the caller may do with a table, as PostgreSQL calls it; without one, with a table that
+    no policy restricts."""
+    if not what.caller.may(Scope.READ):
+        return ()
+    changes = what.caller.may(Scope.WRITE) and not (table is not None and table.restricted)
+    return (*READS, *_CHANGES) if changes else READS
 
 
 def oid_of(kind: str, name: str) -> int:
@@ -259,6 +295,18 @@ def _methods(_: Known) -> Iterator[Row]:
     yield {"oid": _BTREE, "amname": "btree", "amtype": "i"}
 
 
+def _sessions(what: Known) -> Iterator[Row]:
+    for one in what.sessions:
+        yield {
+            "datid": DATABASE,
+            "datname": one.database,
+            "pid": one.process,
+            "usename": one.user,
+            "state": "active" if one.active else "idle",
+            "query": shown_text(one.doing),
+        }
+
+
 def _schemata(what: Known) -> Iterator[Row]:
     for row in _namespaces(what):
         yield {
@@ -326,6 +374,19 @@ def _info_keys(what: Known) -> Iterator[Row]:
             }
 
 
+def _granted(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        for right in table_rights(what, table):
+            yield {
+                "grantor": what.user,
+                "grantee": what.user,
+                "table_catalog": what.database,
+                "table_name": table.name,
+                "privilege_type": right,
+                "with_hierarchy": "YES" if right == "SELECT" else "NO",
+            }
+
+
 def _catalog_name(what: Known) -> Iterator[Row]:
     yield {"catalog_name": what.database}
 
@@ -342,6 +403,7 @@ _ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
     "pg_namespace": _namespaces,
     "pg_roles": _roles,
     "pg_settings": _settings,
+    "pg_stat_activity": _sessions,
     "pg_tables": _listed,
     "pg_tablespace": _tablespaces,
     "pg_type": _types,
@@ -349,8 +411,10 @@ _ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
     "information_schema.columns": _info_columns,
     "information_schema.information_schema_catalog_name": _catalog_name,
     "information_schema.key_column_usage": _info_keys,
+    "information_schema.role_table_grants": _granted,
     "information_schema.schemata": _schemata,
     "information_schema.table_constraints": _info_constraints,
+    "information_schema.table_privileges": _granted,
     "information_schema.tables": _info_tables,
 }
 

@@ -174,6 +174,10 @@ _SPELLED = {
         "specific_catalog:t specific_schema:t specific_name:t routine_catalog:t routine_schema:t "
         "routine_name:t routine_type:t data_type:t routine_definition:t"
     ),
+    "information_schema.role_table_grants": (
+        "grantor:t grantee:t table_catalog:t table_schema:t=public table_name:t "
+        "privilege_type:t is_grantable:t=NO with_hierarchy:t"
+    ),
     "information_schema.schemata": (
         "catalog_name:t schema_name:t schema_owner:t default_character_set_catalog:t "
         "default_character_set_schema:t default_character_set_name:t sql_path:t"
@@ -185,8 +189,8 @@ _SPELLED = {
         "initially_deferred:t=NO enforced:t=YES nulls_distinct:t=YES"
     ),
     "information_schema.table_privileges": (
-        "grantor:t grantee:t table_catalog:t table_schema:t table_name:t privilege_type:t "
-        "is_grantable:t with_hierarchy:t"
+        "grantor:t grantee:t table_catalog:t table_schema:t=public table_name:t "
+        "privilege_type:t is_grantable:t=NO with_hierarchy:t"
     ),
     "information_schema.tables": (
         "table_catalog:t table_schema:t=public table_name:t table_type:t=BASE\u00a0TABLE "

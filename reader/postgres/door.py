@@ -5,20 +5,21 @@ Rules:
   else of its own.
 - Whatever a client sends, only its own connection ends.
 - At most ``MOST`` clients are connected; the next is refused.
-- A cancel request ends only what the connection of its key runs; a wrong key is ignored.
+- Who cancels what another connection runs, or ends it: ``backends.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from blockstore.errors import Invalid
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.postgres import states, wire
+from blockstore.reader.postgres.backends import Backends
 from blockstore.reader.postgres.peer import Gone, Peer
 from blockstore.reader.postgres.running import Runs
 from blockstore.reader.postgres.session import Session
@@ -53,9 +54,8 @@ class PostgresDoor:
         self.port: int = port
         self.url = f"postgresql://{f'[{host}]' if ':' in host else host}:{port}"
         """Where it listens."""
-        self._running: dict[int, tuple[bytes, Runs]] = {}
+        self._backends = Backends()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._started = threading.Event()
@@ -114,8 +114,8 @@ class PostgresDoor:
                 await asyncio.wait_for(self._over.wait(), LOOK_S)
             self.certificate.look()
         server.close()
-        for _, runs in list(self._running.values()):
-            runs.cancel()
+        for one in self._backends.all():
+            one.cancel()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -161,7 +161,7 @@ class PostgresDoor:
                 context = self.certificate.context
                 message = await first_message(peer, context, plain=context is None)
                 if isinstance(message, wire.CancelRequest):
-                    self._cancel(message)
+                    self._backends.cancel_by(message.process, message.secret)
                     return
                 welcome = await signed_in(peer, self._gateway, message)
         except TimeoutError:
@@ -169,31 +169,36 @@ class PostgresDoor:
         await self._welcomed(peer, welcome)
 
     async def _welcomed(self, peer: Peer, welcome: Welcome) -> None:
-        runs = Runs(self._gateway, welcome.caller, welcome.database, welcome.user)
+        own = self._backends.enter(welcome.caller, self._secret(), welcome.user, welcome.database)
+        runs = Runs(self._gateway, own, self._backends)
+        loop = asyncio.get_running_loop()
+        own.cancel = runs.cancel
+        own.end = lambda: _soon(loop, peer.end_soon)
+        try:
+            await self._served(peer, welcome, runs)
+        finally:
+            self._backends.leave(own)
+
+    async def _served(self, peer: Peer, welcome: Welcome, runs: Runs) -> None:
         notices = [
             notice
             for name, value in assignments(welcome.options)
             if (notice := runs.variables.first(name, value))
         ]
-        self._last += 1
-        process, secret = self._last, self._secret()
-        self._running[process] = secret, runs
-        try:
-            settings = (wire.setting(*one) for one in runs.variables.reported())
-            hello = [wire.SIGNED_IN, *settings, *map(wire.problem_notice, notices)]
-            hello += [wire.key(process, secret), wire.ready("I")]
-            await peer.send(b"".join(hello))
-            await Session(peer, runs).run()
-        finally:
-            del self._running[process]
-
-    def _cancel(self, message: wire.CancelRequest) -> None:
-        secret, runs = self._running.get(message.process, (b"", None))
-        if runs is not None and hmac.compare_digest(secret, message.secret):
-            runs.cancel()
+        settings = (wire.setting(*one) for one in runs.variables.reported())
+        hello = [wire.SIGNED_IN, *settings, *map(wire.problem_notice, notices)]
+        hello += [wire.key(runs.own.process, runs.own.secret), wire.ready("I")]
+        await peer.send(b"".join(hello))
+        await Session(peer, runs).run()
 
     def _secret(self) -> bytes:
         return bytes.fromhex(self._gateway.world.ids.token())[:4]
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call this in the thread of the loop."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def check_listening(listening: Listening) -> None:

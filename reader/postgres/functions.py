@@ -25,6 +25,8 @@ from blockstore.reader.postgres.naming import (
     quoted_name,
     quoted_text,
 )
+from blockstore.reader.postgres.privileges import WRITES
+from blockstore.reader.postgres.trees import arguments_of, is_domain, type_name
 from blockstore.reader.query.sql.types import text
 
 _CATALOGS = {"pg_class": 1259, "pg_type": 1247, "pg_namespace": 2615, "pg_database": 1262}
@@ -44,8 +46,12 @@ Arguments = Sequence[str]
 Write = Callable[["Translation", Arguments], str]
 
 
+def _rights(name: str) -> Write:
+    return lambda translation, arguments: WRITES[name](translation.what, name, arguments)
+
+
 def _always(sql: str) -> Write:
-    return lambda translation, arguments: sql
+    return lambda _translation, _arguments: sql
 
 
 def _format_type(translation: Translation, arguments: Arguments) -> str:
@@ -124,17 +130,16 @@ def _class_of(translation: Translation, arguments: Arguments) -> str:
     return translation.class_named(arguments[0].strip("'"))
 
 
-def _database(translation: Translation, arguments: Arguments) -> str:
+def _database(translation: Translation, _: Arguments) -> str:
     return text(translation.what.database)
 
 
-def _user(translation: Translation, arguments: Arguments) -> str:
+def _user(translation: Translation, _: Arguments) -> str:
     return text(translation.what.user)
 
 
 _NULL_TEXT, _NULL_NUMBER = _always("CAST(NULL AS VARCHAR)"), _always("CAST(NULL AS BIGINT)")
 _TRUE, _FALSE = _always("TRUE"), _always("FALSE")
-
 FUNCTIONS: Mapping[str, Write] = {
     "array_upper": lambda _, arguments: f"LEN({arguments[0]})",
     "array_lower": _always("1"),
@@ -154,7 +159,8 @@ FUNCTIONS: Mapping[str, Write] = {
     "pg_advisory_lock": _NULL_TEXT,
     "pg_advisory_unlock": _FALSE,
     "pg_advisory_unlock_all": _NULL_TEXT,
-    "pg_backend_pid": _always("1"),
+    "pg_backend_pid": lambda translation, _: str(translation.what.process),
+    "pg_cancel_backend": _NULL_TEXT,
     "pg_database_size": _NULL_NUMBER,
     "pg_encoding_to_char": _always("'UTF8'"),
     "pg_get_constraintdef": _constraint,
@@ -184,6 +190,7 @@ FUNCTIONS: Mapping[str, Write] = {
     "pg_table_size": _NULL_NUMBER,
     "pg_tablespace_location": _always("''"),
     "pg_tablespace_size": _NULL_NUMBER,
+    "pg_terminate_backend": _NULL_TEXT,
     "pg_total_relation_size": _NULL_NUMBER,
     "quote_literal": lambda _, arguments: quoted_text(arguments[0]),
     "quote_nullable": lambda _, arguments: quoted_text(arguments[0]),
@@ -197,15 +204,11 @@ FUNCTIONS: Mapping[str, Write] = {
     "txid_current": _always("1"),
     "version": _always(text(VERSION)),
     "_pg_expandarray": _expanded,
-    **{
-        f"has_{what}_privilege": _TRUE
-        for what in ("any_column", "column", "database", "schema", "table", "type", "function")
-    },
+    **{name: _rights(name) for name in WRITES},
     **{
         f"pg_{what}_is_visible": _TRUE
         for what in ("table", "type", "function", "operator", "opclass", "collation")
     },
-    "pg_has_role": _TRUE,
     "pg_relation_is_updatable": _always("28"),
     "pg_column_is_updatable": _TRUE,
 }
@@ -304,7 +307,7 @@ class Translation:
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
         name = _SPELLED.get(type(node).__name__, name)
         if name == "json_build_object":
-            made = [cast("exp.Expression", one.transform(self._node)) for one in _arguments(node)]
+            made = [cast("exp.Expression", one.transform(self._node)) for one in arguments_of(node)]
             return exp.Anonymous(this="json_object", expressions=made)
         if isinstance(node, exp.Format):
             return self._format(node)
@@ -312,7 +315,7 @@ class Translation:
             return node
         arguments = [
             cast("exp.Expression", one.transform(self._node)).sql(dialect="duckdb")
-            for one in _arguments(node)
+            for one in arguments_of(node)
         ]
         return self._written(FUNCTIONS[name], arguments)
 
@@ -340,7 +343,7 @@ class Translation:
     def _without_domains(self, node: exp.Case) -> exp.Expression:
         """A CASE without what holds for domains only, of which there are none: asyncpg looks for
         their base types by a recursion that takes DuckDB a minute."""
-        kept = [one for one in node.args["ifs"] if not _is_domain(one.this)]
+        kept = [one for one in node.args["ifs"] if not is_domain(one.this)]
         if not kept and node.this is None:
             return node.args.get("default") or exp.Null()
         node.set("ifs", kept)
@@ -355,7 +358,7 @@ class Translation:
         return node
 
     def _cast(self, node: exp.Cast) -> exp.Expression:
-        kind = _type_name(node.to)
+        kind = type_name(node.to)
         inner = node.this
         if isinstance(inner, exp.Cast) and kind in ("TEXT", "VARCHAR", "NAME"):
             named = self._named(inner)
@@ -389,7 +392,7 @@ class Translation:
 
     def _named(self, inner: exp.Cast) -> exp.Expression | None:
         """The name of what a number means: ``oid::regclass::text``."""
-        kind = _type_name(inner.to)
+        kind = type_name(inner.to)
         constant = isinstance(inner.this, exp.Literal)
         if constant and kind in ("REGCLASS", "REGNAMESPACE", "REGTYPE"):
             number = self._number(inner, kind).sql(dialect="duckdb")
@@ -421,30 +424,3 @@ _SPELLED = {
     "Version": "version",
 }
 """Functions that sqlglot has nodes for."""
-
-
-def _is_domain(condition: exp.Expression) -> bool:
-    """Whether a condition is ``typtype = 'd'``."""
-    left, right = condition.args.get("this"), condition.args.get("expression")
-    return (
-        isinstance(condition, exp.EQ)
-        and isinstance(left, exp.Column)
-        and left.name.lower() == "typtype"
-        and isinstance(right, exp.Literal)
-        and right.this == "d"
-    )
-
-
-def _arguments(node: exp.Func) -> list[exp.Expression]:
-    if isinstance(node, exp.Anonymous):
-        return list(node.expressions)
-    found = [node.args.get(key) for key in node.arg_types]
-    flat: list[exp.Expression] = []
-    for one in found:
-        flat += one if isinstance(one, list) else [one] if isinstance(one, exp.Expression) else []
-    return flat
-
-
-def _type_name(kind: exp.DataType | exp.Expression) -> str:
-    """The name of a type, in capitals, without a schema."""
-    return kind.sql(dialect="postgres").rpartition(".")[2].strip('"').partition("(")[0].upper()

@@ -23,6 +23,10 @@ _AHEAD = 64 << 10
 """So many bytes are read before they are used."""
 
 
+class Terminated(Unavailable):
+    """Another session of the same caller has ended this one."""
+
+
 class Gone(Unavailable):
     """The client has left, or was disconnected."""
 
@@ -41,6 +45,7 @@ class Peer(asyncio.Protocol):
         self._lost = asyncio.Event()
         self._wanted = False
         self._leaves: Callable[[], None] | None = None
+        self._ends = False
         self.gone = False
 
     # What asyncio calls
@@ -97,6 +102,11 @@ class Peer(asyncio.Protocol):
         """The client is known: its messages may be large."""
         self._incoming.known = True
 
+    def end_soon(self) -> None:
+        """Let ``next`` raise Terminated from now on."""
+        self._ends = True
+        self._came.set()
+
     def on_leaving(self, call: Callable[[], None] | None) -> None:
         """Call this when the client leaves; at once if it has left."""
         self._leaves = call
@@ -104,8 +114,10 @@ class Peer(asyncio.Protocol):
             call()
 
     async def next(self) -> Message:
-        """The next message. Raises Malformed, and Gone."""
+        """The next message. Raises Malformed, Gone, and Terminated after ``end_soon``."""
         while True:
+            if self._ends:
+                raise Terminated("another session of this user has ended this one: connect again")
             message = self._incoming.take()
             if message is not None:
                 return message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blockstore.reader.postgres.backends import Ending
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.postgres.wire import Column
 
@@ -17,6 +18,8 @@ class Spelled:
     catalogs: tuple[str, ...] = ()
     translated: bool = False
     """Whether it is another text than the client's."""
+    endings: tuple[Ending, ...] = ()
+    """Its columns that cancel or end sessions."""
 
 
 @dataclass(kw_only=True)

@@ -11,6 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,10 +22,11 @@ from blockstore.reader.doors.changes import Change, changed, rows_changed
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.tokens import Caller, Scope
+from blockstore.reader.http.tokens import Scope
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import BUFFER_BYTES
 from blockstore.reader.postgres import states, variables
+from blockstore.reader.postgres.backends import Backend, Backends, shown
 from blockstore.reader.postgres.copying import copy_of
 from blockstore.reader.postgres.cursors import cursor_of
 from blockstore.reader.postgres.dml import counted, dml_types, returned_by, tag_of
@@ -49,12 +51,13 @@ __all__ = ["CopyIn", "CopyOut", "Runs"]
 class Runs:
     """Runs the statements of one session. Its calls may block, but for ``cancel``."""
 
-    def __init__(self, gateway: Gateway, caller: Caller, database: str, user: str) -> None:
+    def __init__(self, gateway: Gateway, own: Backend, backends: Backends) -> None:
         self.gateway = gateway
-        self.caller = caller
-        self.database = database
-        self.variables = Variables(user)
-        self._user = user
+        self.own = own
+        self.caller = own.caller
+        self.database = own.database
+        self.variables = Variables(own.user)
+        self._backends = backends
         self._stopper = Stopper()
         self._transaction: Transaction | None = None
         self._reads_only = False
@@ -128,7 +131,8 @@ class Runs:
                 given=catalog_rows(query, self.scene()),
             )
             found = described(self.gateway, self.caller, asked, self._new_stopper())
-            prepared.columns = columns_of(found.schema, oids=bool(query.catalogs))
+            schema = shown(found.schema, query.endings)
+            prepared.columns = columns_of(schema, oids=bool(query.catalogs))
         prepared.described = prepared.columns is not None
 
     # Statements
@@ -191,6 +195,12 @@ class Runs:
             asked = replace(asked, taken=self._transaction.read(names))
         answer = begun(self.gateway, self.caller, asked, self._new_stopper())
         oids = bool(query.catalogs)
+        if query.endings:
+            with closing(answer):
+                rows = pa.Table.from_batches(answer, schema=answer.schema)
+            done = self._backends.carry_out(self.caller, query.endings, rows)
+            portal.returns(done.schema, iter(done.to_batches()), oids=oids)
+            return
         portal.returns(answer.schema, iter(answer), closes=answer.close, oids=oids)
 
     def _tables_of(self, sql: str) -> frozenset[str]:
@@ -224,8 +234,10 @@ class Runs:
             gateway=self.gateway,
             caller=self.caller,
             database=self.database,
-            user=self._user,
+            user=self.own.user,
             variables=self.variables,
+            backends=self._backends,
+            own=self.own,
         )
 
     def _used(self, sql: str, values: Sequence[object]) -> dict[str, object] | None:

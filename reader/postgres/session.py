@@ -64,7 +64,9 @@ class Session:
                 if isinstance(message, wire.Terminate):
                     return
                 await self._still_known(message)
+                self.runs.own.active = not isinstance(message, wire.Sync)
                 await self._serve(message)
+                self.runs.own.active = False
         finally:
             self.peer.on_leaving(None)
             await self._close_portals()
@@ -97,6 +99,7 @@ class Session:
     def _begin(self, sql: str) -> Statement:
         gateway, caller = self.runs.gateway, self.runs.caller
         made = gateway.audit.began("postgres", text=sql)
+        self.runs.own.doing = sql or self.runs.own.doing
         made.is_of(caller.name, gateway.quotas.counting(caller), caller.person)
         return made
 

@@ -23,6 +23,7 @@ from blockstore.reader.doors.seen import names_seen
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
+from blockstore.reader.postgres.backends import Backend, Backends, endings_of
 from blockstore.reader.postgres.catalog import Known, known, rows_of
 from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
 from blockstore.reader.postgres.functions import FUNCTIONS, Translation
@@ -67,6 +68,9 @@ class Scene:
     database: str
     user: str
     variables: Variables
+    backends: Backends
+    own: Backend
+    """The session itself."""
 
 
 def spelled(part: Part, scene: Scene) -> Spelled:
@@ -193,6 +197,7 @@ def _translated(part: Part, scene: Scene) -> Spelled:
     what = _known(scene)
     try:
         tree = sqlglot.parse_one(for_sqlglot(part.tokens, part.sql), read="postgres")
+        endings = endings_of(tree)
         made = Translation(what).of(tree)
         # What has no counterpart would be left out with a warning.
         text = made.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
@@ -202,7 +207,7 @@ def _translated(part: Part, scene: Scene) -> Spelled:
     except RecursionError:
         raise Untranslated("the SQL is nested too deeply: split it with WITH") from None
     named = sorted({one.name for one in made.find_all(exp.Table) if one.name.startswith(PREFIX)})
-    return Spelled(sql=text, catalogs=tuple(named), translated=True)
+    return Spelled(sql=text, catalogs=tuple(named), translated=True, endings=endings)
 
 
 def catalog_rows(spelled: Spelled, scene: Scene) -> dict[str, pa.Table]:
@@ -214,4 +219,12 @@ def catalog_rows(spelled: Spelled, scene: Scene) -> dict[str, pa.Table]:
 
 
 def _known(scene: Scene) -> Known:
-    return known(scene.gateway, scene.caller, scene.database, scene.user, scene.variables)
+    return known(
+        scene.gateway,
+        scene.caller,
+        scene.database,
+        scene.user,
+        scene.variables,
+        process=scene.own.process,
+        sessions=tuple(scene.backends.of(scene.caller)),
+    )

@@ -7,6 +7,7 @@ with its traceback, and the client receives nothing of it.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 
 from blockstore.errors import (
@@ -33,6 +34,7 @@ from blockstore.reader.errors import (
     UnknownTable,
 )
 from blockstore.reader.http.problems import Problem
+from blockstore.reader.postgres.peer import Terminated
 from blockstore.reader.postgres.wire import Malformed, problem
 
 _logger = logging.getLogger(__name__)
@@ -41,9 +43,11 @@ SYNTAX, UNKNOWN_TABLE, NO_PRIVILEGE, FEATURE = "42601", "42P01", "42501", "0A000
 BAD_PASSWORD, NO_DATABASE, TOO_MANY, PROTOCOL = "28P01", "3D000", "53300", "08P01"
 FAILED, READ_ONLY, IN_TRANSACTION, NOT_IN_TRANSACTION = "25P02", "25006", "25001", "25P01"
 BAD_SETTING, NO_STATEMENT, NO_PORTAL, BAD_VALUE = "22023", "26000", "34000", "22P02"
+NO_FUNCTION = "42883"
 SHUTTING_DOWN, NOT_ALLOWED, COPY_FAILED = "57P01", "28000", "22P04"
 _KINDS: tuple[tuple[type[BlockstoreError], str], ...] = (
     (Malformed, PROTOCOL),
+    (Terminated, SHUTTING_DOWN),
     (TooMuch, "54000"),
     (Restricted, NO_PRIVILEGE),
     (BadSql, SYNTAX),
@@ -66,14 +70,25 @@ _KINDS: tuple[tuple[type[BlockstoreError], str], ...] = (
 _BINDS = (
     ("Referenced column", "42703"),
     ("does not have a column", "42703"),
-    ("Function with name", "42883"),
-    ("No function matches", "42883"),
+    ("Function with name", NO_FUNCTION),
+    ("No function matches", NO_FUNCTION),
+    ("unrecognized privilege type", BAD_SETTING),
+    ("learns the rights of its own user", NO_PRIVILEGE),
     ("Division by zero", "22012"),
     ("Could not convert", BAD_VALUE),
     ("Conversion Error", BAD_VALUE),
     ("out of range", "22003"),
 )
 """What a message of the engine says, and the SQLSTATE of that."""
+_ABSENT = re.compile(r'(relation|column|schema|database|role) ".*" does not exist')
+_NOT_THERE = {"relation": UNKNOWN_TABLE, "column": "42703", "schema": "3F000"}
+_NOT_THERE |= {"database": NO_DATABASE, "role": "42704"}
+"""What is not there, in PostgreSQL's words, which ``privileges.py`` uses."""
+_RAISED = re.compile(
+    r"^the SQL cannot be run: Invalid Input Error: "
+    r"(?=unrecognized privilege|a session learns|(relation|column|schema|database|role) \")"
+)
+"""What the engine says before the words of a query's own ``error``."""
 
 
 class Refused(Invalid):
@@ -133,7 +148,7 @@ def reported(error: BaseException, sql: str = "", *, fatal: bool = False) -> Rep
     if not isinstance(error, BlockstoreError):
         _logger.error("a statement failed with an internal error", exc_info=error)
         return Reported(state="XX000", message="internal error: see the gateway's log", fatal=fatal)
-    message = " ".join(str(error).split())
+    message = _RAISED.sub("", " ".join(str(error).split()))
     if isinstance(error, AccessDenied):
         message = "the store refuses this gateway's credentials"
     return Reported(
@@ -151,6 +166,9 @@ def _state(error: BlockstoreError, message: str) -> str:
 
 def _bound(message: str) -> str | None:
     """The SQLSTATE of what the engine says of the SQL."""
+    absent = _ABSENT.search(message)
+    if absent is not None:
+        return _NOT_THERE[absent[1]]
     return next((state for text, state in _BINDS if text in message), None)
 
 

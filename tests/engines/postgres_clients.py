@@ -24,6 +24,9 @@ VALUES = (
     "SELECT 1.5::decimal(10,2), [1,2,NULL], true, NULL, date '2020-01-31', 'a'::BLOB, 0.1::double,"
     " interval 1 day, time '10:00', ['x','y z'], timestamp '1999-12-31 23:59:59.5'"
 )
+PRIVILEGES = (
+    "SELECT has_table_privilege(current_user, %s, 'SELECT'), has_table_privilege(%s, 'TRIGGER')"
+)
 EXPECTED = [
     decimal.Decimal("1.50"),
     [1, 2, None],
@@ -84,6 +87,14 @@ def by_psycopg(port: int, token: str) -> None:
             assert found == [ROW]
             (values,) = cursor.execute(VALUES).fetchall()
             assert list(values) == EXPECTED, values
+        asked = own.execute(PRIVILEGES, ("flights", "flights"))
+        assert asked.fetchone() == (True, False)
+        with refused(psycopg.errors.InsufficientPrivilege, says="its own user, me, and of no"):
+            own.execute("SELECT has_table_privilege(%s, %s, 'SELECT')", ("boss", "flights"))
+        own.rollback()
+        with refused(psycopg.errors.UndefinedTable, says='relation "nowhere" does not exist'):
+            own.execute("SELECT has_table_privilege(%s, 'SELECT')", ("nowhere",))
+        own.rollback()
         with own.cursor("streamed") as cursor:
             assert sum(1 for _ in cursor.execute("SELECT * FROM flights")) == 1000
         own.rollback()

@@ -15,7 +15,7 @@ import pytest
 
 import blockstore as bs
 from tests.engines.postgres_clients import CLIENTS
-from tests.reader.http.gateways import WRITE
+from tests.reader.http.gateways import FEW, READ, WRITE
 from tests.reader.postgres.raw import Doors, both, settings_of, until
 from tests.reader.postgres.test_door import SLOW
 from tests.repo.fenced import blocks
@@ -81,9 +81,9 @@ def test_node_postgres_connects_lists_reads_cancels_writes_and_fails_readably(
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def psql(doors: Doors, *commands: str) -> subprocess.CompletedProcess[str]:
+def psql(doors: Doors, *commands: str, token: str = WRITE) -> subprocess.CompletedProcess[str]:
     given = [word for command in commands for word in ("-c", command)]
-    where = f"host=127.0.0.1 port={doors.door.port} user=me dbname=lake password={WRITE}"
+    where = f"host=127.0.0.1 port={doors.door.port} user=me dbname=lake password={token}"
     return subprocess.run(
         [PSQL, "-X", "-A", where, *given], capture_output=True, text=True, timeout=60
     )
@@ -114,6 +114,28 @@ def test_psql_lists_and_describes_tables_queries_and_copies(doors: Doors, tmp_pa
         text=True,
     )
     assert "row 7" in given.stdout, given.stderr
+
+
+@pytest.mark.skipif(PSQL is None, reason="psql is not installed: scripts/setup --engines")
+def test_psql_asks_for_the_privileges_of_its_user(doors: Doors) -> None:
+    asked = (
+        r"\t",
+        (
+            "SELECT has_table_privilege(current_user, 'public.flights', 'SELECT'), "
+            "has_table_privilege('flights', 'INSERT, DELETE'), "
+            "has_schema_privilege('public', 'CREATE')"
+        ),
+        "SELECT relname FROM pg_class WHERE has_table_privilege(oid, 'UPDATE') ORDER BY 1",
+    )
+    for token, rights, changed in (
+        (READ, "t|f|f", []),
+        (WRITE, "t|t|t", ["flights", "people", "people_pkey", "salaries"]),
+        (FEW, "t|t|f", ["flights"]),
+    ):
+        found = psql(doors, *asked, token=token)
+        assert found.stdout.splitlines()[1:] == [rights, *changed], found.stderr
+    unseen = psql(doors, "SELECT has_table_privilege('salaries', 'SELECT')", token=FEW)
+    assert unseen.stderr == 'ERROR:  relation "salaries" does not exist\n'
 
 
 @pytest.mark.skipif(PSQL is None, reason="psql is not installed: scripts/setup --engines")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +21,13 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 import blockstore as bs
+from blockstore.world import World
 from tests.reader.http.gateways import READ, WRITE, Served, make_lake, serving, settings
+from tests.reader.postgres.raw import until
+from tests.reader.postgres.test_door import SLOW
 from tests.repo.fenced import blocks
+
+MILLION = "range(1_000_000) as t(i)"
 
 
 class Cells:
@@ -167,3 +177,72 @@ def test_the_environment_chooses_first(
     cells.run("%load_ext blockstore.notebook")
     frame, _ = cells.run("%%blockstore\nselect max(n) as n from flights")
     assert frame["n"][0] == np.int64(999)
+
+
+KERNEL = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+config = Config()
+config.HistoryManager.enabled = False
+shell = InteractiveShell(config=config)
+shell.run_cell("%load_ext blockstore.notebook")
+shell.run_cell(f"%blockstore {sys.argv[1]}")
+for line in sys.stdin:
+    done = shell.run_cell(json.loads(line))
+    print("ended", type(done.error_in_exec).__name__, flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["lake", "gateway"])
+def test_a_million_rows_are_read_and_an_interrupt_ends_what_runs(
+    gateway: Served, tmp_path: Path, where: str
+) -> None:
+    """Jupyter interrupts a kernel by SIGINT, as is sent here."""
+    url = gateway.url if where == "gateway" else make_lake(tmp_path)
+    (tmp_path / "ipython").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", KERNEL, url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "BLOCKSTORE_TOKEN": READ},
+    ) as kernel:
+        assert kernel.stdin is not None
+        assert kernel.stdout is not None
+
+        def ended(cell: str | None) -> tuple[list[str], str]:
+            """What the kernel prints until a cell has ended, and by which error."""
+            if cell is not None:
+                sent(cell)
+            said: list[str] = []
+            while not (line := kernel.stdout.readline()).startswith("ended "):
+                assert line, "the kernel has died"
+                said.append(line.rstrip("\n"))
+            return said, line.split()[1]
+
+        def sent(cell: str) -> None:
+            kernel.stdin.write(json.dumps(cell) + "\n")
+            kernel.stdin.flush()
+
+        _, error = ended(f"%%blockstore -o many\nselect i as n, 'row ' || i as s from {MILLION}")
+        assert error == "NoneType"
+        said, _ = ended("print(len(many), many.n.sum(), many.s.iloc[-1])")
+        assert said == ["1000000 499999500000 row 999999"]
+        sent("print('begins')")
+        assert ended(None) == (["begins"], "NoneType")
+        sent(f"%%blockstore\n{SLOW} -- interrupted-{where}")
+        if where == "gateway":
+            assert until(lambda: gateway.gateway.engine.running() == 1)
+        else:
+            World.real().clock.sleep(2)
+        kernel.send_signal(signal.SIGINT)
+        assert ended(None)[1] == "KeyboardInterrupt"
+        if where == "gateway":
+            assert until(lambda: gateway.gateway.engine.running() == 0)
+        _, error = ended("%%blockstore -o few\nselect count(*) as n from flights")
+        assert error == "NoneType"
+        assert ended("print(few.n[0])")[0] == ["1000"]
+        kernel.stdin.close()
+        assert kernel.wait(60) == 0

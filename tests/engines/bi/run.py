@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import orjson
 import pyarrow as pa
 from playwright.sync_api import expect, sync_playwright
 
 import blockstore as bs
+from blockstore.reader.http.tokens import ANYONE
 from tests.reader.doors.three import Three, three
 from tests.reader.http.gateways import WRITE, make_lake, settings
 from tests.repo.fenced import blocks
@@ -51,6 +55,9 @@ TOTALS = {
     for place, state in enumerate(STATES)
 }
 PATIENCE_S = 240.0
+MANY = 1_000_000
+MILLION = f"select i as n, 'row ' || i as s from range({MANY}) t(i)"
+SLOW = "select count(*) as n from range(100_000_000_000) t(i) where mod(i, 7) = 3"
 
 PROJECT = """
 name: shop
@@ -98,6 +105,16 @@ def main() -> int:
     return 0
 
 
+def until(holds: Callable[[], bool], patience_s: float) -> bool:
+    """Whether it comes to hold within that time."""
+    end_s = time.monotonic() + patience_s
+    while not holds():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def table(doors: Three, name: str) -> bs.Table:
     """A table of the lake, as it is now."""
     return bs.open(f"{doors.gateway.settings.tables.urls[0].partition('?')[0]}/{name}")
@@ -141,25 +158,58 @@ def dbt(doors: Three, folder: Path) -> Iterator[str]:
     yield "all tested"
     _dbt(folder, "docs generate", "Catalog written")
     yield "docs generated"
+    shown = "show --quiet --output json --limit -1 --inline"
+    rows = orjson.loads(_dbt(folder, shown, '"row 999999"', MILLION))["show"]
+    assert len(rows) == MANY
+    assert sum(row["n"] for row in rows) == MANY * (MANY - 1) // 2
+    yield "a million rows shown"
+    mark = "dbt-is-interrupted"
+    with _dbt_begun(folder, "show --inline", f"{SLOW} and '{mark}' <> ''") as process:
+        _runs(doors, mark)
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_S)
+    _cancelled(doors, mark)
+    _dbt(folder, "debug", "All checks passed!")
+    yield "a query ended by Ctrl-C"
 
 
-def _dbt(folder: Path, verb: str, says: str) -> None:
-    """Run a verb of dbt, which must say this."""
+def _runs(doors: Three, mark: str) -> None:
+    """Wait until the query with a mark runs, and a second more."""
+    known = doors.gateway.queries
+    assert until(lambda: any(mark in one.sql for one in known.seen_by(ANYONE)), PATIENCE_S)
+    time.sleep(1)
+
+
+def _cancelled(doors: Three, mark: str) -> None:
+    """The only query of the gateway is over, and the audit log says that it was cancelled."""
+    assert until(lambda: doors.gateway.engine.running() == 0, PATIENCE_S), "it still runs"
+    outcomes = [one["outcome"] for one in doors.about(mark)]
+    assert outcomes == ["cancelled"], doors.lines()[-3:]
+
+
+def _dbt(folder: Path, verb: str, says: str, *words: str) -> str:
+    """Run a verb of dbt, which must say this; all that it says."""
+    with _dbt_begun(folder, verb, *words) as process:
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    assert says in said, said[-3000:]
+    return said
+
+
+def _dbt_begun(folder: Path, verb: str, *words: str) -> subprocess.Popen[str]:
     env = {
         **os.environ,
         "DBT_PROFILES_DIR": str(folder),
         "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
         "DO_NOT_TRACK": "1",
     }
-    done = subprocess.run(
-        [DBT, "--no-use-colors", *verb.split()],
+    return subprocess.Popen(
+        [DBT, "--no-use-colors", *verb.split(), *words],
         cwd=folder,
         env=env,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE_S,
     )
-    assert says in done.stdout, done.stdout[-3000:]
 
 
 # Superset
@@ -190,7 +240,7 @@ def superset(doors: Three, folder: Path) -> Iterator[str]:
         yield "a dataset made"
         yield from _charts(http, dataset)
         yield from _lab(http, doors, database)
-        yield from _page(url, database)
+        yield from _page(url, doors, database)
 
 
 @contextmanager
@@ -201,6 +251,8 @@ def _superset(folder: Path) -> Iterator[str]:
         f"SECRET_KEY = {'x' * 48!r}\n"
         f"SQLALCHEMY_DATABASE_URI = 'sqlite:///{folder}/superset.db'\n"
         "WTF_CSRF_ENABLED = False\nTALISMAN_ENABLED = False\n"
+        # As it comes, SQL Lab fetches 100,000 rows, shows 10,000 of them, and gives up after 30 s.
+        f"SQL_MAX_ROW = {MANY}\nDISPLAY_MAX_ROW = {MANY}\nSQLLAB_TIMEOUT = {PATIENCE_S:.0f}\n"
     )
     env = {**os.environ, "SUPERSET_CONFIG_PATH": str(config), "FLASK_APP": "superset"}
     user = "--username admin --firstname a --lastname b --email a@b.c --password admin"
@@ -286,14 +338,14 @@ def _chart(http: httpx.Client, dataset: int, query: dict[str, Any]) -> list[dict
 
 
 def _lab(http: httpx.Client, doors: Three, database: int) -> Iterator[str]:
-    def sent(sql: str) -> httpx.Response:
+    def sent(sql: str, *, limit: int = 100, key: str = "") -> httpx.Response:
         body = {
             "database_id": database,
             "sql": sql,
             "schema": "public",
             "runAsync": False,
-            "queryLimit": 100,
-            "client_id": os.urandom(5).hex(),
+            "queryLimit": limit,
+            "client_id": key or os.urandom(5).hex(),
             "tab": "t",
             "sql_editor_id": "1",
         }
@@ -309,9 +361,21 @@ def _lab(http: httpx.Client, doors: Three, database: int) -> Iterator[str]:
     yield "an update in SQL Lab"
     assert "there is no table nowhere" in sent("select * from nowhere").text
     yield "a readable error"
+    rows = _ok(sent(MILLION, limit=MANY))["data"]
+    assert (len(rows), rows[-1]) == (MANY, {"n": MANY - 1, "s": f"row {MANY - 1}"})
+    yield "a million rows in SQL Lab"
+    mark, key = "lab-is-stopped", "stopped-one"
+    with ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(sent, f"{SLOW} and '{mark}' <> ''", key=key)
+        _runs(doors, mark)
+        _ok(http.post("/api/v1/query/stop", json={"client_id": key}))
+        _cancelled(doors, mark)
+        assert not asked.result(PATIENCE_S).is_success
+    assert _ok(sent("select 1 as one"))["data"] == [{"one": 1}]
+    yield "a query stopped in SQL Lab"
 
 
-def _page(url: str, database: int) -> Iterator[str]:
+def _page(url: str, doors: Three, database: int) -> Iterator[str]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
@@ -325,8 +389,20 @@ def _page(url: str, database: int) -> Iterator[str]:
         for state, total in TOTALS.items():
             row = page.get_by_role("row").filter(has_text=state)
             expect(row).to_contain_text(str(total).removesuffix(".0"), timeout=60_000)
+        yield "SQL Lab's page"
+        mark = "page-is-stopped"
+        sql = f"{SLOW} and '{mark}' <> ''"
+        asked = f"dbid={database}&schema=public&autorun=true&sql={quote(sql)}"
+        page.goto(f"{url}/sqllab/?{asked}")
+        _runs(doors, mark)
+        page.get_by_role("button", name="Stop").first.click()
+        _cancelled(doors, mark)
+        asked = f"dbid={database}&schema=public&autorun=true&sql={quote(BY_STATE)}"
+        page.goto(f"{url}/sqllab/?{asked}")
+        paid = page.get_by_role("row").filter(has_text="paid")
+        expect(paid.first).to_be_visible(timeout=60_000)
         browser.close()
-    yield "SQL Lab's page"
+    yield "a query stopped in its page"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import blockstore as bs
+from blockstore.reader.http.tokens import hashed
+from blockstore.reader.jobs.record import Kind, Outcome, Request, State
+from blockstore.reader.jobs.store import JobStore
 from tests.reader.http.gateways import (
+    ADMIN,
     HEADER,
     OTHER,
     SCHEMA,
+    WRITE,
     Served,
     csv_of,
     make_lake,
@@ -27,6 +33,7 @@ from tests.reader.http.gateways import (
     settings,
     until_ended,
 )
+from tests.support.faulty import FaultyBucket
 
 CSV = {"Content-Type": "text/csv"}
 
@@ -338,3 +345,62 @@ def test_a_gateway_without_jobs_says_so_and_writes_nothing(tmp_path: Path, jobs:
     with serving(replace(asked, jobs=replace(asked.jobs, enabled=False))) as one:
         answer = one.http.post("/v1/jobs", json={"kind": "query", "sql": "select 1"})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_a_page_of_the_list_costs_the_same_however_many_jobs_are_kept(tmp_path: Path) -> None:
+    with (
+        serving(settings(make_lake(tmp_path), tmp_path)) as served,
+        served.as_(OTHER) as other,
+        served.as_(ADMIN) as boss,
+    ):
+        jobs, world = served.gateway.need_jobs(), served.gateway.world
+        faulty = FaultyBucket(jobs.store.bucket)
+        served.gateway.jobs = replace(jobs, store=JobStore(faulty))
+        numbers = itertools.count(world.clock.now_ms() - 1_000_000)
+
+        def kept(count: int) -> None:
+            """So many jobs more of each of two owners, which have ended."""
+            for token in (WRITE, OTHER) * count:
+                wanted = Request(
+                    kind=Kind.QUERY,
+                    owner=hashed(token)[:16],
+                    created_ms=next(numbers),
+                    form="csv",
+                    sql="select 1",
+                )
+                job = world.ids.ulid()
+                jobs.store.submit(job, wanted)
+                jobs.store.finish(job, Outcome(state=State.DONE, attempt=0, ended_ms=0))
+                jobs.store.unmark([job])
+
+        def cost(client: httpx.Client) -> int:
+            """The requests of a page of five and of the one after it."""
+            before = len(faulty.calls)
+            first = client.get("/v1/jobs?limit=5").json()
+            second = client.get(f"/v1/jobs?limit=5&before={first['next']}").json()
+            assert len({job["id"] for job in first["jobs"] + second["jobs"]}) == 10
+            return len(faulty.calls) - before
+
+        clients = (served.http, other, boss)
+        kept(20)
+        few = [cost(client) for client in clients]
+        kept(60)
+        assert [cost(client) for client in clients] == few
+        # For each page: its folders and their places, and of each job request, records and outcome;
+        # one job more shows that there is another page.
+        assert few == [2 * (1 + 6 * 3)] * 2 + [2 * (3 + 6 * 3)]
+
+
+def test_a_job_is_listed_once_however_often_it_was_submitted(tmp_path: Path) -> None:
+    with serving(settings(make_lake(tmp_path), tmp_path)) as served:
+        body, headers = {"kind": "query", "sql": "select 1"}, {"Idempotency-Key": "again"}
+        ids = set()
+        for _ in range(3):
+            ids.add(served.http.post("/v1/jobs", json=body, headers=headers).json()["id"])
+        (job,) = ids
+        assert [one["id"] for one in served.http.get("/v1/jobs").json()["jobs"]] == [job]
+        store = served.gateway.need_jobs().store
+        assert len(store.places()[job]) == 1
+        # A repetition that was cut off has left a place of another time.
+        store.list_as(job, replace(store.request(job), created_ms=1))
+        assert [one["id"] for one in served.http.get("/v1/jobs").json()["jobs"]] == [job]

@@ -188,6 +188,26 @@ def test_a_job_of_a_gateway_that_marks_none_is_found_by_a_sweep(lake: Lake) -> N
     assert gateway.store.load(FIRST).state is State.DONE
 
 
+def test_a_job_that_has_no_place_in_the_list_gets_it_and_loses_it_with_its_records(
+    lake: Lake,
+) -> None:
+    gateway = lake.gateway(1)
+    gateway.upload(FIRST)
+    gateway.look_and_run()
+    store = gateway.store
+    store.unlist(store.places()[FIRST])  # as a gateway of an earlier release leaves it
+    store.list_as(SECOND, store.request(FIRST))  # its request never came
+    lake.clock.advance(TERMS.keep_s / 4 + 1)
+    gateway.look_and_run()
+    assert {job: len(places) for job, places in store.places().items()} == {FIRST: 1, SECOND: 1}
+    owner, created_ms = store.request(FIRST).owner, store.request(FIRST).created_ms
+    assert (created_ms, FIRST) in list(store.newest(owner, None))
+    lake.clock.advance(TERMS.keep_s + 1)
+    gateway.look_and_run()
+    assert store.places() == {}
+    assert list(store.newest(owner, None)) == list(store.newest(None, None)) == []
+
+
 def test_a_mark_without_a_request_goes_with_the_old_jobs(lake: Lake) -> None:
     gateway = lake.gateway(1)
     gateway.store.mark(FIRST)
