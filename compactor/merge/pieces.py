@@ -68,10 +68,13 @@ class Pieces:
         )
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """Do one task or piece in this process. Other attempts at it may be running elsewhere."""
+        """Do one task or piece in this process, by one thread: other processes use the other cores.
+
+        Other attempts at it may be running elsewhere.
+        """
         work = WorkDirectory(merge_folder(options.work_dir, world.ids.token()))
         try:
-            mine = replace(options, work_dir=work.open(), one_attempt=False)
+            mine = replace(options, work_dir=work.open(), one_attempt=False, lanes=1)
             return LocalEngine().merge(bucket, world, task, mine)
         finally:
             work.clear()
