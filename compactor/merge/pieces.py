@@ -11,8 +11,8 @@ Rules:
 - Rows in = rows out + rows dropped over all pieces. If that does not hold (a chunk was not sorted,
   so a piece stopped too early) the parts are not a merge: the result is None, and the merge is done
   in one piece.
-- Cutting reads statistics and the leading column of a few chunks. A bad cut makes pieces uneven,
-  never wrong.
+- Cutting reads statistics and the page index of a few chunks, of one without that the leading
+  column. A bad cut makes pieces uneven, never wrong.
 """
 
 from __future__ import annotations
@@ -33,16 +33,21 @@ from blockstore.compactor.merge.workdir import WorkDirectory, merge_folder
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import ChunkFile
 from blockstore.format.chunk_reader import read_batches
+from blockstore.format.footer import Footer
 from blockstore.format.new_block import WrittenChunks
+from blockstore.format.page_ranges import page_ranges
+from blockstore.format.unreadable import UNREADABLE
 from blockstore.names import object_key
 from blockstore.world import World
 
 _SAMPLED = 8
-"""How many chunks, the largest, have their leading column sampled; the others only give their
-statistics."""
+"""How many chunks, the largest, are sampled; the others only give their statistics."""
 
 _POINTS = 64
 """Evenly spaced values: from a sampled chunk, or between the bounds of another one."""
+
+_LEAST_PAGES = 4
+"""The bounds of fewer pages say too little: the column is read."""
 
 Point = tuple[KeyPart, float]
 """A key, and how many rows it represents."""
@@ -104,9 +109,30 @@ def _points(bucket: ReadBucket, task: MergeTask) -> Iterator[Point]:
             continue
         values: list[KeyPart] = []
         if (ulid, file.path) in sampled and column in file.columns:
-            values = _sample(bucket, ulid, file, column, kind)
+            values = _page_bounds(bucket, ulid, file, column, kind) or _sample(
+                bucket, ulid, file, column, kind
+            )
         values = values or _spread(file, column, kind)
         yield from ((value, file.rows / len(values)) for value in values)
+
+
+def _page_bounds(
+    bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType
+) -> list[KeyPart]:
+    """The least and the greatest value of each page of a sorted chunk; none if its tail does not
+    say, or does not have the column with the table's type."""
+    if file.footer is None:
+        return []
+    key = object_key(ulid, file.path)
+    try:
+        tail = bucket.get_range(key, max(0, file.bytes - file.footer), file.footer)
+        footer = Footer(tail, file.bytes)
+        pages = page_ranges(footer.parquet, footer, pa.field(column, kind))
+    except (BlockstoreError, ValueError, *UNREADABLE):
+        return []
+    if len(pages) < _LEAST_PAGES:
+        return []
+    return [(0, bound) for _, bounds in pages for bound in bounds if bound is not None]
 
 
 def _sample(
