@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
@@ -20,11 +21,13 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.wrapper import Wrapper
 from blockstore.compactor.merge import DamagedInput, Merged, MergeOptions, MergeTask, stage
 from blockstore.compactor.merge.local import LocalEngine
+from blockstore.compactor.merge.part import CheckedSegments
 from blockstore.compactor.merge.pieces import Pieces
+from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.compactor.merge.result import merged_block
 from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.definition import Definition
-from blockstore.format.segments import SEGMENT_BYTES
+from blockstore.format.segments import SEGMENT_BYTES, FileHashes
 from blockstore.names import object_key
 from tests.compactor.merge.blocks import Bench
 from tests.compactor.merge.tables import KEY_TYPES, keyed_runs
@@ -245,3 +248,34 @@ def test_a_chunk_that_is_gone_is_named(tmp_path: Path) -> None:
     at.bucket.delete([object_key(meta.ulid, meta.chunks[0].path)])
     with pytest.raises(DamagedInput, match="lacks its chunk"):
         Pieces().merge(at.bucket, at.world, cut[0], options(tmp_path))
+
+
+def test_nulls_of_a_page_that_begins_with_lesser_keys_are_in_the_last_piece(tmp_path: Path) -> None:
+    """The page before the first one of nulls alone has some, and its bounds do not say so."""
+    schema = pa.schema([("k", pa.int64()), ("row", pa.int64())])
+    at = Bench(tmp_path, Definition.create(schema, sort_by=["k"]))
+    lesser = pa.table({"k": [*range(45), *[None] * 40], "row": range(85)}, schema=schema)
+    greater = pa.table({"k": range(100, 200), "row": range(100, 200)}, schema=schema)
+    with small_pages(10):
+        task = at.task([at.block(lesser), at.block(greater)])
+        bounds = [None, (0, 20), (0, 150), None]
+        cut = [
+            replace(task, within=KeyRange(column="k", low=low, high=high))
+            for low, high in pairwise(bounds)
+        ]
+        parts = [Pieces().merge(at.bucket, at.world, one, options(tmp_path)) for one in cut]
+    assert [part.written.rows for part in parts] == [20, 25 + 50, 50 + 40]
+
+
+def test_ranges_in_ascending_order_read_no_segment_twice(tmp_path: Path) -> None:
+    bucket = MemoryBucket(Bench(tmp_path, Definition.create(SCHEMA)).world.clock)
+    data = np.random.default_rng(1).bytes(5 * SEGMENT_BYTES + 100)
+    hashes = FileHashes()
+    hashes.update(data)
+    bucket.put("key", data)
+    recorded = Recorded(bucket)
+    checked = CheckedSegments(recorded, "key", hashes.segments("key"), 2 * SEGMENT_BYTES)
+    for start, stop in [(10, 20), (20, 70_000), (70_000, 300_000), (300_000, len(data))]:
+        assert checked.read_at(stop - start, start) == data[start:stop]
+    assert twice(recorded.ranges["key"]) == 0
+    assert max(map(len, recorded.ranges["key"])) == 2 * SEGMENT_BYTES
