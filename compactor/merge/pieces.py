@@ -46,8 +46,10 @@ _SAMPLED = 8
 _POINTS = 64
 """Evenly spaced values: from a sampled chunk, or between the bounds of another one."""
 
-_LEAST_PAGES = 4
-"""The bounds of fewer pages say too little: the column is read."""
+_POINTS_A_PAGE = 8
+
+_LEAST_POINTS = 32
+"""Fewer values from the bounds of pages say too little: the column is read."""
 
 Point = tuple[KeyPart, float]
 """A key, and how many rows it represents."""
@@ -119,8 +121,8 @@ def _points(bucket: ReadBucket, task: MergeTask) -> Iterator[Point]:
 def _page_bounds(
     bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType
 ) -> list[KeyPart]:
-    """The least and the greatest value of each page of a sorted chunk; none if its tail does not
-    say, or does not have the column with the table's type."""
+    """Values of each page of a sorted chunk, from its least to its greatest; none if the chunk's tail
+    does not say, or does not have the column with the table's type."""
     if file.footer is None:
         return []
     key = object_key(ulid, file.path)
@@ -130,9 +132,18 @@ def _page_bounds(
         pages = page_ranges(footer.parquet, footer, pa.field(column, kind))
     except (BlockstoreError, ValueError, *UNREADABLE):
         return []
-    if len(pages) < _LEAST_PAGES:
-        return []
-    return [(0, bound) for _, bounds in pages for bound in bounds if bound is not None]
+    values = [value for _, (low, high) in pages for value in _between(low, high)]
+    return [(0, value) for value in values] if len(values) >= _LEAST_POINTS else []
+
+
+def _between(low: int | str | None, high: int | str | None) -> list[int] | list[str]:
+    """Pages of blocks over the same keys begin at about the same ones, so bounds alone are not
+    enough places to cut at; of numbers and times, those in between are."""
+    if isinstance(low, int) and isinstance(high, int):
+        return [
+            low + (high - low) * place // (_POINTS_A_PAGE - 1) for place in range(_POINTS_A_PAGE)
+        ]
+    return [bound for bound in (low, high) if isinstance(bound, str)]
 
 
 def _sample(

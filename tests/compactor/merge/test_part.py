@@ -113,6 +113,17 @@ def large_task(at: Bench, blocks: int = 2, rows: int = 300_000) -> MergeTask:
     return task
 
 
+def test_pieces_are_about_the_same_size_though_pages_begin_at_the_same_keys(tmp_path: Path) -> None:
+    at = bench(tmp_path)
+    task = large_task(at, rows=100_000)
+    cut = Pieces().cut(at.bucket, task, 6)
+    sizes = [
+        Pieces().merge(at.bucket, at.world, one, options(tmp_path)).written.rows for one in cut
+    ]
+    assert len(sizes) == 6
+    assert max(sizes) < 1.3 * min(sizes)
+
+
 def test_pieces_together_read_their_inputs_once_but_for_the_pages_where_two_of_them_meet(
     tmp_path: Path,
 ) -> None:
