@@ -121,8 +121,8 @@ def _points(bucket: ReadBucket, task: MergeTask) -> Iterator[Point]:
 def _page_bounds(
     bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType
 ) -> list[KeyPart]:
-    """Values of each page of a sorted chunk, from its least to its greatest; none if the chunk's tail
-    does not say, or does not have the column with the table's type."""
+    """Values of each page of a sorted chunk, from its least to its greatest; none if the tail of
+    the chunk does not say, or does not have the column with the table's type."""
     if file.footer is None:
         return []
     key = object_key(ulid, file.path)
