@@ -163,7 +163,9 @@ def _at_latency(
     return _at_most(case, work, metric, unit, goal, against, ours)
 
 
-def _times(case: str, work: str, goal: float, metric: str = "ratio") -> Target:
+def _times(
+    case: str, work: str, goal: float, metric: str = "ratio", ours: str = "ours-s3"
+) -> Target:
     return Target(
         case=case,
         work=work,
@@ -171,7 +173,7 @@ def _times(case: str, work: str, goal: float, metric: str = "ratio") -> Target:
         unit="\N{MULTIPLICATION SIGN}",
         bound=Bound.AT_LEAST,
         goal=goal,
-        ours="ours-s3",
+        ours=ours,
     )
 
 
@@ -231,6 +233,8 @@ TARGETS = (
     _at_most("merge_wide", "… peak memory", "memory_mib", "MiB", 1_024),
     _merged("merge_small", "merge 1,000 blocks of 1,000 rows", 1.0, "duckdb"),
     _at_most("merge_10gb", "merge 10 GB: peak memory", "memory_mib", "MiB", 1_024 + 256),
+    _times("merge_spark", "merge on Spark, per core, against here", 0.9, ours="ours"),
+    _times("merge_spark", "… as 8 merges", 0.9, "many_ratio", "ours"),
     _at_most("point", "point range of 10 M rows", "query_ms", "ms", 1.0, "duckdb"),
     _at_most("groupby", "group-by over all of 10 M rows", "query_ms", "ms", 1.1, "duckdb"),
     _at_most(

@@ -51,12 +51,17 @@ _COLUMNS = 1  # of RowGroup
 _FILE_PATH, _META, _CRYPTO = 1, 3, (8, 9)  # of ColumnChunk
 _TYPE, _ENCODINGS, _PATH, _CODEC, _COUNT = 1, 2, 3, 4, 5  # of ColumnMetaData
 _DATA, _DICTIONARY = 9, 11  # of the same
-_PAGE_TYPE, _V1, _V2 = 1, 5, 8  # of PageHeader
+_PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _V1, _V2 = 1, 2, 3, 5, 8  # of PageHeader
 _VALUES, _V2_ROWS = 1, 3  # of the headers of data pages
 _IS_DATA, _IS_DICTIONARY, _IS_V2 = 0, 2, 3
 
 _MOST_COLUMNS = 500
 """In all row groups together: the footer of more is not parsed in Python, some 40 µs each."""
+
+
+_Run = tuple[int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...], dict[int, Any]]
+"""The place of the first page, its first row, the ranges, each page with its rows, and the
+ColumnMetaData."""
 
 
 class NoPages(Exception):
@@ -74,6 +79,8 @@ class PageRun:
     """Where they are in the file, after the dictionary page if there is one: start and length."""
     pages: tuple[tuple[int, int], ...]
     """Where each page begins in the file, and how many rows it has."""
+    texts: tuple[int, ...] | None
+    """The bytes of the texts in each page, decoded; None if unknown."""
     has_dictionary: bool
     element: bytes
     described: bytes
@@ -112,12 +119,14 @@ def page_runs(
             pages = known.get((group, place))
             run = None if pages is None else _run(listed[place], pages, rows, total)
             if run is not None:
-                first, ranges, located, meta = run
+                at, first, ranges, located, meta = run
+                assert pages is not None
                 found[name] = PageRun(
                     field=field,
                     rows=range(first, first + sum(count for _, count in located)),
                     ranges=ranges,
                     pages=located,
+                    texts=None if pages.texts is None else pages.texts[at : at + len(located)],
                     has_dictionary=len(ranges) > 1,
                     element=element,
                     described=footer.once(("described", group, place), partial(_described, meta)),
@@ -128,11 +137,8 @@ def page_runs(
     return found
 
 
-def _run(
-    chunk: dict[int, Any], pages: ColumnPages, rows: range, total: int
-) -> tuple[int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...], dict[int, Any]] | None:
-    """Return the first row of the pages that hold the rows, their ranges, and each page with its
-    rows; None if they do not follow one another in the file."""
+def _run(chunk: dict[int, Any], pages: ColumnPages, rows: range, total: int) -> _Run | None:
+    """Return the pages that hold the rows; None if they do not follow one another in the file."""
     if _FILE_PATH in chunk or any(field in chunk for field in _CRYPTO):
         return None
     meta = chunk[_META]
@@ -157,11 +163,11 @@ def _run(
         return None
     start = meta.get(_DICTIONARY, 0)
     if not start:
-        return pages.first_rows[first], (data,), located, meta
+        return first, pages.first_rows[first], (data,), located, meta
     if start >= pages.offsets[0]:
         return None
     ranges = ((start, pages.offsets[0] - start), data)
-    return pages.first_rows[first], ranges, located, meta
+    return first, pages.first_rows[first], ranges, located, meta
 
 
 def read_runs(runs: Iterable[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]:
@@ -184,7 +190,7 @@ def _read(runs: Sequence[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]
     try:
         parts = [[held.read_at(length, start) for start, length in run.ranges] for run in runs]
         for run, own in zip(runs, parts, strict=True):
-            _check_headers(run, own)
+            check_headers(run, own)
         file = _file(runs, parts)
         with pq.ParquetFile(pa.BufferReader(file), pre_buffer=False) as parquet:
             table = parquet.read(use_threads=False)
@@ -201,11 +207,19 @@ def _read(runs: Sequence[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]
     return found
 
 
-def _check_headers(run: PageRun, parts: list[bytes]) -> None:
-    """Raise NoPages unless each page has as many rows as the page index says."""
+def check_headers(run: PageRun, parts: Sequence[bytes]) -> int:
+    """Return how many bytes the pages have decompressed, with their headers.
+
+    Raises NoPages unless each page has as many rows as the page index says, or one of
+    ``thrift.MALFORMED``.
+    """
     data, begin = parts[-1], run.ranges[-1][0]
-    if run.has_dictionary and struct_at(parts[0], 0)[_PAGE_TYPE] != _IS_DICTIONARY:
-        raise NoPages(f"column {run.field.name!r} does not begin with its dictionary")
+    size = sum(map(len, parts))
+    if run.has_dictionary:
+        header = struct_at(parts[0], 0)
+        size += header[_PLAIN_BYTES] - header[_STORED_BYTES]
+        if header[_PAGE_TYPE] != _IS_DICTIONARY:
+            raise NoPages(f"column {run.field.name!r} does not begin with its dictionary")
     for start, rows in run.pages:
         header = struct_at(data, start - begin)
         kind = header[_PAGE_TYPE]
@@ -216,6 +230,8 @@ def _check_headers(run: PageRun, parts: list[bytes]) -> None:
                 f"a page of column {run.field.name!r} has {own[_VALUES]:,} values, expected "
                 f"{rows:,} as the page index says"
             )
+        size += header[_PLAIN_BYTES] - header[_STORED_BYTES]
+    return int(size)
 
 
 def _file(runs: Sequence[PageRun], parts: Sequence[Sequence[bytes]]) -> bytes:
@@ -224,23 +240,18 @@ def _file(runs: Sequence[PageRun], parts: Sequence[Sequence[bytes]]) -> bytes:
     at = len(_MAGIC)
     columns: list[Value] = []
     for run, own in zip(runs, parts, strict=True):
-        columns.append(encoded(fields({2: i64(at), _META: _column(run, own, at)})))
+        columns.append(struct({2: i64(at), _META: column_of(run, own, at)}))
         at += sum(map(len, own))
     group = struct({_COLUMNS: array(columns), 2: i64(at - len(_MAGIC)), 3: i64(rows)})
-    stored = base64.b64encode(pa.schema([run.field for run in runs]).serialize())
-    root = struct({4: binary(b"schema"), 5: i32(len(runs))})
-    footer = fields(
-        {
-            1: i32(2),
-            2: array([root, *(encoded(run.element) for run in runs)]),
-            3: i64(rows),
-            _ROW_GROUPS: array([group]),
-            5: array([struct({1: binary(b"ARROW:schema"), 2: binary(stored)})]),
-            _CREATED_BY: binary(runs[0].created_by),
-        }
+    end = footer_of(
+        [run.element for run in runs],
+        pa.schema([run.field for run in runs]),
+        [group],
+        rows,
+        runs[0].created_by,
     )
     data = [part for own in parts for part in own]
-    return b"".join((_MAGIC, *data, footer, packed.pack("<I", len(footer)), _MAGIC))
+    return b"".join((_MAGIC, *data, end))
 
 
 def _described(meta: Mapping[int, Any]) -> bytes:
@@ -255,11 +266,46 @@ def _described(meta: Mapping[int, Any]) -> bytes:
     )
 
 
-def _column(run: PageRun, parts: Sequence[bytes], first: int) -> Value:
-    """Return the ColumnMetaData of pages that begin at byte ``first``."""
-    size = i64(sum(map(len, parts)))
-    data = first + len(parts[0]) if run.has_dictionary else first
-    own = {_COUNT: i64(len(run.rows)), 6: size, 7: size, _DATA: i64(data)}
+def footer_of(
+    elements: Iterable[bytes], schema: pa.Schema, groups: Sequence[Value], rows: int, writer: bytes
+) -> bytes:
+    """Return the end of a file: its FileMetaData, their length and the magic.
+
+    Args:
+        elements: The encoded SchemaElement of each column, none of them nested.
+        schema: What Arrow makes of them.
+        groups: The RowGroups, at least one.
+        rows: The rows of all of them.
+        writer: The program that wrote the pages.
+    """
+    listed = list(elements)
+    stored = base64.b64encode(schema.serialize())
+    root = struct({4: binary(b"schema"), 5: i32(len(listed))})
+    data = fields(
+        {
+            1: i32(2),
+            2: array([root, *map(encoded, listed)]),
+            3: i64(rows),
+            _ROW_GROUPS: array(groups),
+            5: array([struct({1: binary(b"ARROW:schema"), 2: binary(stored)})]),
+            _CREATED_BY: binary(writer),
+        }
+    )
+    return b"".join((data, packed.pack("<I", len(data)), _MAGIC))
+
+
+def column_of(
+    run: PageRun, parts: Sequence[bytes], first: int, plain_bytes: int | None = None
+) -> Value:
+    """Return the ColumnMetaData of pages that begin at byte ``first``; ``plain_bytes`` is their
+    size decompressed, if a reader needs it."""
+    size = sum(map(len, parts))
+    own: dict[int, Value] = {
+        _COUNT: i64(len(run.rows)),
+        6: i64(size if plain_bytes is None else plain_bytes),
+        7: i64(size),
+        _DATA: i64(first + (len(parts[0]) if run.has_dictionary else 0)),
+    }
     if run.has_dictionary:
         own[_DICTIONARY] = i64(first)
     return encoded(run.described + fields(own, after=_CODEC))

@@ -33,6 +33,7 @@ from blockstore.compactor.merge.batches import batches
 from blockstore.compactor.merge.codes import with_small_dictionaries
 from blockstore.compactor.merge.engine import DamagedInput
 from blockstore.compactor.merge.order import KeyPart
+from blockstore.compactor.merge.part import part_of
 from blockstore.compactor.merge.ranges import KeyRange
 from blockstore.compactor.merge.shared import Shared
 from blockstore.compactor.merge.sources import SOURCE, Sources, with_numbers
@@ -47,8 +48,10 @@ from blockstore.compactor.merge.versions import (
     numbered,
 )
 from blockstore.compactor.merge.weight import STREAM_BYTES, Weight, weigh, weigh_plain
-from blockstore.format.block import ChunkFile
+from blockstore.format.block import ChunkFile, SegmentsFile
 from blockstore.format.coded import check_codes
+from blockstore.format.footer import Footer
+from blockstore.format.part_file import FilePart
 from blockstore.format.schema import adapt
 from blockstore.format.unreadable import UNREADABLE
 
@@ -78,6 +81,8 @@ class ChunkSpec:
     """Whether its block declares that its rows are in the merge's order."""
     leading: str | None = None
     """The name of the leading column of the merge's order in the file."""
+    segments: SegmentsFile | None = None
+    """The hashes of its block's segments, by which a part of it can be checked."""
     implied: Implied = field(default_factory=Implied)
 
 
@@ -182,17 +187,19 @@ class ChunkRun:
         self._taken = 0
 
     def _open(self) -> _Opened:
-        self._staged = self._stage.open(self.spec.ulid, self.spec.file)
+        self._staged = self._stage_it()
+        self._looked_at = self._staged.skipped_rows
         try:
             parquet = self._parquet(self._staged)
             metadata, schema = parquet.metadata, parquet.schema_arrow
         except UNREADABLE as error:
             raise self._cause(error) from None
-        if metadata.num_rows != self.spec.file.rows:
+        rows = metadata.num_rows + self._staged.skipped_rows
+        if rows != self.spec.file.rows:
             raise DamagedInput(
                 self.spec.ulid,
                 f"chunk {self.spec.file.path} of block {self.spec.ulid} has "
-                f"{metadata.num_rows:,} rows, but its meta.json says {self.spec.file.rows:,}: "
+                f"{rows:,} rows, but its meta.json says {self.spec.file.rows:,}: "
                 "restore it from a copy",
             )
         if (SOURCE in schema.names) != (self.spec.source is None):
@@ -217,6 +224,22 @@ class ChunkRun:
             return _Opened(parquet=parquet, groups=groups, bytes=plain, weight=None)
         weight = self._weigh(parquet, groups)
         return _Opened(parquet=parquet, groups=groups, bytes=weight.bytes, weight=weight)
+
+    def _stage_it(self) -> Staged:
+        """The file to read: the chunk, or the pages of it with rows of the range."""
+        spec, within, leading = self.spec, self.spec.within, self.spec.leading
+        # Positions of rows are those of the complete chunk.
+        by_place = self._shared.extra or spec.implied.left_out is not None
+        if within is None or leading is None or not spec.in_order or by_place:
+            return self._stage.open(spec.ulid, spec.file)
+        kind = self._shared.schema.field(within.column).type
+
+        def part(footer: Footer) -> FilePart | None:
+            found = part_of(footer, spec.file, leading, within, kind)
+            # What the footer of the complete chunk says is compared with meta.json in any case.
+            return found if footer.metadata.num_rows == spec.file.rows else None
+
+        return self._stage.open_part(spec.ulid, spec.file, spec.segments, part)
 
     def _groups(self, metadata: pq.FileMetaData) -> tuple[int, ...]:
         within = self.spec.within
@@ -340,10 +363,12 @@ class ChunkRun:
         within = self.spec.within
         if within is None or not table.num_rows:
             return table
-        if self.spec.in_order and within.is_past(table):
+        if not self.spec.in_order:
+            return within.within(table)
+        if within.is_past(table):
             self._looked_at = self.spec.file.rows
             self._batches = iter(())
-        return within.within(table)
+        return within.sliced(table)
 
     def _kept(self, table: pa.Table) -> pa.Table:
         left_out = self.spec.implied.left_out is not None

@@ -12,7 +12,8 @@ Rules for every engine:
 - Where rows have an identity, rows of the result say which version of which row they are
   (``versions.py``), and rows that an input names are left out.
 - Rows in = rows out + rows dropped, counted while reading and writing; a difference ends the merge.
-- Every input chunk is checked against its size and SHA-256 before the merge succeeds.
+- Every input chunk is checked against its size and SHA-256 before the merge succeeds; in a merge
+  within a range of keys, the segments that are read against theirs.
 """
 
 from __future__ import annotations

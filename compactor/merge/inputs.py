@@ -65,6 +65,7 @@ def _spec(
         ceiling=ceiling,
         in_order=in_order(item.meta, task),
         leading=leading,
+        segments=item.meta.segments,
         implied=Implied(
             version=item.version if implied else None,
             first_row_id=first_row_id if implied else None,

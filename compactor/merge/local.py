@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import pyarrow as pa
@@ -157,7 +157,8 @@ class _Attempt:
         )
         self._extra = extra_columns(task.definition.identity, task.kind)
         self._shared = Shared(task.definition.schema, options.memory_bytes // _READERS, self._extra)
-        self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in specs]
+        found = [replace(spec, in_order=not self._is_unsorted(spec)) for spec in specs]
+        self._chunks = [ChunkRun(spec, sources, self._stage, self._shared) for spec in found]
         self._spills = 0
 
     def run(self) -> Merged:
@@ -209,6 +210,7 @@ class _Attempt:
             limit=self._open_limit(),
             held_bytes=self._held_bytes,
             remote=self._bucket.path_of(META) is None,
+            in_parts=self._task.within is not None,
             sorted_first=sum(
                 chunk.spec.file.bytes for chunk in self._chunks if self._is_unsorted(chunk.spec)
             ),

@@ -11,8 +11,8 @@ Rules:
 - Rows in = rows out + rows dropped over all pieces. If that does not hold (a chunk was not sorted,
   so a piece stopped too early) the parts are not a merge: the result is None, and the merge is done
   in one piece.
-- Cutting reads statistics and the leading column of a few chunks. A bad cut makes pieces uneven,
-  never wrong.
+- Cutting reads statistics and the page index of a few chunks, of one without that the leading
+  column. A bad cut makes pieces uneven, never wrong.
 """
 
 from __future__ import annotations
@@ -33,16 +33,23 @@ from blockstore.compactor.merge.workdir import WorkDirectory, merge_folder
 from blockstore.errors import BlockstoreError
 from blockstore.format.block import ChunkFile
 from blockstore.format.chunk_reader import read_batches
+from blockstore.format.footer import Footer
 from blockstore.format.new_block import WrittenChunks
+from blockstore.format.page_ranges import page_ranges
+from blockstore.format.unreadable import UNREADABLE
 from blockstore.names import object_key
 from blockstore.world import World
 
 _SAMPLED = 8
-"""How many chunks, the largest, have their leading column sampled; the others only give their
-statistics."""
+"""How many chunks, the largest, are sampled; the others only give their statistics."""
 
 _POINTS = 64
 """Evenly spaced values: from a sampled chunk, or between the bounds of another one."""
+
+_POINTS_A_PAGE = 8
+
+_LEAST_POINTS = 32
+"""Fewer values from the bounds of pages say too little: the column is read."""
 
 Point = tuple[KeyPart, float]
 """A key, and how many rows it represents."""
@@ -68,10 +75,13 @@ class Pieces:
         )
 
     def merge(self, bucket: Bucket, world: World, task: MergeTask, options: MergeOptions) -> Merged:
-        """Do one task or piece in this process. Other attempts at it may be running elsewhere."""
+        """Do one task or piece in this process, by one thread: other processes use the other cores.
+
+        Other attempts at it may be running elsewhere.
+        """
         work = WorkDirectory(merge_folder(options.work_dir, world.ids.token()))
         try:
-            mine = replace(options, work_dir=work.open(), one_attempt=False)
+            mine = replace(options, work_dir=work.open(), one_attempt=False, lanes=1)
             return LocalEngine().merge(bucket, world, task, mine)
         finally:
             work.clear()
@@ -101,9 +111,39 @@ def _points(bucket: ReadBucket, task: MergeTask) -> Iterator[Point]:
             continue
         values: list[KeyPart] = []
         if (ulid, file.path) in sampled and column in file.columns:
-            values = _sample(bucket, ulid, file, column, kind)
+            values = _page_bounds(bucket, ulid, file, column, kind) or _sample(
+                bucket, ulid, file, column, kind
+            )
         values = values or _spread(file, column, kind)
         yield from ((value, file.rows / len(values)) for value in values)
+
+
+def _page_bounds(
+    bucket: ReadBucket, ulid: str, file: ChunkFile, column: str, kind: pa.DataType
+) -> list[KeyPart]:
+    """Values of each page of a sorted chunk, from its least to its greatest; none if the tail of
+    the chunk does not say, or does not have the column with the table's type."""
+    if file.footer is None:
+        return []
+    key = object_key(ulid, file.path)
+    try:
+        tail = bucket.get_range(key, max(0, file.bytes - file.footer), file.footer)
+        footer = Footer(tail, file.bytes)
+        pages = page_ranges(footer.parquet, footer, pa.field(column, kind))
+    except (BlockstoreError, ValueError, *UNREADABLE):
+        return []
+    values = [value for _, (low, high) in pages for value in _between(low, high)]
+    return [(0, value) for value in values] if len(values) >= _LEAST_POINTS else []
+
+
+def _between(low: int | str | None, high: int | str | None) -> list[int] | list[str]:
+    """Pages of blocks over the same keys begin at about the same ones, so bounds alone are not
+    enough places to cut at; of numbers and times, those in between are."""
+    if isinstance(low, int) and isinstance(high, int):
+        return [
+            low + (high - low) * place // (_POINTS_A_PAGE - 1) for place in range(_POINTS_A_PAGE)
+        ]
+    return [bound for bound in (low, high) if isinstance(bound, str)]
 
 
 def _sample(

@@ -46,6 +46,7 @@ def needs(
     limit: int,
     held_bytes: int,
     remote: bool,
+    in_parts: bool = False,
     sorted_first: int = 0,
 ) -> Needs:
     """The disk that a merge needs.
@@ -56,9 +57,10 @@ def needs(
         limit: How many may be open at once.
         held_bytes: Chunks of at most this size are held in memory.
         remote: Whether the store is remote.
+        in_parts: Whether only parts of chunks are read, which are copied first.
         sorted_first: The bytes of the chunks that the merge must sort.
     """
-    copies = sum(one for one in sizes if one > held_bytes) if remote else 0
+    copies = sum(one for one in sizes if one > held_bytes) if remote or in_parts else 0
     excess = open_together - limit
     spilled = sum(sorted(sizes)[: min(limit, excess) + excess]) if excess > 0 else 0
     return Needs(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from blockstore.compactor.merge.order import KeyPart, RawText, key_part
+from blockstore.compactor.merge.order import KeyPart, RawText, RowOrder, key_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,19 @@ class KeyRange:
             under = pc.fill_null(pc.less(column, _scalar(self.high, column.type)), False)
             mask = under if mask is None else pc.and_(mask, under)
         return table if mask is None else table.filter(mask)
+
+    def sliced(self, table: pa.Table) -> pa.Table:
+        """The same of a sorted table, without a copy.
+
+        If the table is not sorted, the first row is still not below the range, and the last one not
+        past it: a merge that finds all rows in order has none of another range.
+        """
+        order = RowOrder((self.column,))
+        first = 0 if self.low is None else order.position(table, (self.low,), after=False)
+        rest = table.slice(first)
+        if self.high is None or not rest.num_rows:
+            return rest
+        return rest.slice(0, order.position(rest, (self.high,), after=False))
 
     def may_hold(self, group: pq.RowGroupMetaData, stored_as: str, kind: pa.DataType) -> bool:
         """Whether a row group of a Parquet file can have rows of the range, by its statistics; the

@@ -11,7 +11,8 @@ Rules:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,22 @@ import pyarrow as pa
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.compactor.merge.engine import DamagedInput
+from blockstore.compactor.merge.part import CheckedSegments
 from blockstore.compactor.merge.workdir import WorkDirectory, work_disk
-from blockstore.errors import ObjectMissing
-from blockstore.format.block import ChunkFile
+from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.format.block import ChunkFile, SegmentsFile
+from blockstore.format.footer import Footer
+from blockstore.format.page_file import NoPages
+from blockstore.format.pages import Readable
+from blockstore.format.part_file import FilePart
+from blockstore.format.segments import WHOLE_BYTES, FileSegments, load_segments
+from blockstore.format.unreadable import UNREADABLE
 from blockstore.names import object_key
 
 PIECE_BYTES = 1 << 20
+
+PartOf = Callable[[Footer], FilePart | None]
+"""Names the part of a chunk that is needed, given its footer; None = all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +47,8 @@ class Staged:
     path: Path | None = None
     """The copy to remove, if there is one."""
     in_memory: bool = False
+    skipped_rows: int = 0
+    """How many rows of the chunk are not in the file."""
 
     def close(self) -> None:
         self.file.close()
@@ -61,6 +74,8 @@ class Stage:
         self._whole_bytes = whole_bytes
         self._piece_bytes = piece_bytes
         self._copies = 0
+        self._segments: dict[str, Mapping[str, FileSegments]] = {}
+        self._lock = threading.Lock()
 
     def open(self, ulid: str, file: ChunkFile) -> Staged:
         """The chunk, checked.
@@ -79,11 +94,91 @@ class Stage:
                 return Staged(file=pa.OSFile(path))
             return self._copy(ulid, file, key)
         except ObjectMissing:
-            raise DamagedInput(
-                ulid,
-                f"block {ulid} lacks its chunk {file.path} ({file.bytes:,} bytes expected): "
-                "restore it from a copy, or mark the block for deletion if its rows are lost",
-            ) from None
+            raise _lacks(ulid, file) from None
+
+    def open_part(
+        self, ulid: str, file: ChunkFile, segments: SegmentsFile | None, part_of: PartOf
+    ) -> Staged:
+        """The pages of the chunk that ``part_of`` names, checked, as a file; or the chunk, if it
+        names none or they cannot be read.
+
+        ``segments`` is what the block says of the hashes of its segments. Raises as ``open``.
+        """
+        hashes = None
+        if segments is not None and file.footer is not None and file.bytes > WHOLE_BYTES:
+            hashes = self._segments_of(ulid, file, segments)
+        try:
+            if hashes is None:
+                return self._part_of_whole(ulid, file, part_of)
+            ranges = CheckedSegments(
+                self._bucket, object_key(ulid, file.path), hashes, self._piece_bytes
+            )
+            part = part_of(_footer(ranges, file.footer or 0))
+            return self.open(ulid, file) if part is None else self._copied(ulid, file, part, ranges)
+        except (NoPages, *UNREADABLE) as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                raise
+            return self.open(ulid, file)
+        except DamagedInput:
+            raise
+        except Corrupt as error:
+            raise DamagedInput(ulid, f"block {ulid}: {error}") from None
+        except ObjectMissing:
+            raise _lacks(ulid, file) from None
+
+    def _part_of_whole(self, ulid: str, file: ChunkFile, part_of: PartOf) -> Staged:
+        """A chunk without segments is read and checked as a whole, and held if it is small."""
+        whole = self.open(ulid, file)
+        if not whole.in_memory and file.footer is None:
+            return whole
+        try:
+            part = part_of(_footer(whole.file, file.footer or file.bytes))
+            if part is None:
+                return whole
+            staged = self._copied(ulid, file, part, whole.file)
+        except (NoPages, *UNREADABLE) as error:
+            if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+                whole.close()
+                raise
+            return whole
+        except BaseException:
+            whole.close()
+            raise
+        whole.close()
+        return staged
+
+    def _segments_of(
+        self, ulid: str, file: ChunkFile, segments: SegmentsFile
+    ) -> FileSegments | None:
+        """The hashes of the chunk; None if they are lost or damaged: then it is read whole."""
+        with self._lock:
+            known = self._segments.get(ulid)
+        if known is None:
+            try:
+                known = load_segments(self._bucket, ulid, segments, [])
+            except (Corrupt, ObjectMissing):
+                known = {}
+            with self._lock:
+                self._segments[ulid] = known
+        found = known.get(file.path)
+        return found if found is not None and found.bytes == file.bytes else None
+
+    def _copied(self, ulid: str, file: ChunkFile, part: FilePart, held: Readable) -> Staged:
+        """The part as a file, in memory if it is small."""
+        skipped = file.rows - part.rows
+        if part.size <= self._whole_bytes:
+            parts: list[bytes] = []
+            part.write(held, parts.append)
+            data = pa.BufferReader(b"".join(parts))
+            return Staged(file=data, in_memory=True, skipped_rows=skipped)
+        path = self._copy_path(ulid, file)
+        try:
+            with work_disk(path.parent), path.open("wb") as copy:
+                part.write(held, copy.write)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return Staged(file=pa.OSFile(str(path)), path=path, skipped_rows=skipped)
 
     def path(self, name: str) -> Path:
         """A path in the work directory."""
@@ -98,11 +193,14 @@ class Stage:
         return Staged(file=pa.BufferReader(data), in_memory=True)
 
     def _copy(self, ulid: str, file: ChunkFile, key: str) -> Staged:
-        self._copies += 1
-        path = self.path(f"{ulid}-{Path(file.path).stem}-{self._copies}.parquet")
+        path = self._copy_path(ulid, file)
         with work_disk(path.parent), path.open("wb") as copy:
             _check(ulid, file, self._pieces(key, file), copy.write)
         return Staged(file=pa.OSFile(str(path)), path=path)
+
+    def _copy_path(self, ulid: str, file: ChunkFile) -> Path:
+        self._copies += 1
+        return self.path(f"{ulid}-{Path(file.path).stem}-{self._copies}.parquet")
 
     def _pieces(self, key: str, file: ChunkFile) -> Iterator[bytes]:
         start = 0
@@ -114,6 +212,21 @@ class Stage:
             start += len(piece)
             if len(piece) < asked:
                 return
+
+
+def _footer(file: Readable, tail: int) -> Footer:
+    """The footer at the end of a file, whose last ``tail`` bytes it is in. Raises ValueError or
+    what Arrow raises."""
+    tail = min(tail, file.size())
+    return Footer(file.read_at(tail, file.size() - tail), file.size())
+
+
+def _lacks(ulid: str, file: ChunkFile) -> DamagedInput:
+    return DamagedInput(
+        ulid,
+        f"block {ulid} lacks its chunk {file.path} ({file.bytes:,} bytes expected): "
+        "restore it from a copy, or mark the block for deletion if its rows are lost",
+    )
 
 
 def _check(

@@ -1,7 +1,8 @@
 """The merge engine on Spark: the merges of a pass are the tasks of a Spark job.
 
 - One merge is one task. A merge of more input than ``piece_bytes`` is cut by ranges of its leading
-  key into several tasks, whose chunks are one block, sorted across its chunks.
+  key into several tasks, whose chunks are one block, sorted across its chunks. It stays whole if
+  the others of its round occupy the other cores as long, and it is not many times as large.
 - The engine writes chunks and nothing else. It commits nothing: the caller publishes the results by
   the rules that it applies to those of the local engine. A driver, an executor or a worker that
   dies leaves debris, and a table that reads as before.
@@ -23,7 +24,15 @@ from typing import Any
 from blockstore.bucket.api import Bucket
 from blockstore.errors import BlockstoreError, MissingExtra, Unavailable
 from blockstore.spark.merging.progress import Progress, reporting
-from blockstore.spark.merging.work import RESULTS, Failure, Job, MergePieces, Task, merging_task
+from blockstore.spark.merging.work import (
+    COLUMNS,
+    Failure,
+    Job,
+    MergePieces,
+    Task,
+    merging_batches,
+    merging_partition,
+)
 from blockstore.spark.options import checked_url, size
 from blockstore.world import World
 
@@ -33,6 +42,9 @@ PIECE_SIZE = "spark.blockstore.merge.pieceSize"
 _PIECE_BYTES = 1 << 30
 _ROUND = 32
 _ROUND_A_CORE = 4
+_WHOLE_PIECES = 8
+"""A merge of more bytes than so many pieces is always cut: a task that is lost is done again, and
+is silent until its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +91,10 @@ class SparkMergeEngine:
         session, most = self._started(), self._piece_bytes()
         for first in range(0, len(tasks), self._round(session)):
             part = range(first, min(first + self._round(session), len(tasks)))
-            merges = [self._cut(bucket, place, tasks[place], most) for place in part]
+            cores = _cores(session)
+            share = sum(_bytes(tasks[place]) for place in part) // cores if cores else 0
+            whole = max(most, min(share, _WHOLE_PIECES * most))
+            merges = [self._cut(bucket, place, tasks[place], most, whole) for place in part]
             progress = (
                 None
                 if report is None
@@ -132,9 +147,11 @@ class SparkMergeEngine:
                 unfit.append(merge)
         return unfit
 
-    def _cut(self, bucket: Bucket, place: int, task: Task, most: int) -> _Merge:
-        total = sum(one.meta.bytes for one in task.inputs)
-        count = -(-total // most)
+    def _cut(self, bucket: Bucket, place: int, task: Task, most: int, whole: int) -> _Merge:
+        """A merge of at most ``whole`` bytes as one piece, a larger one in pieces of about
+        ``most``."""
+        total = _bytes(task)
+        count = 1 if total <= whole else -(-total // most)
         pieces = tuple(self.pieces.cut(bucket, task, count)) if count > 1 else (task,)
         return _Merge(place=place, task=task, pieces=pieces)
 
@@ -157,12 +174,17 @@ class SparkMergeEngine:
         return _PIECE_BYTES if said is None else size({PIECE_SIZE: said}, PIECE_SIZE, _PIECE_BYTES)
 
     def _round(self, session: Any) -> int:
-        context = getattr(session, "_sc", None)
-        return (
-            _ROUND
-            if context is None
-            else max(_ROUND, _ROUND_A_CORE * int(context.defaultParallelism))
-        )
+        return max(_ROUND, _ROUND_A_CORE * _cores(session))
+
+
+def _cores(session: Any) -> int:
+    """How many tasks run at once, as far as the driver knows; 0 across Spark Connect."""
+    context = getattr(session, "_sc", None)
+    return 0 if context is None else max(1, int(context.defaultParallelism))
+
+
+def _bytes(task: Task) -> int:
+    return sum(one.meta.bytes for one in task.inputs)
 
 
 def _is_stopped(session: Any) -> bool:
@@ -192,9 +214,13 @@ def _given_up(task: Task, error: Exception) -> Unavailable:
 def _run(session: Any, job: Job, tasks: Sequence[Any], progress: Progress | None) -> list[Any]:
     """Run the tasks as one Spark job, one task each, and return their results in order."""
     packed = [(place, pickle.dumps(task)) for place, task in enumerate(tasks)]
-    rows = session.createDataFrame(packed, "place int, task binary").repartitionById(
-        len(tasks), "place"
-    )
+    context = getattr(session, "_sc", None)
     with reporting(session, progress, f"blockstore-merges-{tasks[0].ulid}-{len(tasks)}"):
-        results = rows.mapInArrow(merging_task(job), RESULTS).collect()
-    return [pickle.loads(row.result) for row in sorted(results, key=lambda row: row.place)]
+        if context is not None:
+            # A third of the cost of a DataFrame, and without pandas, which createDataFrame imports.
+            rows = context.parallelize(packed, len(packed))
+            results = rows.mapPartitions(merging_partition(job)).collect()
+        else:
+            frame = session.createDataFrame(packed, COLUMNS).repartitionById(len(packed), "place")
+            results = frame.mapInArrow(merging_batches(job), COLUMNS).collect()
+    return [pickle.loads(result) for _, result in sorted(results, key=lambda row: int(row[0]))]

@@ -82,11 +82,8 @@ def _put_back(context: Any, group: str | None) -> None:
 
 
 def _ended(tracker: Any, group: str) -> tuple[int, int]:
-    """The ended tasks and all tasks of the last stage, the one that merges.
-
-    The stages before it only distribute the tasks.
-    """
+    """The ended tasks and all tasks of the job's only stage."""
     jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup(group)]
-    stages = [max(job.stageIds) for job in jobs if job is not None and len(job.stageIds) > 1]
+    stages = [max(job.stageIds) for job in jobs if job is not None and len(job.stageIds)]
     info = tracker.getStageInfo(max(stages)) if stages else None
     return (0, 0) if info is None else (info.numCompletedTasks, info.numTasks)

@@ -21,10 +21,14 @@ from blockstore.bucket import open_bucket
 from blockstore.bucket.api import Bucket, ReadBucket
 from blockstore.errors import BlockstoreError
 from blockstore.format import BlockMeta
+from blockstore.spark.worker import task_world
 from blockstore.world import World
 
-RESULTS = "place int, result binary"
-"""The columns, in Spark's notation, that a task yields."""
+COLUMNS = "place int, packed binary"
+"""The columns, in Spark's notation, of the rows of tasks and of those of results."""
+
+Packed = tuple[int, bytes]
+"""A place in a round, and a pickled task or result."""
 
 
 class Input(Protocol):
@@ -89,27 +93,40 @@ class Failure:
         return error
 
 
-def merging_task(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: from rows of a place and a pickled task to rows of the place
-    and the pickled result."""
+def merging_partition(job: Job) -> Callable[[Iterable[Packed]], Iterator[Packed]]:
+    """A function for ``mapPartitions``: from places and pickled tasks to places and pickled
+    results."""
+
+    def partition(tasks: Iterable[Packed]) -> Iterator[Packed]:
+        for place, packed in tasks:
+            yield place, _result(job, packed)
+
+    return partition
+
+
+def merging_batches(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The same for ``mapInArrow``, in rows of the columns ``COLUMNS``."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for place, packed in zip(batch.column(0), batch.column(1), strict=True):
-                yield _row(place, pickle.dumps(_result(job, pickle.loads(packed.as_py()))))
+                yield _row(place, _result(job, packed.as_py()))
 
     return task
 
 
-def _result(job: Job, task: Any) -> Any:
-    world = World.real()
+def _result(job: Job, packed: bytes) -> bytes:
+    world = task_world()
     try:
-        return job.pieces.merge(open_bucket(job.url, world), world, task, job.options)
+        result = job.pieces.merge(
+            open_bucket(job.url, world), world, pickle.loads(packed), job.options
+        )
     except BlockstoreError as error:
-        return Failure.of(error)
+        result = Failure.of(error)
+    return pickle.dumps(result)
 
 
 def _row(place: pa.Scalar, result: bytes) -> pa.RecordBatch:
     # Not pa.array: with a list it imports pandas.
     columns = [pa.repeat(place.cast(pa.int32()), 1), pa.repeat(pa.scalar(result, pa.binary()), 1)]
-    return pa.RecordBatch.from_arrays(columns, names=["place", "result"])
+    return pa.RecordBatch.from_arrays(columns, names=["place", "packed"])

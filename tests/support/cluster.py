@@ -1,7 +1,8 @@
 """A standalone Spark cluster on this machine: a master and two workers, whose executors are
 processes of their own.
 
-The workers stand on two loopback addresses, which Spark takes for two hosts.
+The workers stand on two loopback addresses, which Spark takes for two hosts. They are started by
+PySpark's own ``spark-class``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["standalone"]
+__all__ = ["WORKERS", "kill_worker", "standalone"]
 
 WORKERS = ("127.0.0.1", "127.0.0.2")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -49,6 +50,15 @@ def standalone(folder: Path, *, memory: str, environment: dict[str, str]) -> Ite
         yield address
 
 
+def kill_worker(folder: Path, host: str) -> None:
+    """Kill a worker of the cluster that logs into the folder, with its executors."""
+    os.killpg(int(_process_file(folder, "worker.Worker", host).read_text()), signal.SIGKILL)
+
+
+def _process_file(folder: Path, kind: str, host: str) -> Path:
+    return folder / f"{kind}-{host}.pid"
+
+
 def _start(
     stack: contextlib.ExitStack,
     folder: Path,
@@ -77,6 +87,8 @@ def _start(
             "SPARK_DAEMON_JAVA_OPTS": QUICK,
         },
     )
+
+    _process_file(folder, kind, host).write_text(str(process.pid))
 
     def end() -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -16,6 +16,7 @@ from blockstore.format.block import BlockMeta, VisibleBy
 from blockstore.format.block_writer import BlockWriter
 from blockstore.format.chunk_reader import read_chunk
 from blockstore.format.definition import Definition
+from blockstore.format.new_block import write_segments
 from blockstore.names import object_key
 from blockstore.world import World
 
@@ -52,7 +53,12 @@ class Bench:
             )
             writer.write(chunk)
             parts.append(writer.finish())
-        whole = replace(parts[0], files=tuple(file for part in parts for file in part.files))
+        whole = replace(
+            parts[0],
+            files=tuple(file for part in parts for file in part.files),
+            segments=tuple(one for part in parts for one in part.segments),
+        )
+        whole = replace(whole, segments_file=write_segments(self.bucket, ulid, whole))
         meta = writer.describe(whole)
         return replace(
             meta,

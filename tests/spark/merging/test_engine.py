@@ -107,6 +107,37 @@ def test_in_one_and_in_pieces_the_rows_are_the_local_engines_and_an_error_ends_o
     )
 
 
+def test_merges_that_are_as_many_as_cores_stay_whole_and_their_files_are_the_local_engines(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    """Of merges that are done elsewhere the tokens in the names of their files differ, no byte."""
+    table = filled(tmp_path)
+    ulids = [block.ulid for block in table.log.state.blocks]
+    tasks = [task_of(table, *ulids[:2]), task_of(table, *ulids[2:])]
+    most = tasks[0].inputs[0].meta.bytes
+    engine = bs_spark.merge_engine(spark_session, piece_bytes=most)
+    results = dict(engine.merge_all(table.bucket, table.world, tasks, options(tmp_path)))
+    for place, task in enumerate(tasks):
+        local = LocalEngine().merge(table.bucket, table.world, task, options(tmp_path))
+        assert [(one.sha256, one.bytes, one.rows) for one in results[place].written.files] == [
+            (one.sha256, one.bytes, one.rows) for one in local.written.files
+        ]
+    (_, alone), *_ = engine.merge_all(
+        table.bucket, table.world, [task_of(table, *ulids[:2])], options(tmp_path)
+    )
+    assert len(alone.written.files) == 2, "a merge that is alone is cut for both cores"
+    small = bs_spark.merge_engine(spark_session, piece_bytes=most // 16)
+    cut = dict(
+        small.merge_all(
+            table.bucket,
+            table.world,
+            [task_of(table, *ulids[:2]), task_of(table, *ulids[2:])],
+            options(tmp_path),
+        )
+    )
+    assert all(len(one.written.files) > 2 for one in cut.values()), "as large a merge is cut anyway"
+
+
 def test_a_worker_that_dies_with_its_chunks_written_leaves_every_row_once(
     spark_session: SparkSession, tmp_path: Path
 ) -> None:
