@@ -42,6 +42,9 @@ PIECE_SIZE = "spark.blockstore.merge.pieceSize"
 _PIECE_BYTES = 1 << 30
 _ROUND = 32
 _ROUND_A_CORE = 4
+_UNEVEN = 1.25
+"""A merge may be this much larger than its share of the round's bytes by cores, and stay whole."""
+
 _WHOLE_PIECES = 8
 """A merge of more bytes than so many pieces is always cut: a task that is lost is done again, and
 is silent until its end."""
@@ -92,7 +95,8 @@ class SparkMergeEngine:
         for first in range(0, len(tasks), self._round(session)):
             part = range(first, min(first + self._round(session), len(tasks)))
             cores = _cores(session)
-            share = sum(_bytes(tasks[place]) for place in part) // cores if cores else 0
+            total = sum(_bytes(tasks[place]) for place in part)
+            share = int(_UNEVEN * total / cores) if cores else 0
             whole = max(most, min(share, _WHOLE_PIECES * most))
             merges = [self._cut(bucket, place, tasks[place], most, whole) for place in part]
             progress = (
