@@ -129,7 +129,7 @@ def endings_of(tree: exp.Expression) -> tuple[Ending, ...]:
         if not _ends(call):
             continue
         if any(one.is_star for one in columns):
-            raise Refused(FEATURE, f"{call.name} is no column beside *: name the columns")
+            raise Refused(FEATURE, f"{call.name} is no column next to *: name the columns")
         name = column.alias or call.name.lower()
         found.append(Ending(place=place, name=name, ends=_ENDING[call.name.lower()]))
         number = exp.cast(call.expressions[0].copy(), "bigint")

@@ -125,4 +125,4 @@ def test_a_statement_that_is_only_prepared_ends_nothing(doors: Three) -> None:
 def test_a_call_elsewhere_is_refused_in_one_sentence(doors: Three, sql: str) -> None:
     with doors.raw(READ) as one:
         found = one.fails(sql)
-        assert (found["C"], "column" in found["M"]) == ("0A000", True)
+        assert (found["C"], "column" in found["M"]) == ("0A000", True), found
