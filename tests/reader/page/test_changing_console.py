@@ -70,7 +70,8 @@ def test_a_small_change_runs_at_once_and_the_next_query_reads_it(
     send(page, "DELETE FROM small WHERE age > 1000")
     said(page, "No row was changed.")
     send(page, "INSERT INTO small (name) VALUES ('dan'), ('eve')")
-    said(page, "Inserted 2 rows: table small, version 4.")
+    # The DELETE, a job that found nothing to do, took version 4 for its batch.
+    said(page, "Inserted 2 rows: table small, version 5.")
 
 
 def test_many_rows_are_counted_and_asked_for(visit: Visiting, served: Served) -> None:
