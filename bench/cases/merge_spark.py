@@ -36,8 +36,8 @@ def measure(task: Task) -> Figures:
     """Neither commits, so both merge the same inputs. All of them are one merge, in two pieces, and
     then several merges.
 
-    What counts is the CPU that is spent on a row, the least of a few times; that of the JVM stands
-    apart, because it is the same for many rows and for few.
+    The figure is the CPU time of a row, the least of a few runs. The JVM's is a figure of its own,
+    because it does not grow with the rows.
     """
     import blockstore as bs
     from blockstore import spark as bs_spark

@@ -4,8 +4,8 @@ operation has read to the rows that it writes.
 Rules:
 - ``effect`` is None where the operation must be refused: no entry may hold it then.
 - An operation that has not read (``reads``) means the same whatever is there.
-- A row that is as it should become gets no version (``left``). That holds only while nobody else
-  touches it, so it is a read: an operation with an entry has found it as it is just before that.
+- A row that is as it should become gets no version (``left``). That holds only while no other
+  operation touches it, so it is a read: at the version before the entry the row was so.
 - A row that is not there may be passed over by a delete of its id, which may as well write a
   tombstone: that is ``open``. So is a row of a revert that was deleted and is not there any more,
   not even as a tombstone.

@@ -6,8 +6,8 @@ Rules:
 - A download is never shown in a page of this origin: it is an attachment, its type is not guessed,
   and a policy forbids it everything.
 - Its ETag is the file's SHA-256. The last piece is sent only after all bytes were compared with it:
-  a response about a damaged file breaks off. A part of a file cannot be compared; whoever puts
-  parts together has the SHA-256 of the whole in the ETag of each.
+  a response about a damaged file breaks off. A part of a file cannot be compared: a client
+  that joins parts compares the whole with the ETag.
 - One range of bytes is sent as such. Of a Range with several, or in another unit, the whole file is
   the response, as of one whose If-Range is not the ETag.
 """
@@ -20,11 +20,12 @@ from typing import Annotated
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from blockstore.cli.row_names import row_named
 from blockstore.errors import Invalid
+from blockstore.files.reading import FileReader
 from blockstore.files.upload import FileUpload
 from blockstore.format.file_handle import MAX_NAME, FileHandle, check_content_type
 from blockstore.names import file_object_name
@@ -88,9 +89,7 @@ async def upload(
         return FileShown(**await _received(begun, request.stream()))
 
 
-@router.head(_CELL, response_class=Response, responses=_FILE)
-def look(
-    request: Request,
+async def _file_of(
     gateway: Here,
     caller: Reading,
     table: Name,
@@ -98,10 +97,21 @@ def look(
     column: str,
     version: Version = None,
     min_version: MinVersion = None,
-) -> Response:
+) -> FileReader:
+    def opened() -> FileReader:
+        view = gateway.tables.at_least(table, min_version, caller.tables)
+        return open_cell(view, row_named(row, view.definition), column, version)
+
+    return await in_thread(opened)
+
+
+CellFile = Annotated[FileReader, Depends(_file_of)]
+"""The file that a cell names, now or in a version of the row."""
+
+
+@router.head(_CELL, response_class=Response, responses=_FILE)
+def look(request: Request, file: CellFile) -> Response:
     """What a download of the file would say: its size, its type and its SHA-256."""
-    view = gateway.tables.at_least(table, min_version, caller.tables)
-    file = open_cell(view, row_named(row, view.definition), column, version)
     headers = _headers(file.handle)
     if _has(request, headers):
         return Response(status_code=304, headers=headers)
@@ -110,21 +120,8 @@ def look(
 
 
 @router.get(_CELL, response_class=Response, responses=_FILE)
-async def download(
-    request: Request,
-    gateway: Here,
-    caller: Reading,
-    table: Name,
-    row: RowName,
-    column: str,
-    version: Version = None,
-    min_version: MinVersion = None,
-) -> Response:
+async def download(request: Request, gateway: Here, file: CellFile) -> Response:
     """The file that a cell names, now or in a version of the row; or one range of its bytes."""
-    view = await in_thread(lambda: gateway.tables.at_least(table, min_version, caller.tables))
-    file = await in_thread(
-        lambda: open_cell(view, row_named(row, view.definition), column, version)
-    )
     handle = file.handle
     headers = _headers(handle)
     if _has(request, headers):

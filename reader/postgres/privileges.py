@@ -5,7 +5,7 @@ Rules:
   want of a right is false here.
 - A table that the caller does not see does not exist. An unknown name is an error, as in
   PostgreSQL, and an unknown number is null.
-- Nobody may pass a right on, and a session learns the rights of its own user alone.
+- No right can be granted on, and a session asks for the rights of its own user only.
 - What is asked by columns or parameters is decided as the query runs, by the same expression as
   what is asked by constants.
 """
@@ -97,8 +97,8 @@ def _database(what: Known, name: str, given: Arguments) -> str:
 
 
 def _role(what: Known, name: str, given: Arguments) -> str:
-    """There is one role, and it has the right to be itself; those that PostgreSQL comes with are
-    held by nobody."""
+    """There is one role, and it has the right to be itself; it is no
+    member of those that PostgreSQL comes with."""
     user, (role, asked) = _taken(name, given, 2)
     cases: list[Case] = [
         (_among(role, what.user, str(OWNER)), ("MEMBER", "USAGE", "SET")),

@@ -158,7 +158,7 @@ def test_a_key_twice_with_one_label_is_found_among_rows_of_others() -> None:
         table.upsert(rows)
 
 
-# What is judged as unchanged is a read: others that touch it make the judgement anew.
+# An unchanged row was read: if others touch it, the operation is planned again.
 
 CHANGES: dict[str, Callable[[Table], RowsChanged]] = {
     "cells": lambda table: table.set_cells([{"_row_id": 0, "n": 9}, {"_row_id": 1, "n": 1}]),
