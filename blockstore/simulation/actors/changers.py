@@ -173,8 +173,8 @@ def _new(process: Process) -> Intent:
     kinds += [_revert, _restore]
     kinds += [_upsert, _upsert, _upsert, _insert] if keyed else []
     if _is_rival(process):
-        kinds = [_cells, _put, _update, _update, _overwrite, _merge, _restore]
-        kinds += [_insert, _insert, _upsert] if keyed else []
+        kinds = [_cells, _put, _update, _update, _overwrite, _overwrite, _merge, _restore]
+        kinds += [_insert, _insert, _insert, _upsert] if keyed else []
     operation = draw.choice(kinds)(process)
     job = None
     if not isinstance(operation, (Delete, Overwrite, Revert, Restore)) and draw.chance(0.5):
@@ -412,6 +412,6 @@ CHANGER = Role(
 )
 RIVALS = tuple(
     Role(name=f"{_RIVAL}-{letter}", act=change, share=1.0, kinds=(Kind.WITH_IDS, Kind.KEYED))
-    for letter in "abcdefgh"
+    for letter in "abcdefghij"
 )
 """Changers that meet: all of them play, and change few rows, as they were some versions ago."""

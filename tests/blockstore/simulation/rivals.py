@@ -1,9 +1,9 @@
 """Changers that meet, on tables whose rows have an identity: how often each kind of conflict of
 rows happens, with no promise broken.
 
-    python -m tests.blockstore.simulation.rivals --seeds 64 --steps 2000 --least 100
+    python -m tests.blockstore.simulation.rivals --seeds 50 --steps 2000 --least 100
 
-The runs of the simulation play many roles, so few changes of rows meet in them. Here eight changers
+The runs of the simulation play many roles, so few changes of rows meet in them. Here ten changers
 work on few rows beside the compactor, and know them as they were some versions ago. A state knows
 what its last two entries have touched, as one of a long history knows that of the last thousand.
 Two of three tables are ``serializable``: there each change must do what it would do had it read
