@@ -33,7 +33,7 @@ except at latency (`s3-…`), where they are figures of their own. No peer here 
 disk, so the ratios are taken with `?durable=false`; the figure of the durable default is shown too.
 "Aged" is an append that is not published to the index (`publish=False`), "published" one that is.
 Other work ran on the machine during parts of the runs of 2026-11-21 and 2026-11-28, and during all
-of those of 2026-11-27: take ratios only, and with caution.
+of those of 2026-11-27 and, at a lower priority, of 2026-11-29: take ratios only, and with caution.
 """
 
 
