@@ -28,6 +28,10 @@ Form: TypeAlias = Literal["parquet", "iceberg", "delta"]
 _METADATA = ".metadata.json"
 _NUMBER = re.compile(r"v?(\d+)")
 _BATCH_ROWS = 65_536
+_CHECKED = pd.ParquetFileFormat(
+    default_fragment_scan_options=pd.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+"""Pages that have a checksum are checked by it: a bit that has changed would become ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +141,7 @@ def _parquet(url: str, place: _Place) -> Source:
     files: dict[str, Any] = {
         "source": place.path,
         "filesystem": place.files,
-        "format": "parquet",
+        "format": _CHECKED,
     }
     found = pd.dataset(**files)
     schemas = [fragment.physical_schema for fragment in found.get_fragments()]

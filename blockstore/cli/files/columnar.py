@@ -10,20 +10,24 @@ import pyarrow.parquet as pq
 
 from blockstore.cli.files.forms import Form
 from blockstore.cli.files.opening import Advance, opened
+from blockstore.format.layout import check_layout
 
 _ROWS = 131_072
 
 
 def read(path: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]:
-    """Yield the file's batches in order."""
+    """Yield the file's batches in order. Pages of Parquet that have a checksum are checked by it,
+    and batches of Arrow are whole; raises what Arrow raises."""
     if form is Form.PARQUET:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
                 yield from file.iter_batches(batch_size=_ROWS, row_groups=[group])
                 advance(_packed(file.metadata.row_group(group)))
         return
     with _arrow(path, advance) as reader:
-        yield from reader
+        for batch in reader:
+            check_layout(batch)
+            yield batch
 
 
 def schema_of(path: str, form: Form) -> pa.Schema:
@@ -47,6 +51,8 @@ def _arrow(path: str, advance: Advance) -> Iterator[pa.RecordBatchReader]:
         if is_file:
             file = pa.ipc.open_file(source if source.seekable() else pa.BufferReader(source.read()))
             batches = (file.get_batch(index) for index in range(file.num_record_batches))
-            yield pa.RecordBatchReader.from_batches(file.schema, batches)
+            reader = pa.RecordBatchReader.from_batches(file.schema, batches)
         else:
-            yield pa.ipc.open_stream(source)
+            reader = pa.ipc.open_stream(source)
+        reader.schema.names  # noqa: B018 - raises for one that is not UTF-8
+        yield reader

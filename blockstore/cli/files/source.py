@@ -191,17 +191,18 @@ def schema_of(source: Source) -> pa.Schema:
 
 
 def _unreadable(source: Source, error: Exception) -> Exception:
-    first = str(error).partition("\n")[0].rstrip(".")
-    if not isinstance(error, OSError):
-        return Invalid(
-            f"{source.name} cannot be read as {source.form} ({first}): give the right --format, or "
-            "fix the file"
-        )
-    pack = pack_of(source.path)
-    if error.errno is not None or pack is None:
+    """What to say; an error of the machine has a number, and Arrow's about what a file holds has
+    none."""
+    if isinstance(error, OSError) and error.errno is not None:
         return error
+    first = str(error).partition("\n")[0].rstrip(".")
+    if isinstance(error, OSError) and (pack := pack_of(source.path)) is not None:
+        return Invalid(
+            f"{source.name} is truncated or not {pack} ({first}): copy it again, or rename it"
+        )
     return Invalid(
-        f"{source.name} is truncated or not {pack} ({first}): copy it again, or rename it"
+        f"{source.name} cannot be read as {source.form} ({first}): give the right --format, or "
+        "fix the file"
     )
 
 

@@ -39,7 +39,7 @@ def rows_of(
     """
     with _local(bucket, file.key, scratch) as path:
         try:
-            opened = pq.ParquetFile(path)
+            opened = pq.ParquetFile(path, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             raise Invalid(f"{file.key} cannot be read as Parquet ({error!s:.200})") from error
         with opened:

@@ -38,6 +38,7 @@ from tests.reader.http.gateways import (
     settings,
 )
 from tests.reader.iceberg.foreign import Engine, counted, with_ids
+from tests.support.damaged import parquet_with_a_wrong_page
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.tally import tally
 
@@ -471,6 +472,10 @@ class TestWhatIsRefused:
             (engine.data(with_ids(other, {"n": 2, "more": 99})), "whose field id the table does"),
             (engine.data(NEW, said=7), "has 3 rows, and its manifest says 7"),
             (engine.file(b"PAR1 and then nothing", 1), "cannot be read as Parquet"),
+            (
+                engine.file(parquet_with_a_wrong_page(with_ids(NEW)), NEW.num_rows),
+                "CRC checksum",
+            ),
             (engine.file(_without_ids(), 1), "without a field id"),
         ]
         for file, why in cases:

@@ -24,6 +24,7 @@ from blockstore.reader.importing.digest import RowDigest
 from blockstore.reader.importing.imported import Wanted, import_rows
 from blockstore.reader.importing.sources import open_source
 from tests.blockstore.cli.conftest import Command, blockstore  # noqa: F401
+from tests.support.damaged import parquet_with_a_wrong_page
 
 ROWS = pa.table(
     {
@@ -215,6 +216,14 @@ class TestBadInput:
         said = blockstore("import", f"{tmp_path}/t", f"{tmp_path}/made", code=1)
         assert len(said.err.strip().splitlines()) == 1, said.err
         assert not (tmp_path / "made").exists()
+
+    def test_a_page_that_is_not_as_its_checksum_says(self, tmp_path: Path) -> None:
+        (tmp_path / "rows.parquet").write_bytes(
+            parquet_with_a_wrong_page(pa.table({"n": range(9)}))
+        )
+        with pytest.raises(Invalid, match=r"cannot be read as parquet: .*CRC checksum"):
+            import_rows(open_source(f"{tmp_path}/rows.parquet"), f"{tmp_path}/t", Wanted())
+        assert bs.open(f"{tmp_path}/t").snapshot().count() == 0
 
     def test_two_formats_in_one_folder(self, tmp_path: Path) -> None:
         _delta(tmp_path / "t")
