@@ -105,25 +105,53 @@ def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
     if next(lines, None) is None:
         return pa.schema([pa.field(column, pa.string()) for column in header])
     try:
-        with opened(path) as stream:
-            reader = pacsv.open_csv(
-                Checked(stream, delimiter),
-                read_options=pacsv.ReadOptions(block_size=_SAMPLE),
-                parse_options=_parsing(delimiter, len(header)),
-                convert_options=pacsv.ConvertOptions(
-                    null_values=[""], quoted_strings_can_be_null=False
-                ),
-            )
-            if any(pa.types.is_binary(field.type) for field in reader.schema):
-                # Text that is not UTF-8: this raises an error with its line.
-                deque(numbered(path, name, delimiter), maxlen=0)
-            return pa.schema(
-                [pa.field(field.name, _suggested(field.type)) for field in reader.schema]
-            )
+        sample = _sample(path, delimiter, len(header), {})
+        if any(pa.types.is_binary(field.type) for field in sample.schema):
+            # Text that is not UTF-8: this raises an error with its line.
+            deque(numbered(path, name, delimiter), maxlen=0)
+        suggested = [(field.name, _suggested(field.type)) for field in sample.schema]
+        texts = _sample(path, delimiter, len(header), dict.fromkeys(header, pa.string()))
+        return pa.schema(
+            [
+                pa.field(column, kind if _converts(fields, kind) else pa.string())
+                for (column, kind), fields in zip(suggested, texts.columns, strict=True)
+            ]
+        )
     except (pa.ArrowException, Misquoted):
         if fault := misquoted(path, name, delimiter, header):
             raise fault from None
+        plain = pa.schema([pa.field(column, pa.string()) for column in dict.fromkeys(header)])
+        _explain(path, name, plain, delimiter, ("",))
         raise
+
+
+def _sample(
+    path: str, delimiter: str, columns: int, types: dict[str, pa.DataType]
+) -> pa.RecordBatch:
+    """The rows of the first megabytes, of these types or of those that Arrow suggests."""
+    with opened(path) as stream:
+        reader = pacsv.open_csv(
+            Checked(stream, delimiter),
+            read_options=pacsv.ReadOptions(block_size=_SAMPLE),
+            parse_options=_parsing(delimiter, columns),
+            convert_options=pacsv.ConvertOptions(
+                column_types=types,
+                null_values=[""],
+                strings_can_be_null=bool(types),
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        return reader.read_next_batch()
+
+
+def _converts(fields: pa.Array, kind: pa.DataType) -> bool:
+    """Whether the values are of this type as the table reads them: Arrow also takes 0x1F for a
+    number."""
+    try:
+        _values(fields, kind, ("",))
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _suggested(kind: pa.DataType) -> pa.DataType:

@@ -233,3 +233,26 @@ def test_an_error_of_the_machine_is_not_called_one_of_the_file(
 def _batches(path: Path) -> list[pa.RecordBatch]:
     with sources((str(path),), None) as (source,):
         return [*read(source, schema_of(source))]
+
+
+def test_a_type_is_suggested_only_where_the_table_would_take_the_values(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("hex,n,spaced,day,t\n0x1F,1, 5,2020-01-01,12:00:00\n0x20,,7 ,,13:00:00\n")
+    with sources((str(path),), None) as (source,):
+        found = schema_of(source)
+        assert found.field("hex").type == pa.string()
+        assert found.field("n").type == pa.int64()
+        assert found.field("day").type == pa.date32()
+        (batch,) = read(source, found)
+    assert batch.column("hex").to_pylist() == ["0x1F", "0x20"]
+    assert batch.column("n").to_pylist() == [1, None]
+
+
+def test_a_line_with_other_fields_is_named_where_types_are_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\n3\n")
+    with (
+        sources((str(path),), None) as (source,),
+        pytest.raises(Invalid, match="line 3: 1 fields, expected 2 as in the header"),
+    ):
+        schema_of(source)
