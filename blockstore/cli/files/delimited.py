@@ -109,12 +109,11 @@ def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
         if any(pa.types.is_binary(field.type) for field in sample.schema):
             # Text that is not UTF-8: this raises an error with its line.
             deque(numbered(path, name, delimiter), maxlen=0)
-        suggested = [(field.name, _suggested(field.type)) for field in sample.schema]
         texts = _sample(path, delimiter, len(header), dict.fromkeys(header, pa.string()))
         return pa.schema(
             [
-                pa.field(column, kind if _converts(fields, kind) else pa.string())
-                for (column, kind), fields in zip(suggested, texts.columns, strict=True)
+                pa.field(field.name, _suggested(field.type, fields))
+                for field, fields in zip(sample.schema, texts.columns, strict=True)
             ]
         )
     except (pa.ArrowException, Misquoted):
@@ -154,12 +153,12 @@ def _converts(fields: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
-def _suggested(kind: pa.DataType) -> pa.DataType:
+def _suggested(kind: pa.DataType, fields: pa.Array) -> pa.DataType:
+    """The type for a column of which Arrow says ``kind``."""
     if pa.types.is_null(kind):
         return pa.string()
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    return kind
+    micros = [pa.timestamp("us", kind.tz)] if pa.types.is_timestamp(kind) else []
+    return next((one for one in (*micros, kind) if _converts(fields, one)), pa.string())
 
 
 def _parsing(delimiter: str, columns: int) -> pacsv.ParseOptions:

@@ -28,6 +28,8 @@ from blockstore.format.decimals import exactly
 
 _ROWS = 16_384
 _SAMPLE = 16 << 20
+_TIMES = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+"""What texts may be, the narrowest first."""
 _SHOWN = 60
 _DIGITS = 20
 """No integer type has more digits."""
@@ -46,14 +48,57 @@ def read(path: str, name: str, schema: pa.Schema, *, advance: Advance) -> Iterat
 
 
 def schema_of(path: str, name: str) -> pa.Schema:
-    """Return the types that the first megabytes suggest."""
+    """Return the types that the first megabytes suggest. Texts that are all dates or times, as a
+    column of them takes them, are these. Raises Invalid for a line that is no object."""
+    rows = [_object(line, name, number) for number, line in _first(path, name)]
     with opened(path) as stream:
         reader = pajson.open_json(stream, read_options=pajson.ReadOptions(block_size=_SAMPLE))
-        fields = [
-            pa.field(field.name, pa.string() if pa.types.is_null(field.type) else field.type)
-            for field in reader.schema
-        ]
-    return pa.schema(fields)
+        return pa.schema(
+            [
+                pa.field(field.name, _suggested(field.type, [row.get(field.name) for row in rows]))
+                for field in reader.schema
+            ]
+        )
+
+
+def _first(path: str, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of the first megabytes."""
+    read = 0
+    for number, line in _numbered(path, name, lambda _: None):
+        yield number, line
+        read += len(line)
+        if read >= _SAMPLE:
+            return
+
+
+def _suggested(kind: pa.DataType, values: list[Any]) -> pa.DataType:
+    """The type for values of which Arrow says ``kind``: it takes 2020-01-01T00:00:00Z for a time
+    without a zone."""
+    types = pa.types
+    there = [value for value in values if value is not None]
+    if types.is_struct(kind):
+        return pa.struct(
+            [
+                pa.field(one.name, _suggested(one.type, [value.get(one.name) for value in there]))
+                for one in kind.fields
+            ]
+        )
+    if types.is_list(kind):
+        return pa.list_(_suggested(kind.value_type, [item for value in there for item in value]))
+    if types.is_null(kind):
+        return pa.string()
+    if types.is_string(kind) or types.is_timestamp(kind):
+        return next((time for time in _TIMES if there and _holds(time, there)), pa.string())
+    return kind
+
+
+def _holds(kind: pa.DataType, values: list[Any]) -> bool:
+    try:
+        _array(values[:1], kind)
+        _array(values, kind)
+    except (ValueError, TypeError, pa.ArrowException):
+        return False
+    return True
 
 
 def line_of_row(path: str, name: str, row: int) -> int:

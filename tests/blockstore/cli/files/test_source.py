@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import errno
 import gzip
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 
@@ -237,12 +238,13 @@ def _batches(path: Path) -> list[pa.RecordBatch]:
 
 def test_a_type_is_suggested_only_where_the_table_would_take_the_values(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
-    path.write_text("hex,n,spaced,day,t\n0x1F,1, 5,2020-01-01,12:00:00\n0x20,,7 ,,13:00:00\n")
+    path.write_text("hex,n,day,fine\n0x1F,1,2020-01-01,2020-01-01 10:00:00.123456789\n0x20,,,\n")
     with sources((str(path),), None) as (source,):
         found = schema_of(source)
         assert found.field("hex").type == pa.string()
         assert found.field("n").type == pa.int64()
         assert found.field("day").type == pa.date32()
+        assert found.field("fine").type == pa.timestamp("ns")
         (batch,) = read(source, found)
     assert batch.column("hex").to_pylist() == ["0x1F", "0x20"]
     assert batch.column("n").to_pylist() == [1, None]
@@ -255,4 +257,45 @@ def test_a_line_with_other_fields_is_named_where_types_are_suggested(tmp_path: P
         sources((str(path),), None) as (source,),
         pytest.raises(Invalid, match="line 3: 1 fields, expected 2 as in the header"),
     ):
+        schema_of(source)
+
+
+def test_texts_of_json_that_are_all_dates_or_times_are_suggested_as_these(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(
+        '{"day": "2020-01-01", "at": "2020-01-01T10:00:00Z", "fine": "2020-01-01T10:00:00.123Z", '
+        '"bare": "2020-01-01T10:00:00", "mixed": "2020-01-01", "text": "2020-01-01", '
+        '"in": {"at": ["2020-01-01T10:00:00+01:00"], "none": null}, "empty": []}\n'
+        '{"mixed": "2020-01-01 10:00:00", "text": "soon", "bare": null}\n'
+    )
+    with sources((str(path),), None) as (source,):
+        found = schema_of(source)
+        utc = pa.timestamp("us", "UTC")
+        assert dict(zip(found.names, found.types, strict=True)) == {
+            "day": pa.date32(),
+            "at": utc,
+            "fine": utc,
+            "bare": pa.timestamp("us"),
+            "mixed": pa.timestamp("us"),
+            "text": pa.string(),
+            "in": pa.struct([("at", pa.list_(utc)), ("none", pa.string())]),
+            "empty": pa.list_(pa.string()),
+        }
+        (batch,) = read(source, found)
+    assert batch.column("at")[0].as_py() == datetime(2020, 1, 1, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"a": 1}\n[1]\n', r"line 2: found '\[1\]', expected a JSON object"),
+        ('{"a": 1}\n{"a": 1, "a": 2}\n', "line 2: key 'a' is in one object twice"),
+    ],
+)
+def test_a_line_of_json_that_is_no_row_is_named_where_types_are_suggested(
+    tmp_path: Path, content: str, says: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(content)
+    with sources((str(path),), None) as (source,), pytest.raises(Invalid, match=says):
         schema_of(source)
