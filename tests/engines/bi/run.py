@@ -34,6 +34,7 @@ from tests.reader.doors.three import Three, three
 from tests.reader.http.gateways import WRITE, make_lake, settings
 from tests.repo.fenced import blocks
 from tests.support.browser import ARGUMENTS, chromium
+from tests.support.interrupts import hear
 
 ROOT = Path(__file__).parents[3]
 SUPERSET = ROOT / ".bi-venvs" / "superset" / "bin" / "superset"
@@ -219,6 +220,7 @@ def _dbt_begun(folder: Path, verb: str, *words: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=hear,
     )
 
 
