@@ -14,6 +14,7 @@ from blockstore.reader.http.tokens import Scope, Token, hashed
 from tests.reader.http.gateways import Served
 from tests.reader.page.acts import answered, cell, expect
 from tests.reader.page.people import gateway, now, people
+from tests.reader.page.pretended import Pretended
 from tests.support.browser import Visiting
 
 SECRET = "bsk_keys_only"
@@ -225,3 +226,28 @@ def test_lists_that_are_read_again_keep_the_focus(visit: Visiting, url: str) -> 
         expect(page.locator("[data-before]")).to_have_count(0)
         keys.look()
         assert page.evaluate("document.activeElement.href") == where
+
+
+def test_a_job_that_goes_on_keeps_the_focus_and_one_that_ends_gives_it_to_its_record(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
+    page = visit(url).page
+    keys = Keys(page)
+    page.evaluate(
+        """() => fetch("/v1/jobs", {method: "POST", body: JSON.stringify({kind: "query",
+          sql: "SELECT 1"})})"""
+    )
+    (record,) = gateway.jobs.values()
+    page.evaluate("location.hash = '#/jobs'")
+    job = page.locator("[data-job]")
+    expect(job).to_contain_text("queued")
+    for number, name in enumerate(("Cancel", "Record")):
+        keys.go(name=name)
+        record |= {"state": "running", "progress": {"rows": 100 + number}}
+        expect(job).to_contain_text(f"{100 + number} rows")
+        assert keys.look()["name"] == name
+    keys.go(back=True, name="Cancel")
+    keys.press("Enter", moves=True)
+    expect(job).to_contain_text("cancelled")
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    assert keys.look()["name"] == "Record"
