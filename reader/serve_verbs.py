@@ -188,6 +188,7 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
     from blockstore.reader.http.app import application
     from blockstore.reader.http.gateway import Gateway
     from blockstore.reader.settings import Watched
+    from blockstore.service.connections import raise_limit
     from blockstore.service.logs import set_up
     from blockstore.service.serving import Server
     from blockstore.service.signals import on_signals
@@ -195,6 +196,7 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
     from blockstore.world import World
 
     set_up(settings.log)
+    raise_limit()
     over, wake = threading.Event(), threading.Event()
 
     def end() -> None:

@@ -3,7 +3,8 @@
 Rules:
 - The port is bound before the thread starts, so the caller gets the error if it is in use; port 0
   selects a free one.
-- ``stop`` waits for running responses, for at most the grace period.
+- ``stop`` waits for running responses, for at most the grace period. Idle connections end at once.
+- What an idle connection may cost: ``patience.py`` and ``connections.py``.
 - Every response has the headers of ``SecurityHeaders``; a route may override them.
 - The probes respond with 200 and perhaps warnings, or with 503 and the reasons; a process that has
   stopped permanently is never ready.
@@ -27,7 +28,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockstore.errors import Invalid
 from blockstore.service.certificate import Certificate
+from blockstore.service.connections import Accepting
 from blockstore.service.listening import Listening
+from blockstore.service.patience import HEAD_S, KEPT_S, patient
 from blockstore.service.watched_files import LOOK_S
 
 _logger = logging.getLogger(__name__)
@@ -55,6 +58,13 @@ CLOSES_S = 5.0
 """How much longer ``Server.stop`` waits for its thread."""
 
 _HSTS = "max-age=31536000"
+
+_FULL = b'{"error":"unavailable","message":"connection limit reached; retry in a few seconds"}'
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(_FULL), _FULL)
+)
+"""What a connection beyond the limit gets; with TLS, which cannot begin for it, nothing."""
 
 
 class SecurityHeaders:
@@ -115,9 +125,18 @@ def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) ->
 class Server:
     """An application that is served at an address, in a thread of its own."""
 
-    def __init__(self, app: ASGIApp, listening: Listening, *, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        listening: Listening,
+        *,
+        grace_s: float = GRACE_S,
+        kept_s: int = KEPT_S,
+        head_s: float = HEAD_S,
+    ) -> None:
         self.certificate = Certificate(listening)
-        self._socket = bound(listening)
+        refusal = b"" if self.certificate.context else _REFUSAL
+        self._socket = Accepting(bound(listening), refusal)
         host, port = self._socket.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{listening.scheme}://{shown}:{port}"
@@ -127,10 +146,11 @@ class Server:
             log_config=None,
             access_log=False,
             ws="none",
-            http="h11",
+            http=patient(head_s),
             loop="asyncio",
             server_header=False,
             date_header=True,
+            timeout_keep_alive=kept_s,
             timeout_graceful_shutdown=max(1, round(grace_s)),
             timeout_notify=LOOK_S,
             callback_notify=self._look,

@@ -32,6 +32,7 @@ from blockstore.compactor.process.instruments import Instruments
 from blockstore.compactor.process.process import Process
 from blockstore.compactor.web import routes
 from blockstore.service.billing import Billed
+from blockstore.service.connections import raise_limit
 from blockstore.service.logs import set_up
 from blockstore.service.metrics import BucketRequests, metrics_route
 from blockstore.service.serving import Health, SecurityHeaders, Server, health_routes
@@ -53,6 +54,7 @@ def serve(
     requests = BucketRequests(registry, lambda: [bucket], prices=config.prices, clock=world.clock)
     process.month_cost = requests.estimate
     set_up(config.log)
+    raise_limit()
     check_outside_tables(config.settings.work_dir)
     cleared = clear_abandoned(config.settings.work_dir)
     if cleared:

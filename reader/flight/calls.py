@@ -34,6 +34,7 @@ NAME = "call"
 _MOST = 512
 """Calls at once. Each has a thread of gRPC's; queries among them wait for their turn."""
 _LOOK_S = 0.1
+_LOOKS_A_SECOND = 10
 _CLOSING = "the gateway is shutting down: try another"
 _SETTLES_S = 0.1
 """After this time gRPC knows of a stream that it reports as ended whether its client is gone."""
@@ -74,6 +75,8 @@ class Call(flight.ServerMiddleware):
         """Why its handler refused it."""
         self.ticket = b""
         """The ticket that it takes."""
+        self.peer = ""
+        """Its client's address and port, as gRPC writes them."""
         self.answered: str | None = None
         """The header ``authorization`` of the response."""
 
@@ -86,6 +89,7 @@ class Call(flight.ServerMiddleware):
         """The handler of the call begins: from now on it is watched."""
         with self._lock:
             self._context = context
+            self.peer = context.peer()
 
     def watch_by(self, stop: Callable[[], None]) -> None:
         """From now on, end the call early by ``stop``, which any thread may call."""
@@ -184,6 +188,7 @@ class Calls(flight.ServerMiddlewareFactory):
         self._lock = threading.Lock()
         self._running: set[Call] = set()
         self._closing = threading.Event()
+        self._act: Callable[[], object] = lambda: None
         self._watch = threading.Thread(target=self._look, name="flight-watch", daemon=True)
         self._watch.start()
 
@@ -208,6 +213,15 @@ class Calls(flight.ServerMiddlewareFactory):
         """How many calls there are."""
         with self._lock:
             return len(self._running)
+
+    def peers(self) -> set[str]:
+        """The clients of running calls."""
+        with self._lock:
+            return {one.peer for one in self._running}
+
+    def often(self, act: Callable[[], object]) -> None:
+        """Do this about once a second from now on, as long as calls are watched."""
+        self._act = act
 
     def cancel(self, caller: Caller, ticket: bytes) -> bool:
         """Cancel the calls of a caller that take a ticket; return whether there are any."""
@@ -262,11 +276,15 @@ class Calls(flight.ServerMiddlewareFactory):
         return call
 
     def _look(self) -> None:
+        looks = 0
         while not self._closing.wait(_LOOK_S):
             with self._lock:
                 running = list(self._running)
             for call in running:
                 call.look()
+            looks += 1
+            if looks % _LOOKS_A_SECOND == 0:
+                self._act()
 
 
 def call_of(context: flight.ServerCallContext) -> Call:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import socket
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +24,7 @@ except ModuleNotFoundError:
 from pyarrow import flight
 
 from blockstore.reader.flight.calls import Calls
+from blockstore.reader.flight.connections import Connections, hang_up
 from blockstore.reader.flight.server import FlightSql
 
 _logger = logging.getLogger(__name__)
@@ -42,6 +41,7 @@ class FlightDoor:
         self._listening = listening
         self._calls: Calls | None = None
         self._server: FlightSql | None = None
+        self._connections: Connections | None = None
         self.url = ""
         """The URL, with the port that was bound; once it serves."""
 
@@ -78,7 +78,10 @@ class FlightDoor:
                 f"Flight SQL cannot be served at {listening.host}:{listening.port} "
                 f"({' '.join(str(error).split())}): check the address and the certificate"
             ) from error
-        self.url = f"{scheme}://{host}:{self._server.port}"
+        port = self._server.port
+        self._connections = Connections(port, self._calls.peers)
+        self._calls.often(self._connections.look)
+        self.url = f"{scheme}://{host}:{port}"
         return self.url
 
     def stop(self) -> None:
@@ -87,30 +90,15 @@ class FlightDoor:
         if self._calls is None or self._server is None:
             return
         self._calls.close()
+        if self._connections is not None:
+            self._connections.close()
         ending = threading.Thread(target=self._server.shutdown, name="flight-end", daemon=True)
         ending.start()
         ending.join(_GRACE_S)
         if ending.is_alive():
             _logger.warning("a client of Flight SQL takes nothing and is disconnected")
-            _hang_up(self._server.port)
+            hang_up(self._server.port)
             ending.join(_GRACE_S)
-
-
-def _hang_up(port: int) -> None:
-    """Shut down the connections of clients at a port. pyarrow waits for a call whose client takes
-    nothing, without end, and does not offer to cancel it; gRPC ends the calls of a connection that
-    is gone."""
-    for name in os.listdir("/dev/fd"):
-        with suppress(OSError):
-            copy = os.dup(int(name))
-            try:
-                with socket.socket(fileno=copy) as one:
-                    copy = -1
-                    if one.getpeername() and one.getsockname()[1] == port:
-                        one.shutdown(socket.SHUT_RDWR)
-            finally:
-                if copy >= 0:
-                    os.close(copy)
 
 
 def _check_free(listening: Listening) -> None:

@@ -9,7 +9,7 @@ Rules:
   a response about a damaged file breaks off. A part of a file cannot be compared: a client
   that joins parts compares the whole with the ETag.
 - One range of bytes is sent as such. Of a Range with several, or in another unit, the whole file is
-  the response, as of one whose If-Range is not the ETag.
+  the response, as of one whose If-Range is not the ETag. If-Match with another ETag is refused.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ _FILE: dict[int | str, dict[str, object]] = {
     },
     206: {"description": "The range of bytes that was asked for, as Content-Range says"},
     304: {"description": "The client has this file: its ETag is the SHA-256"},
+    412: {"description": "The file is another than If-Match names"},
     416: {"description": "The range begins after the end of the file"},
 }
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE)
@@ -156,8 +157,25 @@ def _headers(handle: FileHandle) -> dict[str, str]:
 
 
 def _has(request: Request, headers: Mapping[str, str]) -> bool:
-    """Whether the client has the file."""
-    return headers["ETag"] in request.headers.get("if-none-match", "")
+    """Whether the client has the file. Raises Problem 412 if it wants no other than one that this
+    is not."""
+    etag = headers["ETag"]
+    wanted = _listed(request, "if-match")
+    if wanted and etag not in wanted and "*" not in wanted:
+        raise Problem(
+            412,
+            f"the file has the ETag {etag}, which If-Match does not name: it was changed, so fetch "
+            "it from its begin",
+            error="precondition_failed",
+        )
+    held = _listed(request, "if-none-match")
+    return "*" in held or etag in (one.removeprefix("W/") for one in held)
+
+
+def _listed(request: Request, name: str) -> list[str]:
+    """The ETags of a header."""
+    values = ",".join(request.headers.getlist(name)).split(",")
+    return [one.strip() for one in values if one.strip()]
 
 
 def _range_of(request: Request, etag: str, size: int) -> range | None:

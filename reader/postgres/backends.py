@@ -21,9 +21,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from blockstore.reader.http.tokens import Caller, Scope
-from blockstore.reader.postgres.states import FEATURE, Refused
+from blockstore.reader.postgres.states import FEATURE, NO_FUNCTION, Refused
 
 _ENDING = {"pg_cancel_backend": False, "pg_terminate_backend": True}
+_MOST_ARGUMENTS = {"pg_cancel_backend": 1, "pg_terminate_backend": 2}
+"""A timeout may follow the number: a session ends as soon as nothing runs in it, with it or not."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -130,6 +132,13 @@ def endings_of(tree: exp.Expression) -> tuple[Ending, ...]:
             continue
         if any(one.is_star for one in columns):
             raise Refused(FEATURE, f"{call.name} is no column next to *: name the columns")
+        given, most = len(call.expressions), _MOST_ARGUMENTS[call.name.lower()]
+        if not 1 <= given <= most:
+            raise Refused(
+                NO_FUNCTION,
+                f"the function {call.name} with {given} arguments does not exist: it takes the "
+                "number of a session",
+            )
         name = column.alias or call.name.lower()
         found.append(Ending(place=place, name=name, ends=_ENDING[call.name.lower()]))
         number = exp.cast(call.expressions[0].copy(), "bigint")
@@ -141,9 +150,7 @@ def endings_of(tree: exp.Expression) -> tuple[Ending, ...]:
 
 
 def _ends(node: object) -> bool:
-    return (
-        isinstance(node, exp.Anonymous) and node.name.lower() in _ENDING and bool(node.expressions)
-    )
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _ENDING
 
 
 def _same(one: Caller, other: Caller) -> bool:

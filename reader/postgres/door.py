@@ -4,7 +4,8 @@ Rules:
 - It serves the gateway's own engine, snapshots, limits, tokens and jobs; it has a port and nothing
   else of its own.
 - Whatever a client sends, only its own connection ends.
-- At most ``MOST`` clients are connected; the next is refused.
+- At most ``MOST`` clients are connected, and at most this door's share of the files that the
+  process may open; the next is refused.
 - Who cancels what another connection runs, or ends it: ``backends.py``.
 """
 
@@ -27,6 +28,7 @@ from blockstore.reader.postgres.signing_in import Welcome, first_message, signed
 from blockstore.reader.postgres.states import Refused, Reported, reported
 from blockstore.reader.postgres.variables import assignments
 from blockstore.service.certificate import Certificate
+from blockstore.service.connections import share
 from blockstore.service.listening import Listening
 from blockstore.service.serving import bound
 from blockstore.service.watched_files import LOOK_S
@@ -154,8 +156,9 @@ class PostgresDoor:
 
     async def _session(self, peer: Peer) -> None:
         http = self._gateway.settings.http
-        if len(self._tasks) > MOST:
-            raise Refused(states.TOO_MANY, f"connection limit reached ({MOST:,}); retry later")
+        most = share(MOST)
+        if len(self._tasks) > most:
+            raise Refused(states.TOO_MANY, f"connection limit reached ({most:,}); retry later")
         try:
             async with asyncio.timeout(http.stall_s):
                 context = self.certificate.context

@@ -30,6 +30,7 @@ from blockstore.reader.forms.deliver import ALL_ROWS, deliver
 from blockstore.reader.statements.copying import copy, wanted_copy
 from blockstore.reader.statements.doing import Doing
 from blockstore.reader.statements.door import opened
+from blockstore.reader.statements.interrupts import Interrupts
 from blockstore.reader.statements.outcome import Outcome
 from blockstore.reader.statements.session import Session
 from blockstore.reader.statements.terminal import lines, paged
@@ -177,6 +178,7 @@ class _Shell:
         self._doing = doing
         self._output = output
         self._quiet = output != "table"
+        self._interrupts = Interrupts()
         self._transaction: Transaction | None = None
         self._typed: list[str] = []
         """The lines of the statement that is being typed."""
@@ -186,7 +188,7 @@ class _Shell:
         if sys.stdout.isatty():
             known = counted(len(self._session.tables.names()), "table")
             say(f"{known}. A statement ends with ;  \\? for help, \\q to leave")
-        with lines(self._completions) as remember:
+        with lines(self._completions) as remember, self._interrupts.heard():
             while True:
                 try:
                     text = self._read()
@@ -207,7 +209,8 @@ class _Shell:
         self._typed = typed
         while True:
             try:
-                line = input(_MORE if typed else self._prompt())
+                with self._interrupts.typing():
+                    line = input(_MORE if typed else self._prompt())
             except EOFError:
                 if sys.stdout.isatty():
                     say("")
@@ -248,8 +251,9 @@ class _Shell:
     def _run(self, text: str) -> None:
         before = self._transaction
         try:
-            for one in _parsed(self._session, text):
-                self._one(one)
+            with self._interrupts.running():
+                for one in _parsed(self._session, text):
+                    self._one(one)
         except BlockstoreError as error:
             complain(str(error))
         except KeyboardInterrupt:

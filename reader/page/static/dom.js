@@ -22,6 +22,18 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** `fill`, which keeps the focus: on the same control among the new children, else on the main part of the page. */
+export function refill(element, ...children) {
+  const had = document.activeElement !== element && element.contains(document.activeElement) ? sameness(document.activeElement) : null;
+  fill(element, ...children);
+  if (had === null) return element;
+  const same = [...element.querySelectorAll("a, button, summary, input, select, textarea, [tabindex]")].find((one) => sameness(one) === had);
+  (same ?? document.getElementById("main")).focus({ preventScroll: true });
+  return element;
+}
+
+const sameness = (one) => JSON.stringify([one.tagName, one.id, one.getAttribute("href"), one.dataset.key, one.getAttribute("aria-label"), one.matches("a, button, summary") ? one.textContent : one.name]);
+
 function nodes(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
     .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
@@ -39,4 +51,13 @@ export const unseen = (text) => h("span", { class: "unseen" }, text);
 /** A form control with a label before it. */
 export function labelled(text, control, extra = {}) {
   return h("label", { class: "field", ...extra }, h("span", { class: "label" }, text), control);
+}
+
+const held = new WeakSet();
+
+/** Disable a control, or enable it: one that had the focus, which is lost with that, gets it back. */
+export function disable(control, isDisabled) {
+  if (isDisabled && control === document.activeElement) held.add(control);
+  control.disabled = isDisabled;
+  if (!isDisabled && held.delete(control) && document.activeElement === document.body) control.focus({ preventScroll: true });
 }

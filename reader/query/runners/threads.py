@@ -39,18 +39,20 @@ class QueryThread:
         first."""
         if threading.current_thread() is not threading.main_thread():
             return call()
-        if self._thread is None:
-            self._thread = self._threads.take()
-        future = self._thread.submit(call)
+        future: Future[A] | None = None
         try:
+            if self._thread is None:
+                self._thread = self._threads.take()
+            future = self._thread.submit(call)
             # Short waits: a signal that arrives just before a wait begins does not end it.
             while not future.done():
                 with suppress(TimeoutError):
                     return future.result(_HEARD_S)
             return future.result()
         except KeyboardInterrupt:
+            # Also where it came before the call was submitted: then it does not begin.
             self._interrupt()
-            wait([future], timeout=_TO_STOP_S)
+            wait([future] if future is not None else [], timeout=_TO_STOP_S)
             raise
 
     def end(self, call: Callable[[], None]) -> None:

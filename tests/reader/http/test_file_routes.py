@@ -13,7 +13,7 @@ from blockstore.client import Client
 from blockstore.errors import Invalid, NotFound
 from blockstore.names import FILES, file_key
 from blockstore.world import World
-from tests.reader.http.gateways import READ, WRITE, Served, make_lake, serving, settings
+from tests.reader.http.gateways import FEW, READ, WRITE, Served, make_lake, serving, settings
 
 SCHEMA = bs.typed_schema([("name", "string"), bs.file("doc")])
 
@@ -99,6 +99,64 @@ def test_a_range_of_a_file_and_its_size_are_asked_for(client: Client, served: Se
         assert head.headers[name] == whole.headers[name], name
     assert served.http.head(path, headers={"If-None-Match": etag}).status_code == 304
     assert served.http.head(path.replace("doc", "name")).status_code == 400
+
+
+def test_conditions_on_the_etag(client: Client, served: Served) -> None:
+    handle = client.put_file("papers", b"0123456789", name="f")
+    path = f"/v1/tables/papers/rows/{put_row(client, handle)}/files/doc"
+    etag = f'"{handle["sha256"]}"'
+    for name, value, status in (
+        ("If-None-Match", "*", 304),
+        ("If-None-Match", f'W/{etag}, "x"', 304),
+        ("If-None-Match", f'"x", {etag}', 304),
+        ("If-None-Match", '"x"', 206),
+        ("If-None-Match", "", 206),
+        ("If-Match", etag, 206),
+        ("If-Match", f'"x",{etag}', 206),
+        ("If-Match", "*", 206),
+        ("If-Match", "", 206),
+        ("If-Match", '"x"', 412),
+        ("If-Match", f"W/{etag}", 412),
+    ):
+        found = served.http.get(path, headers={"Range": "bytes=2-4", name: value})
+        assert found.status_code == status, (name, value)
+        assert (found.content == b"234") is (status == 206)
+        head = served.http.head(path, headers={"Range": "bytes=2-4", name: value})
+        # A range is of GET alone.
+        assert (head.status_code, head.content) == (200 if status == 206 else status, b"")
+    refused = served.http.get(path, headers={"If-Match": '"x"'}).json()
+    assert refused["error"] == "precondition_failed"
+    assert etag in refused["message"]
+
+
+def test_an_empty_file_has_no_range(client: Client, served: Served) -> None:
+    handle = client.put_file("papers", b"", name="f")
+    path = f"/v1/tables/papers/rows/{put_row(client, handle)}/files/doc"
+    for asked in ("bytes=0-", "bytes=0-0", "bytes=-5", "bytes=-0"):
+        found = served.http.get(path, headers={"Range": asked})
+        assert (found.status_code, found.headers["content-range"]) == (416, "bytes */0"), asked
+    whole, head = served.http.get(path), served.http.head(path)
+    assert (whole.status_code, whole.content, head.status_code) == (200, b"", 200)
+    assert head.headers["content-length"] == "0"
+
+
+def test_a_look_is_refused_as_a_download_is(client: Client, served: Served) -> None:
+    row = put_row(client, client.put_file("papers", b"one", name="f"))
+    path = f"/v1/tables/papers/rows/{row}/files/doc"
+    for one in (
+        path.replace("papers", "nowhere"),
+        path.replace(f"/{row}/", "/999999/"),
+        path.replace(f"/{row}/", "/x/"),
+        path.replace("doc", "nope"),
+        f"{path}?version=1",
+    ):
+        head = served.http.head(one)
+        assert (head.status_code, head.content) == (served.http.get(one).status_code, b""), one
+        assert head.status_code in (400, 404), one
+    with served.as_(FEW) as few:
+        assert few.head(path).status_code == 404
+    client.delete_rows("papers", [row])
+    assert (served.http.head(path).status_code, served.http.get(path).status_code) == (404, 404)
 
 
 def test_a_page_in_a_file_can_do_nothing(client: Client, served: Served) -> None:

@@ -126,3 +126,21 @@ def test_a_call_elsewhere_is_refused_in_one_sentence(doors: Three, sql: str) -> 
     with doors.raw(READ) as one:
         found = one.fails(sql)
         assert (found["C"], "column" in found["M"]) == ("0A000", True), found
+
+
+@pytest.mark.parametrize(
+    "call", ["pg_terminate_backend()", "pg_cancel_backend()", "pg_cancel_backend(1, 2)"]
+)
+def test_a_call_without_a_session_is_a_function_that_there_is_not(doors: Three, call: str) -> None:
+    with doors.raw(READ) as one:
+        found = one.fails(f"SELECT {call}")
+        assert (found["C"], "takes the number of a session" in found["M"]) == ("42883", True), found
+
+
+def test_a_timeout_may_follow_the_number(doors: Three) -> None:
+    with doors.raw(READ) as idle, doors.raw(READ) as other, doors.raw(OTHER) as stranger:
+        asked = f"SELECT pg_terminate_backend({idle.key[0]}, 5000)"
+        assert stranger.rows(asked) == [["f"]]
+        assert other.rows(asked) == [["t"]]
+        assert idle.next()[0] == "E"
+        assert idle.ended()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
+import platform
 import pty
+import random
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -25,7 +29,6 @@ pytest.importorskip("readline")
 FIRST = r"sql> $"
 SLOW = "select count(*) from range(1000000) a(i), range(1000000) b(j) where i * j % 7 = 3"
 PATIENCE_S = 60.0
-AGAIN_S = 15.0
 UP, CTRL_C, CTRL_D, CTRL_U = "\x1b[A", "\x03", "\x04", "\x15"
 
 
@@ -68,16 +71,49 @@ class Terminal:
 
     def type(self, keys: str, until: str = FIRST) -> str:
         """Type; return what it shows then."""
-        if keys == CTRL_C:
-            # Python's readline waits on, up to the next key, where a signal comes after it has
-            # written and before it waits for keys; and a query may not have begun. No hand is that
-            # fast, and one that sees nothing happen types it again.
-            time.sleep(0.5)
-            os.write(self._terminal, keys.encode())
-            with contextlib.suppress(AssertionError):
-                return self.read(until, AGAIN_S)
         os.write(self._terminal, keys.encode())
         return self.read(until)
+
+    def computes(self) -> None:
+        """Wait until the threads of the engine have used a fifth of a second of a processor more
+        than now."""
+        before, end_s = self._used(), time.monotonic() + PATIENCE_S
+        while self._used() < before + 20:
+            assert time.monotonic() < end_s, "nothing runs"
+            time.sleep(0.02)
+
+    def rests(self) -> None:
+        """Wait until the threads of the engine use nothing for half a second."""
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            before = self._used()
+            time.sleep(0.5)
+            if self._used() == before:
+                return
+            assert time.monotonic() < end_s, "something still runs"
+
+    def _used(self) -> int:
+        """Hundredths of a second that all threads but the main one have used."""
+        used = 0
+        for task in Path(f"/proc/{self.process}/task").glob("*/stat"):
+            if task.parent.name != str(self.process):
+                with contextlib.suppress(OSError):
+                    used += int(task.read_text().rpartition(")")[2].split()[11])
+        return used
+
+    def interrupt_another_thread(self) -> None:
+        """SIGINT to a thread that is not the main one: Python notes it, and the main thread, which
+        waits for keys, does not see it. So it is where a signal comes just before that wait."""
+        blocked = {
+            int(one.name): int(re.findall(r"SigBlk:\s*(\w+)", (one / "status").read_text())[0], 16)
+            for one in Path(f"/proc/{self.process}/task").iterdir()
+        }
+        bit = 1 << (signal.SIGINT - 1)
+        thread = next(
+            one for one, bits in blocked.items() if one != self.process and not bits & bit
+        )
+        call = {"x86_64": 234, "aarch64": 131}[platform.machine()]  # tgkill
+        assert ctypes.CDLL(None).syscall(call, self.process, thread, int(signal.SIGINT)) == 0
 
     def code(self) -> int:
         """How it ended."""
@@ -140,10 +176,46 @@ def test_ctrl_c_drops_what_is_typed_and_stops_what_runs(terminal: Terminal, url:
     terminal.type("select 'not closed\r", r"\.\.\.> $")
     terminal.type(CTRL_C)
     for statement in (SLOW, f"update stock set amount = ({SLOW})", f"copy ({SLOW}) to 'x.csv'"):
-        terminal.type(f"{statement};\r", r";\n$")
+        terminal.type(f"{statement};\r", r";\n")
+        terminal.computes()
         assert "error: interrupted" in terminal.type(CTRL_C)
+        terminal.rests()
     assert "12" in terminal.type("select sum(amount) as s from stock;\r")
     assert bs.open(url.replace("lake?", "lake/stock?")).log.state.version == 2
+
+
+def test_ctrl_c_at_any_moment_after_enter_drops_or_stops_the_statement(terminal: Terminal) -> None:
+    dice = random.Random(5)
+    for _ in range(12):
+        os.write(terminal._terminal, f"{SLOW};\r".encode())
+        terminal.read(r";\n")
+        time.sleep(dice.choice([0.0, 0.0, 0.001, 0.01, 0.1]))
+        terminal.type(CTRL_C)
+        terminal.rests()
+    assert "12" in terminal.type("select sum(amount) as s from stock;\r")
+
+
+def test_ctrl_c_again_and_again_does_not_end_the_shell(terminal: Terminal) -> None:
+    for _ in range(3):
+        terminal.type(f"{SLOW};\r", r";\n")
+        terminal.computes()
+        for _ in range(40):
+            os.write(terminal._terminal, CTRL_C.encode())
+            time.sleep(0.005)
+        terminal.read(FIRST)
+        assert "\n12\n" in terminal.type("select 12 as a;\r", r"12\n(.|\n)*sql> $")
+    terminal.rests()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the number of a call")
+def test_ctrl_c_that_readline_does_not_see_is_heard_without_another_key(
+    terminal: Terminal,
+) -> None:
+    os.write(terminal._terminal, b"select 'typed")
+    terminal.read("typed$")
+    terminal.interrupt_another_thread()
+    assert terminal.read(FIRST) == "\nsql> "
+    assert "\n12\n" in terminal.type("select 12 as a;\r", r"12\n(.|\n)*sql> $")
 
 
 def test_a_transaction_shows_in_the_prompt_that_it_is_open_and_that_it_failed(

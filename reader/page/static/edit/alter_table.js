@@ -1,7 +1,7 @@
 // The dialogs that alter a table and drop it. An alter is one version: columns added, renamed, dropped, put in order, and rules.
 
 import * as api from "../api.js";
-import { announce, fill, h, labelled } from "../dom.js";
+import { announce, disable, fill, h, labelled } from "../dom.js";
 import { failure } from "../failure.js";
 import { ColumnList } from "./column_list.js";
 import { button, openDialog } from "./dialogs.js";
@@ -22,7 +22,7 @@ export function openAlter({ detail, onDone }) {
     const body = alterationOf(detail, columns.forms);
     if (!Object.keys(body).length) { dialog.say(h("p", { class: "field-error" }, "Nothing is changed yet.")); return; }
     if (message.value.trim()) body.message = message.value.trim();
-    send.disabled = true;
+    disable(send, true);
     try {
       const job = await api.alterTable(detail.name, body, once.keyFor(JSON.stringify(body)));
       dialog.close();
@@ -30,7 +30,7 @@ export function openAlter({ detail, onDone }) {
       onDone(job.version);
     } catch (error) {
       once.ended(error);
-      send.disabled = false;
+      disable(send, false);
       if (!columns.say(error.message)) dialog.say(failure(error));
     }
   }
@@ -67,14 +67,14 @@ export function openDrop({ detail, onDone }) {
   const once = new Once();
 
   async function drop() {
-    send.disabled = true;
+    disable(send, true);
     try {
       await api.dropTable(detail.name, once.keyFor("drop"));
       dialog.close();
       onDone();
     } catch (error) {
       once.ended(error);
-      send.disabled = false;
+      disable(send, false);
       dialog.say(failure(error));
     }
   }
@@ -94,13 +94,13 @@ export function droppedNotice({ name, onDone, onClose }) {
   const said = h("div", {});
   const once = new Once();
   const undo = button("Bring it back", async () => {
-    undo.disabled = true;
+    disable(undo, true);
     try {
       await api.undropTable(name, once.keyFor("undrop"));
       onDone();
     } catch (error) {
       once.ended(error);
-      undo.disabled = false;
+      disable(undo, false);
       fill(said, failure(error));
     }
   });

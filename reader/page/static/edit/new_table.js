@@ -1,7 +1,7 @@
 // The dialog that creates a table: its name, its columns, and what identifies its rows.
 
 import * as api from "../api.js";
-import { fill, h, labelled } from "../dom.js";
+import { disable, fill, h, labelled } from "../dom.js";
 import { failure } from "../failure.js";
 import { toTable } from "../route.js";
 import { ColumnList } from "./column_list.js";
@@ -36,7 +36,7 @@ export function openNewTable({ onCreated }) {
     if (!columns.forms.length) { dialog.say(h("p", { class: "field-error" }, "a table needs at least one column")); return; }
     if (kind() === "key" && !key.length) { fill(keyError, "choose at least one column"); return; }
     const body = { name: name.value.trim(), columns: columns.forms.map((form) => form.body), row_ids: kind() === "row_ids", key };
-    send.disabled = true;
+    disable(send, true);
     try {
       await api.createTable(body, once.keyFor(JSON.stringify(body)));
       dialog.close();
@@ -44,7 +44,7 @@ export function openNewTable({ onCreated }) {
       location.hash = toTable(body.name, "rows");
     } catch (error) {
       once.ended(error);
-      send.disabled = false;
+      disable(send, false);
       if (/already a table|the table's name|is for some tables/.test(error.message)) { fill(nameError, error.message); name.focus(); } else if (/^the key /.test(error.message)) fill(keyError, error.message);
       else if (!columns.say(error.message)) dialog.say(failure(error));
     }

@@ -4,7 +4,7 @@
 // said at the end is what was written.
 
 import * as api from "../api.js";
-import { fill, h } from "../dom.js";
+import { disable, fill, h } from "../dom.js";
 import { GatewayError } from "../errors.js";
 import { failure } from "../failure.js";
 import { bytes, count, many } from "../format.js";
@@ -79,7 +79,7 @@ function isConfirmed(sql, found) {
 function onDemand(sql, signal) {
   const said = h("div", { role: "status" }, h("p", {}, "How many rows it inserts is known when it has run: to count them computes the query once more."));
   const ask = button("Count the rows", async () => {
-    ask.disabled = true;
+    disable(ask, true);
     fill(said, h("p", {}, h("span", { class: "spinner", "aria-hidden": "true" }), "Counting"));
     try {
       const found = await counted(sql, signal);
@@ -87,7 +87,7 @@ function onDemand(sql, signal) {
       ask.hidden = true;
     } catch (error) {
       if (!signal.aborted) fill(said, failure(error));
-      ask.disabled = false;
+      disable(ask, false);
     }
   });
   return [said, h("p", {}, ask)];

@@ -5,7 +5,7 @@
 // would change waits for Run. While a statement runs, nothing else does. Each query that was run is one step of the browser's history.
 
 import * as api from "../api.js";
-import { announce, fill, h } from "../dom.js";
+import { announce, disable, fill, h } from "../dom.js";
 import { downloads } from "../downloads.js";
 import { Once } from "../edit/once.js";
 import { Statement, notOfALink, notOfThePast } from "../edit/statement.js";
@@ -128,7 +128,7 @@ export class ConsoleView {
       this.#fail(error, { sql, from });
     }
     this.#statement = null;
-    this.runButton.disabled = false;
+    disable(this.runButton, false);
     this.#latest.end(run);
   }
 
@@ -143,7 +143,7 @@ export class ConsoleView {
 
   async #carryOut(statement) {
     this.#statement = statement;
-    this.runButton.disabled = true;
+    disable(this.runButton, true);
     const began = performance.now();
     this.#busy(began);
     const { job, sentence } = await statement.run(this.#once.keyFor(statement.sql));

@@ -2,7 +2,7 @@
 // Rule: a poll asks for the newest page, and for older jobs that are shown and run. Older pages come when they are asked for.
 
 import * as api from "../api.js";
-import { announce, fill, h } from "../dom.js";
+import { announce, disable, fill, h } from "../dom.js";
 import { save } from "../downloads.js";
 import { brokenRows, failure } from "../failure.js";
 import { many, moment } from "../format.js";
@@ -64,7 +64,7 @@ export class JobsView {
   }
 
   async #more() {
-    this.more.disabled = true;
+    disable(this.more, true);
     try {
       const { jobs, next } = await api.jobs({ limit: PAGE, before: this.#next });
       const known = new Set([...this.newest, ...this.#older].map((job) => job.id));
@@ -77,7 +77,7 @@ export class JobsView {
     } catch (error) {
       fill(this.trouble, failure(error));
     }
-    this.more.disabled = false;
+    disable(this.more, false);
   }
 
   #draw(jobs) {
@@ -87,10 +87,16 @@ export class JobsView {
       if (before && before !== job.state && job.over) announce(`Job ${job.kind} is ${job.state}`);
       this.#states.set(job.id, job.state);
     }
-    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : null;
     const opened = new Set([...this.list.querySelectorAll("details[open]")].map((details) => details.dataset.key));
     fill(this.list, jobs.map((job) => this.#card(job, opened)), jobs.length ? null : h("p", { class: "empty", role: "listitem" }, "No jobs. Run a query as a job from the console's Download menu, or upload a file."));
-    if (focused) this.list.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) this.#focus(focused);
+  }
+
+  // A button that a job in its new state does not have leaves the focus to the record of the job.
+  #focus(key) {
+    const more = this.list.querySelector(`[data-key="more:${CSS.escape(key.slice(key.indexOf(":") + 1))}"] summary`);
+    (key.startsWith("more:") ? more : this.list.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? more)?.focus({ preventScroll: true });
   }
 
   #card(job, opened) {

@@ -3,7 +3,7 @@
 // read; rows that others have changed meanwhile are shown side by side, and nothing of the set is applied. The address has the condition and the order.
 
 import * as api from "../api.js";
-import { announce, fill, h } from "../dom.js";
+import { announce, disable, fill, h } from "../dom.js";
 import { Changes } from "../edit/changes.js";
 import { conflictsOf, openConflicts } from "../edit/conflicts.js";
 import { Once } from "../edit/once.js";
@@ -204,6 +204,7 @@ export class RowsTab {
       return;
     }
     const body = changes.body();
+    const isHere = this.pending.contains(document.activeElement);
     this.#busy(true);
     try {
       const job = await api.changeRows(this.detail.name, body, this.#once.keyFor(body));
@@ -215,17 +216,24 @@ export class RowsTab {
       this.#say(h("p", { class: "saved", role: "status" }, `Saved as version ${count(this.minVersion)}.`), [...this.said.childNodes]);
     } catch (error) {
       this.#once.ended(error);
-      await this.#refused(error);
+      await this.#refused(error, isHere);
     }
-    this.#busy(false);
+    this.#ended(isHere);
   }
 
-  async #refused(error) {
+  // The focus of a button that is hidden now goes to the rows.
+  #ended(isHere) {
+    this.#busy(false);
+    if (isHere && document.activeElement === document.body) this.#part.element.focus({ preventScroll: true });
+  }
+
+  async #refused(error, isHere) {
     const changes = this.#changes;
     this.#say(failure(error));
     if (!["conflict", "not_found"].includes(error.detail.error)) return;
     try {
       const found = await conflictsOf(this.detail, changes, error);
+      this.#ended(isHere); // the dialog gives the focus back
       if (found.length) openConflicts({ changes, conflicts: found, onChoose: () => { this.#say(); if (!changes.isEmpty) this.#save(); else this.load(); } });
     } catch (other) {
       this.#say(failure(error), failure(other));
@@ -238,8 +246,7 @@ export class RowsTab {
   }
 
   #busy(busy) {
-    this.saveButton.disabled = this.discardButton.disabled = busy;
-    for (const one of this.tools.querySelectorAll("button")) one.disabled = busy;
+    for (const one of [this.saveButton, this.discardButton, ...this.tools.querySelectorAll("button")]) disable(one, busy);
     this.place.inert = busy;
   }
 }

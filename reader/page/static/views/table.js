@@ -2,7 +2,7 @@
 // Rules: controls that write are shown to tokens that may. Rows with changes that are not saved stay until they are.
 
 import * as api from "../api.js";
-import { fill, h, unseen } from "../dom.js";
+import { fill, h, refill, unseen } from "../dom.js";
 import { openAlter, openDrop } from "../edit/alter_table.js";
 import { failure } from "../failure.js";
 import { bytes, count, duration, many, quoted } from "../format.js";
@@ -42,8 +42,8 @@ export class TableView {
       this.#name = name;
       fill(this.head, h("div", { class: "view-head" }, h("h1", {}, name)), h("p", { class: "facts-line" }, " "));
     }
-    fill(this.tabs, TABS.map(([key, label]) => h("a", { href: toTable(name, key === "overview" ? "" : key), "aria-current": key === tab ? "page" : null }, label)));
-    if (this.body.dataset.tab !== tab) fill(this.body, h("div", { class: "waiting tall", "aria-hidden": "true" }));
+    refill(this.tabs, TABS.map(([key, label]) => h("a", { href: toTable(name, key === "overview" ? "" : key), "aria-current": key === tab ? "page" : null }, label)));
+    if (this.body.dataset.tab !== tab) refill(this.body, h("div", { class: "waiting tall", "aria-hidden": "true" }));
     this.body.dataset.tab = tab;
     this.body.setAttribute("aria-busy", "true");
     try {
@@ -51,7 +51,7 @@ export class TableView {
       if (!run.isCurrent()) return;
       this.#title(detail);
       const made = await this.#tab(tab, detail, options, run);
-      if (run.isCurrent()) { this.#shown = made; fill(this.body, made.element ?? made); made.start?.(); }
+      if (run.isCurrent()) { this.#shown = made; refill(this.body, made.element ?? made); made.start?.(); }
     } catch (error) {
       if (run.isCurrent()) fill(this.body, failure(error, () => this.show({ name, tab, options })));
     }
@@ -78,7 +78,7 @@ export class TableView {
 
   #title(detail) {
     const stored = detail.key?.length || detail.row_ids ? "row version" : "row";
-    fill(this.head,
+    refill(this.head,
       h("div", { class: "view-head" }, h("h1", {}, detail.name), h("span", { class: `chip ${detail.level}` }, detail.status), h("span", { class: "grow" }),
         h("a", { class: "button", href: toConsole(`SELECT *\nFROM ${quoted(detail.name)}\nLIMIT 1000`) }, "Query"),
         h("a", { class: "button", href: `#/upload?${new URLSearchParams({ table: detail.name })}` }, "Upload")),

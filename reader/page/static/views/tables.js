@@ -1,6 +1,6 @@
 // All tables: size, rows, version, freshness, health. A token that may write can create one.
 
-import { fill, h } from "../dom.js";
+import { fill, h, refill } from "../dom.js";
 import { droppedNotice } from "../edit/alter_table.js";
 import { openNewTable } from "../edit/new_table.js";
 import { failure } from "../failure.js";
@@ -36,16 +36,14 @@ export class TablesView {
     const found = tables.filter((table) => table.name.toLowerCase().includes(this.filter.value.toLowerCase()));
     const total = (key) => tables.reduce((sum, table) => sum + (table[key] ?? 0), 0);
     fill(this.summary, error ? `This list may be outdated: ${error.message}` : `${many(tables.length, "table")}, ${many(total("rows"), "row")}, ${bytes(total("bytes"))}`);
-    const focused = document.activeElement?.dataset?.table;
-    fill(this.list, found.map(card), found.length ? null : h("p", { class: "empty", role: "listitem" }, tables.length ? "No table name contains that." : "There are no tables here yet."));
-    if (focused) this.list.querySelector(`[data-table="${CSS.escape(focused)}"]`)?.focus();
+    refill(this.list, found.map(card), found.length ? null : h("p", { class: "empty", role: "listitem" }, tables.length ? "No table name contains that." : "There are no tables here yet."));
   }
 }
 
 function card(table) {
   const fact = (name, value) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
   return h("div", { class: "card", role: "listitem" },
-    h("header", {}, h("h2", {}, h("a", { href: toTable(table.name), "data-table": table.name }, table.name)),
+    h("header", {}, h("h2", {}, h("a", { href: toTable(table.name) }, table.name)),
       h("span", { class: `chip ${table.level}` }, table.status)),
     h("dl", {}, fact("Rows", count(table.rows)), fact("Size", bytes(table.bytes)), fact("Blocks", count(table.blocks)), fact("Version", count(table.version)),
       fact("Last read", table.staleness_s === null || table.staleness_s === undefined ? "–" : `${duration(table.staleness_s)} ago`)),

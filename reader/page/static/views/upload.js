@@ -1,7 +1,7 @@
 // Uploads a CSV or TSV file to a table, with progress. The gateway checks every row and writes all rows or none.
 
 import * as api from "../api.js";
-import { fill, h, labelled } from "../dom.js";
+import { disable, fill, h, labelled } from "../dom.js";
 import { brokenRows, failure } from "../failure.js";
 import { bytes, many } from "../format.js";
 import { Latest } from "../latest.js";
@@ -97,8 +97,10 @@ export class UploadView {
   }
 
   #busy(busy) {
-    this.send.disabled = busy;
+    const isStopping = document.activeElement === this.stop;
+    disable(this.send, busy);
     this.stop.hidden = !busy;
+    if (isStopping) this.send.focus();
   }
 
   #say(word, how) {

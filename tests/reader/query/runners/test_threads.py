@@ -125,6 +125,26 @@ def test_an_interruption_interrupts_the_call_and_is_raised(pool: QueryThreads) -
     query.end(lambda: None)
 
 
+@pytest.mark.parametrize("taken", [False, True], ids=["before it has a thread", "after"])
+def test_an_interruption_before_the_call_is_submitted_stops_the_query(
+    pool: QueryThreads, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    interrupted = threading.Event()
+    query = QueryThread(pool, interrupted.set)
+    if taken:
+        query.run(lambda: None)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(query._thread if taken else pool, "submit" if taken else "take", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            query.run(lambda: None)
+    assert interrupted.is_set()
+    query.end(lambda: None)
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_a_call_that_does_not_stop_is_left_and_holds_up_no_other_query(
     pool: QueryThreads, monkeypatch: pytest.MonkeyPatch
