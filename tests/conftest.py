@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.support.tally",
     "tests.support.tiers",
     "tests.support.jvm",
+    "tests.support.together",
     "tests.support.unsynced",
 ]
 
