@@ -21,6 +21,8 @@ pytest_plugins = [
     "tests.support.tally",
     "tests.support.tiers",
     "tests.support.jvm",
+    "tests.support.together",
+    "tests.support.unsynced",
 ]
 
 LONGEST_ID = 200

@@ -26,6 +26,8 @@ def declared(module: str) -> list[str] | None:
     """The literal ``__all__`` of a module's source, or None."""
     path = ROOT / Path(*module.split("."))
     source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
+    if "__all__" not in source:
+        return None  # most modules: to parse them all takes seconds
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and any(
             isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets

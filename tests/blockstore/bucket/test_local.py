@@ -27,6 +27,7 @@ from blockstore.errors import (
     Unanswered,
     Unavailable,
 )
+from tests.support.unsynced import REAL
 
 
 @pytest.fixture
@@ -290,6 +291,10 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", noted)
     return paths
+
+
+def test_the_tests_here_wait_for_the_disk() -> None:
+    assert os.fsync is REAL
 
 
 def test_a_durable_write_syncs_its_data_then_every_name_above_it(

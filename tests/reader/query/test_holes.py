@@ -115,13 +115,13 @@ def test_a_column_chunk_without_its_first_byte_is_never_read_as_rows(
             hole.write_bytes(holed)
             for query in QUERIES:
                 asked = query.replace("FROM {}", "FROM $").replace("{}", f'"{name}"')
-                right = duck.execute(asked.replace("$", "ok")).fetchall()
                 try:
                     found = duck.execute(asked.replace("$", f"({source(hole)})")).fetchall()
                 except duckdb.Error as error:
                     failed += NO_PAGE in str(error)
                     others += NO_PAGE not in str(error)
                     continue
+                right = duck.execute(asked.replace("$", "ok")).fetchall()
                 assert sorted(map(repr, found)) == sorted(map(repr, right)), (form, asked)
     assert not others
     assert failed > len(forms) * len(table.column_names) * 3
