@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from blockstore.format.document import sealed
 from blockstore.ids import Ids
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, object_key, sources_path
 from blockstore.table import Table

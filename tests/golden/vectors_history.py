@@ -12,7 +12,7 @@ import pyarrow as pa
 from blockstore.format.block import Job
 from blockstore.format.document import sealed
 from blockstore.ids import Ids, ulid_at
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.gc import collect
 from blockstore.index.log import Log
