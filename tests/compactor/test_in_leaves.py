@@ -22,7 +22,7 @@ from blockstore.compactor.clean.due import retention_due_s
 from blockstore.compactor.clean.retention import plan_retention
 from blockstore.compactor.plan.candidates import LiveCandidates
 from blockstore.compactor.plan.observe import observe
-from blockstore.compactor.run.once import compact_once, plan_seen
+from blockstore.compactor.run.once import compact_once, plan_seen, plan_table
 from blockstore.compactor.settings import Settings
 from blockstore.compactor.simulated import PlainEngine
 from blockstore.errors import BlockstoreError, Invalid
@@ -38,6 +38,7 @@ from blockstore.index.rules import decide
 from blockstore.index.state import State
 from blockstore.index.tree import grow
 from blockstore.index.tree.blocks import LeafRows
+from blockstore.index.tree.open import base_of
 from blockstore.index.tree.split import Rule
 from blockstore.names import CHECKPOINTS, HINT
 from blockstore.operations.tree import move_to_tree
@@ -275,3 +276,23 @@ def test_nothing_differs_between_leaves_and_the_fold(
     for _ in range(STEPS):
         history.step()
     asserted(history)
+
+
+def test_a_plan_goes_on_where_a_leaf_of_the_newest_root_is_lost() -> None:
+    """By another root, and what came after it."""
+    lost = 0
+    for seed in range(6):
+        history = History(seed)
+        for _ in range(STEPS):
+            history.step()
+        _, folded = history.both()
+        expected = plan_seen(observe(folded), history.settings())
+        root = base_of(history.table().log.state)
+        assert root is not None
+        own = [leaf.key for leaf in root.blocks if leaf.generation == root.version]
+        history.bucket.delete(own)
+        lost += len(own)
+        table = history.table()
+        assert plan_seen(observe(table), history.settings()) == expected
+        assert plan_table(history.table(), history.settings()) == expected
+    assert lost
