@@ -53,7 +53,7 @@ from tests.support.tiers import is_fast
 HOUR_S = 3_600
 SCHEMA = pa.schema([("id", pa.int64()), ("time", pa.timestamp("ms", tz="UTC")), ("n", pa.int64())])
 LABELS = ({}, {}, {"site": "x"}, {"site": "y"})
-HISTORIES = 30 if is_fast() else int(os.environ.get("BLOCKSTORE_HISTORIES", "120"))
+HISTORIES = 12 if is_fast() else int(os.environ.get("BLOCKSTORE_HISTORIES", "60"))
 STEPS = 36
 WHERE = (
     None,
@@ -93,6 +93,7 @@ class History:
             ),
             **self.identity,
         )
+        self._folded: tuple[list[str], MemoryBucket] | None = None
         log = index_log.create(self.bucket, self.world, definition)
         move_to_tree(log, self.world)
 
@@ -159,16 +160,23 @@ class History:
     def both(self) -> tuple[Table, Table]:
         """The table on its newest root, of which no leaf is loaded, and on the fold of all
         entries."""
-        clock = ManualClock(0)
-        fold = MemoryBucket(clock)
-        for info in sorted(self.bucket.list(), key=lambda info: info.modified_ms):
-            clock.advance((info.modified_ms - clock.now_ms()) / 1000)
-            if not info.key.startswith(CHECKPOINTS) and info.key != HINT:
-                fold.put(info.key, self.bucket.get(info.key).data)
-        clock.advance((self.world.clock.now_ms() - clock.now_ms()) / 1000)
-        in_leaves, folded = self.table(), Table.open_bucket(fold, self.world)
+        in_leaves, folded = self.table(), Table.open_bucket(self._fold(), self.world)
         assert folded.log.state.root is None
         return in_leaves, folded
+
+    def _fold(self) -> MemoryBucket:
+        """The bucket without checkpoints, its objects as old as they are."""
+        keys = [info.key for info in self.bucket.list()]
+        if self._folded is None or self._folded[0] != keys:
+            clock = ManualClock(0)
+            fold = MemoryBucket(clock)
+            for info in sorted(self.bucket.list(), key=lambda info: info.modified_ms):
+                clock.advance((info.modified_ms - clock.now_ms()) / 1000)
+                if not info.key.startswith(CHECKPOINTS) and info.key != HINT:
+                    fold.put(info.key, self.bucket.get(info.key).data)
+            clock.advance((self.world.clock.now_ms() - clock.now_ms()) / 1000)
+            self._folded = keys, fold
+        return self._folded[1]
 
 
 def asserted(history: History) -> int:
@@ -254,8 +262,9 @@ def _decided(history: History) -> None:
         Append(commit=history.world.ids.ulid(), blocks=(block,))
         for block in (one, other, own, again)
     ]
-    for change in changes:
-        mine, its = history.both()
+    for place, change in enumerate(changes):
+        if place % 4 == 0:
+            mine, its = history.both()
         assert _verdict(mine.log.state, change) == _verdict(its.log.state, change)
 
 
