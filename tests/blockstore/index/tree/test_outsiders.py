@@ -125,7 +125,7 @@ def test_a_root_of_another_table_is_passed_over(
     assert len(Log(bucket, world).poll().blocks) == len(log.state.blocks)
 
 
-def test_a_whole_checkpoint_among_roots_is_read_and_built_upon(
+def test_a_whole_checkpoint_among_roots_is_passed_over(
     bucket: MemoryBucket, world: World, clock: ManualClock, log: Log
 ) -> None:
     """As a program would write it that knows the feature and not the leaves."""
