@@ -5,7 +5,8 @@
     │   ├── Throttled              the store limits the rate of requests
     │   ├── Unanswered             a write was sent and may or may not have been applied
     │   ├── Contended              two conditional writes at once (HTTP 409): send the same again
-    │   └── NoSpace                the disk or the quota is full
+    │   ├── NoSpace                the disk or the quota is full
+    │   └── SnapshotExpired        a part of what was read before is gone: read the table again
     ├── Conflict                 read again, decide again
     │   ├── RowConflict            rows were changed since they were read
     │   ├── Fenced                 another process holds this role now: stop
@@ -54,6 +55,7 @@ __all__ = [
     "ObjectMissing",
     "PreconditionFailed",
     "RowConflict",
+    "SnapshotExpired",
     "TableDropped",
     "Throttled",
     "Unanswered",
@@ -85,6 +87,11 @@ class Contended(Unavailable):
 
 class NoSpace(Unavailable):
     """The disk or the quota is full; nothing of the object is visible."""
+
+
+class SnapshotExpired(Unavailable):
+    """A leaf of the checkpoint that a state was read from is gone: collected since, or lost. Read
+    the table again; what the leaf held is not known, and counts neither as there nor as absent."""
 
 
 class Conflict(BlockstoreError):

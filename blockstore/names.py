@@ -13,6 +13,9 @@ import unicodedata
 INDEX = "index/"
 CHECKPOINTS = "index/checkpoints/"
 HINT = "index/hint.json"
+LEAVES = "index/leaves/"
+UNNAMED = "gc/leaves.json"
+"""The leaves that no checkpoint named when a collector looked last."""
 BOUNDARY = "gc/index.boundary"
 META = "meta.json"
 JOBS = "jobs/"
@@ -42,6 +45,7 @@ FOLDER_TABLE = "blockstore.table.json"
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _ENTRY = re.compile(r"index/([0-9]{20})\.json")
 _CHECKPOINT = re.compile(r"index/checkpoints/([0-9]{20})\.parquet")
+_LEAF = re.compile(r"index/leaves/([0-9a-f]{64})\.([0-9]{20})")
 _FILE = re.compile(r"files/([0-7][0-9A-HJKMNP-TV-Z]{25})/([^/]+)")
 _UNSAFE = re.compile(r"[^0-9A-Za-z._-]+")
 _FILE_NAME = 100
@@ -76,6 +80,18 @@ def parse_checkpoint(key: str) -> int | None:
     """The version of a checkpoint's key, or None for another key."""
     match = _CHECKPOINT.fullmatch(key)
     return int(match[1]) if match else None
+
+
+def leaf_key(sha256: str, generation: int) -> str:
+    """``index/leaves/<SHA-256>.<20 digits>``: a leaf by its content, and the version for whose
+    checkpoint it was written."""
+    return f"{LEAVES}{sha256}.{generation:020d}"
+
+
+def parse_leaf(key: str) -> tuple[str, int] | None:
+    """The SHA-256 and the generation of a leaf's key, or None for another key."""
+    match = _LEAF.fullmatch(key)
+    return (match[1], int(match[2])) if match else None
 
 
 def chunk_path(number: int, token: str = "") -> str:

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from blockstore.index import log as index_log
 from blockstore.index import tags
 from blockstore.index.lives import check_there
 from blockstore.index.log import Log
+from blockstore.lazy import once
 from blockstore.lifecycle.complete import CheckComplete
 from blockstore.operations.access import Access
 from blockstore.operations.contents import Contents, Discovery, Indexed, earlier, no_index
@@ -227,7 +227,7 @@ class Table(ChangingRows, GoingBack, FilesOfCells, Following):
             raise no_index(self.url)
         return log
 
-    @cached_property
+    @once
     def catalog(self) -> Catalog:
         """What this handle has read of the table's blocks by listing."""
         from blockstore.lifecycle.catalog import Catalog

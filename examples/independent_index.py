@@ -18,10 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
+from independent_leaves import rows_of, sources_of
 
 Json = dict[str, Any]
 
-FEATURES = {"chain", "columns", "rows", "uploads"}
+FEATURES = {"chain", "columns", "rows", "tree", "uploads"}
 COLUMNS = [
     "ulid",
     "min_time",
@@ -192,18 +193,23 @@ class Folder:
             fits and len(counts) == 1 and rest["version"] == version,
             f"checkpoint {version} is not proven",
         )
+        rows, held = table.to_pylist(), len(table)
+        accounted = set(re.findall(".{26}", rest["accounted"]))
+        if "tree" in rest:
+            check(self.is_whole(rest["tree"], version), f"checkpoint {version} is not whole")
+            rows = rows_of(rest["tree"], COLUMNS, self.get)
+            accounted = set(sources_of(rest["tree"], self.get))
+            held = len(rows)
         blocks = {}
-        for row in table.to_pylist():
+        for row in rows:
             block = {"meta": json.loads(row["meta"]), "sources": row["sources"] or [row["ulid"]]}
             block |= {"version": row["version"], "first_row_id": row["first_row_id"]}
             blocks[row["ulid"]] = block | {"excepted": set(row["excepted"] or ())}
         check(
-            list(blocks) == sorted(blocks) and len(blocks) == len(table),
+            list(blocks) == sorted(blocks) and len(blocks) == held,
             f"checkpoint {version} is not sorted",
         )
-        accounted = set(re.findall(".{26}", rest["accounted"])).union(
-            *(one["sources"] for one in blocks.values())
-        )
+        accounted = accounted.union(*(one["sources"] for one in blocks.values()))
         last = rest.get("last") or {"commit": rest["commits"]["ids"][-26:]}
         batches = {app: one["ranges"] for app, one in rest["batches"].items()}
         values = {
@@ -213,6 +219,16 @@ class Folder:
             "last": last,
         }
         return rest | values | {"blocks": blocks, "accounted": accounted}
+
+    def is_whole(self, tree: Json, version: int) -> bool:
+        """Whether no collector removes a leaf of a root before the boundary has passed it."""
+        if version <= self.boundary or tree["base"] >= self.boundary:
+            return True
+        leaves = [tuple(one[:2]) for kind in ("blocks", "sources") for one in tree[kind]]
+        file = opened(self.get(f"index/checkpoints/{self.boundary:020d}.parquet"))
+        at = json.loads(file.metadata.metadata[b"blockstore"]).get("tree", {})
+        kept = {tuple(one[:2]) for kind in at if kind != "base" for one in at[kind]}
+        return all(one[1] >= self.boundary or one in kept for one in leaves)
 
     def is_named(self, version: int) -> bool:
         """Whether the hint and later entries that name a checkpoint of this version name these

@@ -8,6 +8,11 @@
  * Nobody relies on a root before it is proven, by a look at the boundary after the root was there. Proven is one whose base
  * the boundary has not passed; and one whose leaf has a generation at or above the boundary, or is named by the root at the
  * boundary, which a collector has proven.
+ *
+ * A copy of the bucket may be put back under processes that go on. It was taken while roots and leaves were on their way, so
+ * it may lack those of entries that it has; what a lost entry does is in replaced.pml. After that a number proves nothing: whoever
+ * writes a root looks for its leaves and its base once the root is there. All others may believe a root that lacks a leaf, until
+ * they miss it. A collector, and who sets a tag, promise nothing for what they began before.
  */
 #include "must.pml"
 
@@ -25,6 +30,9 @@
 #endif
 #ifndef TAGGERS
 #define TAGGERS 0
+#endif
+#ifndef COPIES
+#define COPIES 0
 #endif
 #define SIZE 6
 
@@ -47,6 +55,20 @@ unsigned tagged : SIZE;                /* what the tags of the latest state pin 
   ((((low) <= 1 || HAS(pins, 1)) && NAMES(1, leaf)) || (((low) <= 2 || HAS(pins, 2)) && NAMES(2, leaf)) || \
    (((low) <= 3 || HAS(pins, 3)) && NAMES(3, leaf)) || (((low) <= 4 || HAS(pins, 4)) && NAMES(4, leaf)) || \
    (((low) <= 5 || HAS(pins, 5)) && NAMES(5, leaf)))
+
+#if COPIES
+bit back;                              /* the copy was put back */
+unsigned copied_boundary : 3;
+unsigned copied_roots : SIZE;
+byte copied_generation[SIZE];
+byte copied_base[SIZE];
+unsigned copied_leaves : 16;
+unsigned copied_tagged : SIZE;
+unsigned copied_promised : SIZE;
+#define BACK back
+#else
+#define BACK 0
+#endif
 
 /* The truth, which no process sees: what processes rely on. */
 unsigned proven : SIZE;                /* roots that a process took for whole */
@@ -71,7 +93,7 @@ inline any_version(one, low, high) {
   od
 }
 
-#define PROOF unsigned low : 3, gen : 3, from : 3, root : 3; bit whole
+#define PROOF unsigned low : 3, gen : 3, from : 3, root : 3; bit whole, own, since
 
 /* PUT a version's root if absent; then it is read, for another may have been there. */
 inline put_root(v, g, b) {
@@ -111,7 +133,11 @@ inline prove() {
 #else
        whole = root >= low && (from >= low || gen >= low || NAMES(low, LEAF(HASH(root), gen)));
 #endif
-       trust()
+       if
+       :: own && since == BACK -> trust()
+       :: own && since != BACK        /* what is lost while it looks is lost as if just after */
+       :: !own -> believe()
+       fi
      }
   :: else
   fi
@@ -126,12 +152,52 @@ inline trust() {
   fi
 }
 
-inline forget() { low = 0; gen = 0; from = 0; root = 0; whole = 0 }
+/* Is a root whole that this process has written, or found in the place of its own? After it was there: its leaf and the root
+   itself, then the base. */
+inline prove_own() {
+#if COPIES
+  atomic {
+    since = BACK;
+#ifndef BROKEN_LEAVES_UNSEEN
+    whole = whole && IS_THERE(root, gen);
+#endif
+#ifndef BROKEN_ROOT_UNSEEN
+    whole = whole && HAS(roots, root) && generation[root] == gen && base[root] == from
+#endif
+  };
+#ifndef BROKEN_BASE_UNSEEN
+  atomic {
+    if
+    :: whole && from != root && !(HAS(roots, from) && generation[from] == gen) ->
+       whole = !HAS(roots, from); from = 0
+    :: else
+    fi
+  };
+#endif
+#endif
+  own = 1;
+  prove()
+}
+
+/* A root that another process has written. */
+inline believe() {
+  if
+  :: whole && !BACK -> trust()
+  :: else
+  fi
+}
+
+inline forget() { low = 0; gen = 0; from = 0; root = 0; whole = 0; own = 0; since = 0 }
 
 proctype World() {
 end_idle:
   do
+#ifdef ALIKE
+  /* All versions have the same leaf. */
+  :: newest < VERSIONS -> newest++
+#else
   :: atomic { newest < VERSIONS -> newest++ ; if :: content = content | BIT(newest) :: true fi }
+#endif
   od
 }
 
@@ -153,7 +219,7 @@ end_idle:
           gen = version; from = version }
      fi;
      put_root(version, gen, from);
-     prove();
+     prove_own();
      atomic { known = (whole -> root : 0); known_gen = (whole -> gen : 0); version = 0; forget() }
   od
 }
@@ -176,11 +242,12 @@ inline look(leaf) {
 
 proctype Collector() {
   unsigned wanted : 3, leaf : 4, pins : SIZE, old : 3;
+  bit was;
   PROOF;
 end_idle:
   do
   /* The boundary moves over a root that this process has proven. */
-  :: atomic { newest > boundary + 1 -> old = boundary; any_version(wanted, old + 1, newest - 1) };
+  :: atomic { newest > boundary + 1 -> old = boundary; was = BACK; any_version(wanted, old + 1, newest - 1) };
      if
      :: atomic { old && NAMES(old, LEAF(HASH(wanted), generation[old])) -> gen = generation[old]; from = old }
      :: atomic { !(old && HASH(wanted) == HASH(old)) ->
@@ -189,28 +256,28 @@ end_idle:
      :: atomic { old && !HAS(roots, old) -> skip }
      fi;
      if
-     :: gen -> put_root(wanted, gen, from); prove()
+     :: gen -> put_root(wanted, gen, from); prove_own()
      :: else
      fi;
      atomic {
        if
-       :: whole && boundary == old ->
+       :: whole && boundary == old && was == BACK ->
           boundary = wanted;
           MUST(boundary_is_whole, HAS(roots, wanted) && IS_THERE(wanted, generation[wanted]))
        :: else
        fi;
-       wanted = 0; old = 0; forget()
+       wanted = 0; old = 0; was = 0; forget()
      }
   /* Roots below the boundary that no tag pins, read after it. */
-  :: atomic { boundary > 1 -> low = boundary };
+  :: atomic { boundary > 1 -> low = boundary; was = BACK };
      pins = tagged;
      atomic {
-       roots = roots & (~(BIT(low) - 1) | pins);
+       roots = (was == BACK -> roots & (~(BIT(low) - 1) | pins) : roots);
        MUST(tags_are_whole, !(promised & ~roots));
-       low = 0; pins = 0
+       low = 0; pins = 0; was = 0
      }
   /* Leaves. */
-  :: atomic { leaves && boundary -> any_version(leaf, 1, LEAF(1, VERSIONS)) };
+  :: atomic { leaves && boundary -> was = BACK; any_version(leaf, 1, LEAF(1, VERSIONS)) };
      look(leaf);
 #ifndef BROKEN_ONE_LOOK
      atomic {
@@ -226,8 +293,12 @@ end_idle:
      fi;
 #endif
      atomic {
+       /* Just before, it looks at the history and the boundary again. */
+#ifdef BROKEN_NOT_AGAIN
+       was = BACK;
+#endif
        if
-       :: whole ->
+       :: whole && was == BACK ->
           leaves = leaves & ~BIT(leaf);
           printf("%d: removes leaf %d of generation %d\n", _pid, leaf >> 3, GENERATION(leaf));
           MUST(proven_is_whole, !(NAMES(1, leaf) && PROTECTED(1)) && !(NAMES(2, leaf) && PROTECTED(2)) &&
@@ -235,7 +306,7 @@ end_idle:
                                 !(NAMES(5, leaf) && PROTECTED(5)));
        :: else
        fi;
-       leaf = 0; forget()
+       leaf = 0; was = 0; forget()
      }
   od
 }
@@ -255,14 +326,14 @@ end_idle:
      :: whole ->
         atomic {
           whole = from >= low || gen >= low || NAMES(low, LEAF(HASH(root), gen));
-          trust();
+          believe();
           leaf = (whole -> LEAF(HASH(root), gen) : 0);
           open = whole; held = (whole -> held : 0); waits = (whole -> waits : 0)
         }
      :: else
      fi;
      atomic { version = 0; forget() }
-  :: atomic { open && leaf -> MUST(plans_end, HAS(leaves, leaf)) }
+  :: atomic { open && leaf -> MUST(plans_end, BACK || HAS(leaves, leaf)) }
   :: atomic { open && leaf -> open = 0; held = 0; waits = 0; stale = 1 }
   :: atomic { stale ->
        if
@@ -279,10 +350,11 @@ end_idle:
 
 proctype Tagger() {
   unsigned version : 3;
+  bit was;
   PROOF;
 end_idle:
   do
-  :: atomic { newest && !tagged -> any_version(version, 1, newest); version = (version > boundary -> version : 0) };
+  :: atomic { newest && !tagged -> was = BACK; any_version(version, 1, newest); version = (version > boundary -> version : 0) };
      if
      :: version ->
         if
@@ -290,13 +362,13 @@ end_idle:
         :: HAS(roots, version)
         fi;
         put_root(version, version, version);
-        prove();
+        prove_own();
         if
         :: whole ->
            tagged = tagged | BIT(version);
            atomic {
              if
-             :: boundary < version ->
+             :: boundary < version && was == BACK ->
                 promised = promised | BIT(version);
                 MUST(tags_are_whole, HAS(roots, version) && IS_THERE(version, generation[version]))
              :: else -> tagged = tagged & ~BIT(version)
@@ -306,10 +378,34 @@ end_idle:
         fi
      :: else
      fi;
-     atomic { version = 0; forget() }
+     atomic { version = 0; was = 0; forget() }
   :: atomic { promised -> tagged = tagged & ~promised; promised = 0 }
   od
 }
+
+#if COPIES
+#define EACH(to, from) to[1] = from[1]; to[2] = from[2]; to[3] = from[3]; to[4] = from[4]; to[5] = from[5]
+
+/* Takes a copy of the bucket, and puts it back once. */
+proctype Copies() {
+end_idle:
+  atomic {
+    newest ->
+    copied_boundary = boundary; copied_roots = roots; copied_leaves = leaves;
+    copied_tagged = tagged; copied_promised = promised;
+    EACH(copied_generation, generation); EACH(copied_base, base)
+  };
+  atomic {
+    boundary = copied_boundary; roots = copied_roots; leaves = copied_leaves;
+    tagged = copied_tagged; promised = copied_promised;
+    EACH(generation, copied_generation); EACH(base, copied_base);
+    back = 1; proven = 0; open = 0; held = 0; waits = 0;
+    copied_boundary = 0; copied_roots = 0; copied_leaves = 0; copied_tagged = 0; copied_promised = 0;
+    copied_generation[1] = 0; copied_generation[2] = 0; copied_generation[3] = 0; copied_generation[4] = 0; copied_generation[5] = 0;
+    copied_base[1] = 0; copied_base[2] = 0; copied_base[3] = 0; copied_base[4] = 0; copied_base[5] = 0
+  }
+}
+#endif
 
 init {
   byte n;
@@ -318,6 +414,9 @@ init {
     n = 0; do :: n < COLLECTORS -> run Collector(); n++ :: else -> break od;
     n = 0; do :: n < WRITERS -> run Writer(); n++ :: else -> break od;
     n = 0; do :: n < READERS -> run Reader(); n++ :: else -> break od;
+#if COPIES
+    run Copies();
+#endif
     n = 0; do :: n < TAGGERS -> run Tagger(); n++ :: else -> break od;
     n = 0
   }

@@ -17,7 +17,7 @@ from blockstore.bucket import open_bucket
 from blockstore.format.block import BlockMeta, ChunkFile, ColumnStats
 from blockstore.ids import ulid_at
 from blockstore.index.change import Append
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log
 from blockstore.world import World
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import ReadBucket
 from blockstore.errors import BoundaryLost, Corrupt, ObjectMissing, Unavailable
 from blockstore.format.block import BlockMeta
+from blockstore.format.features import TREE
 from blockstore.index.added import AddedBlock
 from blockstore.index.boundary import Boundary
-from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint, holds_state
 from blockstore.index.entry import Entry
 from blockstore.index.fold import fold
 from blockstore.index.read import IndexReader
@@ -30,6 +32,9 @@ from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.index.tree.loading import Leaves
 
 REPAIR = "repair"
 """The reason in an entry by which a repair replaced damaged blocks."""
@@ -188,12 +193,36 @@ def slim(meta: BlockMeta) -> BlockMeta:
 def read_checkpoint(bucket: ReadBucket, version: int) -> State:
     """Read and decode a complete checkpoint. Raises Corrupt, also if it is missing."""
     try:
-        state = decode_checkpoint(bucket.get(checkpoint_key(version)).data, version=version)
+        state = decode_checkpoint(
+            bucket.get(checkpoint_key(version)).data,
+            version=version,
+            leaves=lambda: _leaves_of(bucket),
+        )
     except ObjectMissing:
         raise Corrupt(f"{checkpoint_key(version)} is missing") from None
+    if state.root is not None:
+        broken = broken_leaves_of(bucket, state)
+        if broken:
+            raise Corrupt(f"{checkpoint_key(version)} is not whole: {min(broken.values())}")
     for _ in state.blocks:
         pass
     return state
+
+
+def broken_leaves_of(bucket: ReadBucket, state: State) -> dict[str, str]:
+    """The leaves that the root of a state names and that are missing or damaged, and what is wrong
+    with each."""
+    from blockstore.index.tree.open import base_of
+    from blockstore.index.tree.repair import broken_leaves
+
+    root = base_of(state)
+    return {} if root is None else broken_leaves(bucket, root)
+
+
+def _leaves_of(bucket: ReadBucket) -> Leaves:
+    from blockstore.index.tree.loading import leaves_of
+
+    return leaves_of(bucket)
 
 
 def _survey(
@@ -338,10 +367,13 @@ def _compare(bucket: ReadBucket, state: State, look: _Look) -> None:
     problem = None
     try:
         data = bucket.get(key).data
-        if (
-            data != encode_checkpoint(state)
-            and decode_checkpoint(data, version=state.version) != state
-        ):
+        if TREE in state.requires:
+            same = holds_state(read_checkpoint(bucket, state.version), state)
+        else:
+            same = data == encode_checkpoint(state) or (
+                decode_checkpoint(data, version=state.version) == state
+            )
+        if not same:
             problem = f"{key} differs from the state that the entries up to {state.version} produce"
     except ObjectMissing:
         return

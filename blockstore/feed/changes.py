@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -23,6 +22,7 @@ from blockstore.feed.form import Form
 from blockstore.feed.runs import RUN_ROWS, RUN_VERSIONS, changes_of
 from blockstore.index.history import History
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.operations.access import Access
 from blockstore.scan.snapshot import Snapshot
 
@@ -106,7 +106,7 @@ class Changes:
         if run:
             yield run
 
-    @cached_property
+    @once
     def _history(self) -> History:
         return History(self.access.log.reader, self.access.log.state)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from blockstore.format.identity import ROW_ID, VERSION, RowIds
 from blockstore.index.blocks import Blocks
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.scan.columns import Columns
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
@@ -79,18 +79,18 @@ class Form:
             )
         return form
 
-    @cached_property
+    @once
     def columns(self) -> Columns:
         """Every column that a change could have."""
         return Columns.of(self.definition, self.labels)
 
-    @cached_property
+    @once
     def rows(self) -> pa.Schema:
         """The columns of a row, its id first where it has one."""
         ids = (ROW_ID,) if isinstance(self.definition.identity, RowIds) else ()
         return self.columns.select([*ids, *self.columns.visible.names])
 
-    @cached_property
+    @once
     def schema(self) -> pa.Schema:
         """The columns of a change."""
         return pa.schema([*_OWN, *self.rows])

@@ -28,8 +28,11 @@ COLUMNS = "columns/0.2"
 DROP = "drop/0.2"
 """The table was dropped before, and perhaps brought back, or created again on the same index."""
 
+TREE = "tree/0.2"
+"""Checkpoints are roots: what they hold is in leaves that several of them share."""
+
 KNOWN: frozenset[str] = frozenset(
-    {"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS, COLUMNS, DROP))}
+    {"chain", *(name.partition("/")[0] for name in (UPLOADS, ROWS, COLUMNS, DROP, TREE))}
 )
 """The features beyond version 1 that this release knows."""
 

@@ -12,9 +12,10 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from operator import eq
+from typing import TYPE_CHECKING
 
 import immutables
 import numpy as np
@@ -24,15 +25,24 @@ import pyarrow as pa
 from blockstore.format.block import StreamKey
 from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
 from blockstore.index.rows import KEPT, LiveBlock, Rows, numbers, stream_named
-from blockstore.index.ulids import UlidArray, unique
+from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
+from blockstore.lazy import once
+
+if TYPE_CHECKING:
+    from blockstore.index.tree.sums import BlockSums
 
 _OVERLAY = 1_024
 _SHARE = 8
+_PARTS = 4
+_FEW = 64
 _SLOT = "slot"
 """A hidden column of ``table()``: the base's row, or below zero the overlay's."""
 
 Overlay = immutables.Map[str, LiveBlock | None]
 """What is new or changed since the base; None where a block of the base is gone."""
+
+Gone = immutables.Map[str, int]
+"""Where in the base those of the overlay's ULIDs are that it has: these rows no longer count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +54,53 @@ class _Made:
     derived: Derived[LiveBlock]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all blocks of a set."""
+
+    rows: int
+    bytes: int
+    min_max_time: int
+    """The least ``max_time``; 0 of no block."""
+
+
 class _View:
     """One way to hold a set: a base and an overlay, and what was derived from them.
 
     ``before`` is what was made of an overlay before this one.
     """
 
-    def __init__(self, base: Rows, overlay: Overlay, before: _Made | None = None) -> None:
+    def __init__(
+        self, base: Rows, overlay: Overlay, places: Gone, before: _Made | None = None
+    ) -> None:
         self.base = base
         self.overlay = overlay
+        self.places = places
         self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
         """By name: the arrays of the base, those of the overlay, and what both are together. Of
         few blocks: each version that is in use has its own."""
         self.complete: dict[str, tuple[object, Arrays]] = {}
         """By name: those that are meaningful for every block, and what they follow from."""
+        self.parts: dict[tuple[int, ...], Blocks] = {}
+        """The set without some leaves of its base, by the leaves that are left; replaced, never
+        changed."""
         self._before = before
 
     @property
     def is_heavy(self) -> bool:
-        return len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
+        return self.base.is_whole and len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
 
-    @cached_property
+    @once
     def gone(self) -> list[int]:
         """Rows of the base that no longer count."""
-        return [place for ulid in self.overlay if (place := self.base.position(ulid)) is not None]
+        return list(self.places.values())
 
-    @cached_property
+    def place(self, ulid: str) -> int | None:
+        """The row of the base that has a ULID, whether it counts or not."""
+        known = self.places.get(ulid)
+        return self.base.position(ulid) if known is None else known
+
+    @once
     def new(self) -> list[LiveBlock]:
         """The blocks of the overlay, sorted."""
         held = [block for block in self.overlay.values() if block is not None]
@@ -82,7 +113,7 @@ class _View:
             return self._before
         return _Made(self.new, self.frame, self.derived)
 
-    @cached_property
+    @once
     def derived(self) -> Derived[LiveBlock]:
         """What others made of ``new``."""
         blocks = self.new
@@ -91,7 +122,7 @@ class _View:
             made.take_over(self._before.derived, self._places)
         return made
 
-    @cached_property
+    @once
     def frame(self) -> pa.Table:
         """The frame of ``new``."""
         if self._before is None:
@@ -102,7 +133,7 @@ class _View:
         added = Rows.of([self.new[place] for place in other]).frame
         return pa.concat_tables([self._before.frame, added]).take(numbers(places)).combine_chunks()
 
-    @cached_property
+    @once
     def _places(self) -> npt.NDArray[np.int64]:
         """Where each block of ``new`` is among those of ``before``; -1 where it is none of them."""
         assert self._before is not None, "there was an overlay before"
@@ -121,17 +152,17 @@ class _View:
                 places.append(place)
         return found, places
 
-    @cached_property
+    @once
     def slots(self) -> npt.NDArray[np.int64]:
         """Where each row of ``table`` is."""
         return np.asarray(self.table[_SLOT].to_numpy())
 
-    @cached_property
+    @once
     def frame_of_all(self) -> pa.Table:
         """The frame of all, sorted."""
         return self.table.drop_columns([_SLOT])
 
-    @cached_property
+    @once
     def table(self) -> pa.Table:
         """The same with ``slot``."""
         frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))
@@ -158,10 +189,15 @@ class Blocks:
         overlay: Overlay | None = None,
         size: int | None = None,
         before: _Made | None = None,
+        places: Gone | None = None,
     ) -> None:
-        # The same set may be held in another way once it was consolidated; each method looks at one
-        # view.
-        self._view = _View(base, immutables.Map() if overlay is None else overlay, before)
+        # The same set may be held in another way later; each method looks at one view.
+        self._view = _View(
+            base,
+            immutables.Map() if overlay is None else overlay,
+            immutables.Map() if places is None else places,
+            before,
+        )
         self._size = len(base) if size is None else size
 
     @classmethod
@@ -187,7 +223,10 @@ class Blocks:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Blocks):
             return NotImplemented
-        return self._size == other._size and list(self) == list(other)
+        if self._size != other._size:
+            return False
+        same = self.base.is_same(other.base) and self.overlay == other.overlay
+        return same or all(map(eq, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -221,21 +260,25 @@ class Blocks:
         """The set without ``remove``, all of which are in it, then with ``put`` (the same ULID is
         replaced)."""
         view, size = self._view, self._size
-        overlay = view.overlay.mutate()
+        overlay, places = view.overlay.mutate(), view.places.mutate()
         for ulid in remove:
             size -= 1
-            if view.base.position(ulid) is None:
+            place = view.place(ulid)
+            if place is None:
                 del overlay[ulid]
             else:
-                overlay[ulid] = None
+                overlay[ulid], places[ulid] = None, place
         for block in put:
             if block.ulid in overlay:
                 held = overlay[block.ulid] is not None
             else:
-                held = view.base.position(block.ulid) is not None
+                place = view.base.position(block.ulid)
+                held = place is not None
+                if place is not None:
+                    places[block.ulid] = place
             size += not held
             overlay[block.ulid] = block
-        changed = Blocks(view.base, overlay.finish(), size, view.made)
+        changed = Blocks(view.base, overlay.finish(), size, view.made, places.finish())
         if changed._view.is_heavy:
             changed.rows()
         return changed
@@ -296,26 +339,112 @@ class Blocks:
 
     def ulids(self) -> list[str]:
         """All ULIDs, sorted."""
-        found: list[str] = self._view.table["ulid"].to_pylist()
-        return found
+        view = self._view
+        if view.base.is_whole:
+            found: list[str] = view.table["ulid"].to_pylist()
+            return found
+        stored, new = view.base.ulids, [block.ulid for block in view.new]
+        kept = np.ones(len(stored), dtype=bool)
+        kept[view.gone] = False
+        return to_texts(unique(stored[kept], from_texts(new)))
 
     def holding(self, sources: Iterable[str]) -> list[LiveBlock]:
         """The blocks that account for any of these sources, in the order of their ULIDs."""
-        rows = self.rows()
-        return rows.take(rows.holding(sources))
+        wanted, view = frozenset(sources), self._view
+        if view.base.is_whole:
+            rows = self.rows()
+            return rows.take(rows.holding(wanted))
+        stored = view.base.take(view.base.holding(wanted))
+        new = [block for block in view.new if not wanted.isdisjoint(block.meta.sources)]
+        kept = [block for block in stored if block.ulid not in view.overlay]
+        return sorted([*kept, *new], key=lambda block: block.ulid)
 
-    def sources(self) -> UlidArray:
-        """The sources of all blocks, sorted; live blocks never share one."""
-        return unique(self.rows().sources)
+    def sources(self, floor: str | None = None) -> UlidArray:
+        """The sources of all blocks, sorted; live blocks never share one. With a ``floor`` at least
+        those at or below it."""
+        view = self._view
+        if view.base.is_whole:
+            return unique(self.rows().sources)
+        stored = view.base.sources if floor is None else view.base.sources_to(floor)
+        gone = from_texts(
+            source for block in view.base.take(view.gone) for source in block.meta.sources
+        )
+        added = from_texts(source for block in view.new for source in block.meta.sources)
+        return unique(stored[~holds(unique(gone), stored)], added)
 
     def streams(self) -> list[StreamKey]:
         """The streams of all blocks, each once."""
-        return [stream_named(text) for text in self.table()["stream"].unique().to_pylist()]
+        rest, sums = self.summed(lambda leaf: leaf.streams is not None)
+        texts = dict.fromkeys(text for leaf in sums for text in leaf.streams or ())
+        column = rest.table()["stream"]
+        few = column if len(column) <= _FEW else column.unique()  # which loads Arrow's functions
+        texts |= dict.fromkeys(few.to_pylist())
+        return [stream_named(text) for text in texts]
+
+    def summed(self, known: Callable[[BlockSums], bool]) -> tuple[Blocks, Sequence[BlockSums]]:
+        """The set without the leaves for which ``known`` is true and in which nothing has changed,
+        and the sums over these; where blocks are not in leaves, the set and nothing."""
+        view = self._view
+        if view.base.is_whole:
+            return self, ()
+        places, sums = view.base.sift(known, view.gone)
+        if not sums:
+            return self, ()
+        if places not in view.parts:
+            base = view.base.part(places)
+            within = view.base.within(places, view.gone)
+            part = Blocks(
+                base,
+                view.overlay,
+                len(base) - len(view.gone) + len(view.new),
+                places=immutables.Map(zip(view.places, within, strict=True)),
+            )
+            view.parts = dict([*list(view.parts.items())[1 - _PARTS :], (places, part)])
+        return view.parts[places], sums
+
+    def totals(self) -> Totals:
+        """Sums over all blocks."""
+        import pyarrow.compute as pc
+
+        rest, sums = self.summed(lambda leaf: True)
+        frame = rest.table()
+        oldest = [pc.min(frame["max_time"]).as_py(), *(leaf.min_max_time for leaf in sums)]
+        return Totals(
+            rows=(pc.sum(frame["rows"]).as_py() or 0) + sum(leaf.rows for leaf in sums),
+            bytes=(pc.sum(frame["bytes"]).as_py() or 0) + sum(leaf.bytes for leaf in sums),
+            min_max_time=min((one for one in oldest if one is not None), default=0),
+        )
+
+    def on(self, base: Rows, at: Blocks) -> Blocks:
+        """The same set on the rows of a later root, which hold what ``at`` was: an earlier one on
+        the rows of this."""
+        mine, before = self._view.overlay, at._view.overlay
+        overlay = immutables.Map(
+            {ulid: block for ulid, block in mine.items() if before.get(ulid, mine) is not block}
+        ).mutate()
+        for ulid, block in before.items():
+            if ulid not in mine and block is not None:
+                overlay[ulid] = None
+        kept = overlay.finish()
+        places = ((ulid, base.position(ulid)) for ulid in kept)
+        gone = immutables.Map({ulid: place for ulid, place in places if place is not None})
+        return Blocks(base, kept, self._size, places=gone)
+
+    @property
+    def base(self) -> Rows:
+        """What is stored of the set."""
+        return self._view.base
+
+    @property
+    def overlay(self) -> Overlay:
+        """What has changed since."""
+        return self._view.overlay
 
     def rows(self) -> Rows:
         """The set as rows alone, without an overlay; held so from now on."""
         view = self._view
         if view.overlay:
-            view = _View(view.base.merged(view.gone, Rows.of(view.new)), immutables.Map())
+            rows = view.base.merged(view.gone, Rows.of(view.new))
+            view = _View(rows, immutables.Map(), immutables.Map())
             self._view = view
         return view.base

@@ -16,7 +16,7 @@ from enum import StrEnum
 from blockstore.errors import Conflict, Invalid
 from blockstore.format.block import BlockMeta, Job
 from blockstore.format.definition import Definition
-from blockstore.format.features import DROP, UPLOADS
+from blockstore.format.features import DROP, TREE, UPLOADS
 from blockstore.index.added import AddedBlock
 from blockstore.index.entry import Entry, Epoch, Operation
 from blockstore.index.state import State
@@ -304,6 +304,21 @@ class Untag(Change):
         if held is None or self.version not in (None, held):
             return nothing(self)
         return Draft(tags={self.name: None}, message=self.message)
+
+
+@dataclass(kw_only=True)
+class MoveToTree(Change):
+    """From this entry on checkpoints are roots (``tree/``): an older release refuses the table by
+    name. Nothing to do where that is so already."""
+
+    operation: Operation = Operation.TREE
+    commit: str
+    message: str = ""
+
+    def draft(self, state: State) -> Draft | Done:
+        if TREE in state.requires:
+            return Done()
+        return Draft(requires=(TREE,), message=self.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

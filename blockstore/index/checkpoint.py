@@ -3,8 +3,6 @@
 Rules:
 - One row a live block, sorted by ULID; the rest of the state as JSON in the file's metadata. The
   content is a function of the version alone, so any process may write it, with create-if-absent.
-- It is written only from a state that a commit's step 5, or a reader's double look, has confirmed
-  (protocol 3.4): a process that finds one may rely on it.
 - Of the accounted sources it names those that no live block holds; the others are in the rows.
 - Reading it decodes the small columns; the blocks' JSON stays compressed until it is needed as a
   block.
@@ -12,35 +10,33 @@ Rules:
   hint or a later entry gives them (``checkpoint_name.py``), looked at before they are parsed; or,
   decoded completely, the number of its rows and the digest over their content are those of the
   hashed JSON (``content.py``). Those of earlier releases have no digest.
-- Whatever is wrong with a checkpoint is Corrupt, naming it. The hint only spares a listing and a
-  proof: a stale, missing or garbled one costs requests and time, never correctness.
+- Of a table that requires ``tree`` it is a root: it has no rows, and names the leaves that hold
+  them and the accounted sources (``tree/``).
+- Whatever is wrong with a checkpoint is Corrupt, naming it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import immutables
 import numpy as np
 import orjson
 import pyarrow as pa
 
-from blockstore.bucket.api import Bucket, ReadBucket
-from blockstore.errors import AlreadyExists, BlockstoreError, Corrupt, ObjectMissing
+from blockstore.errors import BlockstoreError, Corrupt
 from blockstore.format.definition import Definition
-from blockstore.format.document import Document, parse, sealed
-from blockstore.format.features import FORMAT_VERSION, refuse_newer, refuse_unknown
+from blockstore.format.document import Document, parse
+from blockstore.format.features import FORMAT_VERSION, TREE, refuse_newer, refuse_unknown
 from blockstore.index import ulids
 from blockstore.index.batches import AppBatches, Written
 from blockstore.index.blocks import Blocks
 from blockstore.index.chain import Link
-from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, read_name
+from blockstore.index.checkpoint_name import NamedCheckpoint, name_of
 from blockstore.index.commit_ids import Commits, Run
 from blockstore.index.content import content_of
 from blockstore.index.derived import Places
@@ -49,17 +45,14 @@ from blockstore.index.entry import epoch_of, link_of, link_to_json
 from blockstore.index.rows import BULK, FRAME, Bulk, MemoryBulk, Rows
 from blockstore.index.sources import Sources
 from blockstore.index.state import State
-from blockstore.names import HINT, checkpoint_key
+from blockstore.lazy import once
+from blockstore.names import checkpoint_key
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-
-_logger = logging.getLogger(__name__)
-
-EVERY = 64
-_EVERY_MOST = 512
-_BLOCKS_A_ENTRY = 1024
+    from blockstore.index.tree.leaf import Root
+    from blockstore.index.tree.loading import Leaves
 
 _KEY = b"blockstore"
 _DIGEST = b"blockstore.sha256"
@@ -70,90 +63,28 @@ of them."""
 _COMPRESSION = {"compression": "zstd", "compression_level": 1}
 
 
-def every(blocks: int) -> int:
-    """A committer to a table of so many blocks writes a checkpoint after every entry whose id is a
-    multiple of this: 64, and from 131,072 blocks on more, up to 512.
-
-    Rarer: a cold read has more entries to get and to fold, 1.3 KiB and 0.1 ms each; 63 of them are
-    6 ms and four rounds of requests, 511 are 50 ms and 32 rounds. More often: each commit pays a
-    larger share of a checkpoint: 6 us and 16 to 120 bytes a block (decisions 10 and 67).
-    """
-    due = EVERY
-    while due < _EVERY_MOST and blocks >= 2 * due * _BLOCKS_A_ENTRY:
-        due *= 2
-    return due
-
-
-def write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
-    """Make sure that the version has its checkpoint, and point the hint at it. The state must be a
-    confirmed one.
-
-    Returns what this call wrote; None where there was one, whose bytes may be others of the same
-    state."""
-    name = ensure_checkpoint(bucket, state)
-    if name is not None:
-        _point_hint(bucket, name)
-    return name
-
-
-def try_write_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
-    """The same for a commit that has succeeded and been answered: whatever goes wrong is only
-    logged."""
-    try:
-        return write_checkpoint(bucket, state)
-    except Exception as error:  # noqa: BLE001 - the commit has succeeded, whatever it is
-        _logger.warning("checkpoint %s of %s was not written: %s", state.version, bucket.url, error)
-        return None
-
-
-def ensure_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
-    """The same for a version that need not be a new one: the hint stays."""
-    return put_checkpoint(bucket, state.version, encode_checkpoint(state))
-
-
-def put_checkpoint(bucket: Bucket, version: int, data: bytes) -> NamedCheckpoint | None:
-    """The same for bytes that were decoded before."""
-    try:
-        bucket.put_if_absent(checkpoint_key(version), data)
-    except AlreadyExists:
-        return None
-    return name_of(version, data)
-
-
-def replace_checkpoint(bucket: Bucket, state: State) -> None:
-    """Write a checkpoint in the place of a missing or damaged one, from the entries. Its content is
-    a function of the version alone, so another process that does the same meanwhile writes the
-    same."""
-    data = encode_checkpoint(state)
-    bucket.put(checkpoint_key(state.version), data)
-    raise_hint(bucket, name_of(state.version, data))
-
-
-def raise_hint(bucket: Bucket, name: NamedCheckpoint) -> None:
-    """Point the hint at a checkpoint, unless it names one of a higher version."""
-    hint = read_hint(bucket)
-    if hint is None or hint.id <= name.id:
-        _point_hint(bucket, name)
-
-
-def _point_hint(bucket: Bucket, name: NamedCheckpoint) -> None:
-    bucket.put(HINT, sealed(orjson.dumps({"format": FORMAT_VERSION, "checkpoint": name.to_json()})))
-
-
-def read_hint(bucket: ReadBucket) -> NamedCheckpoint | None:
-    """The checkpoint that the hint names, or None: a guess, never authority."""
-    try:
-        return read_name(parse(bucket.get(HINT).data, HINT), "checkpoint")
-    except (ObjectMissing, Corrupt):
-        return None
+GetLeaves: TypeAlias = "Callable[[], Leaves]"
+"""Returns what gets the leaves of a table: few tables have any."""
 
 
 def encode_checkpoint(state: State) -> bytes:
-    """The bytes of the state's checkpoint."""
+    """The bytes of the state's checkpoint, which has all of its blocks."""
+    accounted = state.accounted.array()
+    dead = accounted[~ulids.holds(state.blocks.sources(), accounted)]
+    return _file(state.blocks.rows().stored(), {**_rest(state), "accounted": _text(dead)})
+
+
+def encode_root(state: State, root: Root) -> bytes:
+    """The bytes of the state's checkpoint where its leaves are those of ``root``."""
+    assert TREE in state.requires, "an older release must refuse a root by name"
+    rest = {**_rest(state), "accounted": "", "tree": root.to_json()}
+    return _file(Rows.of(()).stored(), rest)
+
+
+def _file(table: pa.Table, fields: Mapping[str, object]) -> bytes:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    table = state.blocks.rows().stored()
     options = {
         "use_dictionary": False,
         "write_statistics": False,
@@ -163,7 +94,7 @@ def encode_checkpoint(state: State) -> bytes:
     with pq.ParquetWriter(sink, table.schema, **options, **_COMPRESSION) as writer:
         writer.write_table(table, row_group_size=_GROUP_ROWS)
         content = content_of(table, [table])
-        rest = orjson.dumps({**_rest(state), "blocks": table.num_rows, "content": content})
+        rest = orjson.dumps({**fields, "blocks": table.num_rows, "content": content})
         writer.add_key_value_metadata(
             {_KEY: rest, _DIGEST: hashlib.sha256(rest).hexdigest().encode("ascii")}
         )
@@ -171,10 +102,16 @@ def encode_checkpoint(state: State) -> bytes:
 
 
 def decode_checkpoint(
-    data: bytes, *, version: int, url: str = "", names: tuple[NamedCheckpoint, ...] = ()
+    data: bytes,
+    *,
+    version: int,
+    url: str = "",
+    names: tuple[NamedCheckpoint, ...] = (),
+    leaves: GetLeaves | None = None,
 ) -> State:
     """The state that ``index/checkpoints/<version>.parquet`` holds. Raises Corrupt or NewerFormat,
-    naming it, and its table where the ``url`` is given.
+    naming it, and its table where the ``url`` is given. ``leaves`` returns what gets
+    those of a root: without it none of them is there.
 
     ``names`` are those that the hint and later entries give this checkpoint. Bytes that fit one are
     not looked at again; others prove themselves by their content, for a repair, a replica or
@@ -205,7 +142,16 @@ def decode_checkpoint(
             )
         rows = Rows(frame, bulk)
         _check_sorted(rows, name)
-        return _state(rest, rows, version, name)
+        return _state(rest, rows, version, name, leaves)
+
+
+def holds_state(stored: State, state: State) -> bool:
+    """Whether the state of a checkpoint is the one that the entries up to it produce."""
+    if TREE not in state.requires:
+        return stored == state
+    from blockstore.index.tree.compare import is_same
+
+    return is_same(stored, state)
 
 
 @contextmanager
@@ -286,7 +232,7 @@ class _StoredBulk(Bulk):
     def all(self) -> pa.Table:
         return self._all
 
-    @cached_property
+    @once
     def _all(self) -> pa.Table:
         return pa.concat_tables(
             [
@@ -330,10 +276,8 @@ def _check_sorted(rows: Rows, name: str) -> None:
 
 
 def _rest(state: State) -> dict[str, object]:
-    """The state without its live blocks."""
+    """The state without its live blocks, and with no accounted sources."""
     window = state.commits.window()
-    accounted = state.accounted.array()
-    dead = accounted[~ulids.holds(state.blocks.sources(), accounted)]
     return {
         "format": FORMAT_VERSION,
         "version": state.version,
@@ -343,7 +287,7 @@ def _rest(state: State) -> dict[str, object]:
             "ids": window.text,
             "times": np.diff(window.times, prepend=0).tolist(),
         },
-        "accounted": dead.tobytes().decode("ascii"),
+        "accounted": "",
         "epochs": {role: list(epoch) for role, epoch in sorted(state.epochs.items())},
         "batches": {app: _batches_to_json(state.batches[app]) for app in sorted(state.batches)},
         "tags": dict(sorted(state.tags.items())),
@@ -360,10 +304,21 @@ def _rest(state: State) -> dict[str, object]:
     }
 
 
-def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
+def _state(rest: Document, rows: Rows, version: int, name: str, leaves: GetLeaves | None) -> State:
     requires = rest.texts("requires", ())
     refuse_unknown(requires, name)
     dead = _array(rest.text("accounted", ""), rest, "accounted")
+    accounted = Sources(lambda: ulids.unique(rows.sources, dead))
+    if (TREE in requires) != rest.has("tree"):
+        rest.fail("tree", f"a tree where the table requires {TREE}, and only there")
+    if rest.has("tree"):
+        from blockstore.index.tree.open import opened
+
+        if len(rows) or len(dead):
+            rest.fail("tree", "all blocks and sources in leaves")
+        rows, accounted = opened(
+            rest.raw("tree"), version, name, None if leaves is None else leaves()
+        )
     table = rest.raw("table")
     if not isinstance(table, dict):
         rest.fail("table", "the table's definition")
@@ -373,7 +328,7 @@ def _state(rest: Document, rows: Rows, version: int, name: str) -> State:
         version=version,
         time_ms=rest.integer("time"),
         blocks=Blocks(rows),
-        accounted=Sources(lambda: ulids.unique(rows.sources, dead)),
+        accounted=accounted,
         commits=Commits(run),
         epochs={role: epoch_of(epochs, role) for role in epochs.names()},
         batches=immutables.Map({app: _batches(batches.document(app)) for app in batches.names()}),
@@ -411,6 +366,10 @@ def _run(commits: Document, version: int) -> Run:
     if not all(type(time_ms) is int and 0 <= time_ms < 2**48 for time_ms in times):
         commits.fail("times", "milliseconds that never fall")
     return Run(first, text, np.cumsum(np.array(times, dtype=np.int64)))
+
+
+def _text(array: ulids.UlidArray) -> str:
+    return array.tobytes().decode("ascii")
 
 
 def _array(text: str, rest: Document, name: str) -> ulids.UlidArray:

@@ -39,6 +39,7 @@ from blockstore.errors import (
     HistoryReplaced,
     Indeterminate,
     NoSpace,
+    SnapshotExpired,
     TableDropped,
     Throttled,
     Unavailable,
@@ -69,6 +70,7 @@ _NOT_APPLIED = (Throttled, Contended, NoSpace)
 _MANY = 4
 """Entries whose reading gives others the time to write the next."""
 _LOOKS = 4
+_REOPENINGS = 4
 
 
 @dataclass(slots=True)
@@ -109,16 +111,27 @@ class Committer:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be
         in the index), Unavailable (nothing was sent) or Indeterminate (it is not yet known;
         ``attempt`` can be settled or retried)."""
+        deadline = self._clock.monotonic_s() + self._patience_s
         try:
-            return self._commit(attempt)
+            for _ in range(_REOPENINGS):
+                try:
+                    return self._commit(attempt, deadline)
+                except (SnapshotExpired, Corrupt) as error:
+                    # Leaves of its root were collected, or are damaged: another look begins at a
+                    # root that is whole.
+                    known = self.state or self._known
+                    if isinstance(error, Corrupt) and (known is None or not known.is_broken):
+                        raise
+                    _logger.info("%s: it is read again", error)
+                    self._drop()
+            return self._commit(attempt, deadline)
         except (Unavailable, AccessDenied) as error:
             if not attempt.sent:
                 raise
             # A payload was sent and refused, or found taken: a later entry may have inherited it.
             raise self._unknown(attempt, min(attempt.sent), error) from error
 
-    def _commit(self, attempt: Attempt) -> Committed:
-        deadline = self._clock.monotonic_s() + self._patience_s
+    def _commit(self, attempt: Attempt, deadline: float) -> Committed:
         losses = 0
         if self._pace.rivals >= 1 and self.state is not None and not attempt.sent:
             known = self.state.version
@@ -297,10 +310,11 @@ class Committer:
             return False
         found = self._reader.decode(taken.data, entry, before.last)
         mine = found.commit == attempt.change.commit and found.follows(before.last)
+        self._follow(before, entry, taken, asked_s, mine=mine)
         if not mine or after is not None:
             # Above the boundary: this entry is the history, and ours, if it is another's, is not.
+            # Not before it was followed: what fails then is looked up again.
             del attempt.sent[entry]
-        self._follow(before, entry, taken, asked_s, mine=mine)
         return mine
 
     def _checked_after(self, entry: int, before: State) -> tuple[bool, bool]:
@@ -392,7 +406,9 @@ class Committer:
         return self.state
 
     def _checked(self) -> State:
-        if self.state is not None and self.state.version < self._boundary.seen:
+        # Leaves of its root may go from then on, and no root that shares them is relied on.
+        state = self.state
+        if state is not None and (state.oldest_kept < self._boundary.seen or state.is_broken):
             self._drop()
         return self.catch_up() if self.state is None else self.state
 

@@ -35,7 +35,7 @@ def _digests(columns: pa.Schema, tables: Iterable[pa.Table]) -> list[bytes]:
     for table in tables:
         for field, of_column in zip(columns, hashers, strict=True):
             for chunk in table[field.name].chunks:
-                for hasher, part in zip(of_column, _bytes(chunk), strict=True):
+                for hasher, part in zip(of_column, parts_of(chunk), strict=True):
                     hasher.update(part)
     return [hasher.digest() for of_column in hashers for hasher in of_column]
 
@@ -44,14 +44,14 @@ def _parts(kind: pa.DataType) -> int:
     return 3 if pa.types.is_list(kind) else 1 if pa.types.is_primitive(kind) else 2
 
 
-def _bytes(array: pa.Array) -> Iterator[memoryview]:
+def parts_of(array: pa.Array) -> Iterator[memoryview]:
     """The parts of one piece of a column."""
     import pyarrow.compute as pc
 
     if pa.types.is_list(array.type):
         lengths = _integers(pc.fill_null(pc.list_value_length(array), -1))
         yield lengths.data
-        yield from _bytes(array.flatten())
+        yield from parts_of(array.flatten())
     elif array.null_count:
         raise ValueError(f"a {array.type} is null, expected a value in each row")
     elif pa.types.is_boolean(array.type):

@@ -89,6 +89,7 @@ class Operation(StrEnum):
     EPOCH = "epoch"
     HORIZON = "horizon"
     REBUILD = "rebuild"
+    TREE = "tree"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -348,7 +348,7 @@ def _accounted(state: State, entry: Entry, added: list[LiveBlock], blocks: Block
     )
     if entry.floor is None:
         return accounted
-    keep = ulids.unique(ulids.from_texts(entry.keep), blocks.sources())
+    keep = ulids.unique(ulids.from_texts(entry.keep), blocks.sources(entry.floor))
     return accounted.above(entry.floor, keep)
 
 

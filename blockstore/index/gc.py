@@ -18,6 +18,8 @@ Invariants:
   copy of the table may have been put back, or the table made again, since the second read, and what
   is below the boundary of one is the history of the other. What is left is a process that stops
   between that look and the DELETE.
+- A root is advanced over only if every leaf of it is there and proven by its hash. Leaves that no
+  root names go afterwards (``tree/collect.py``).
 - A pass that was cut short anywhere is finished by the next, whichever process runs it; any number
   may run at once.
 - Where stale writes are not refused (no If-Match) the boundary stays, and that is said with the
@@ -29,12 +31,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from blockstore.bucket.api import Bucket, ObjectInfo, writable
 from blockstore.errors import Corrupt, NewerFormat
+from blockstore.format.features import TREE
 from blockstore.freshness import Freshness
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, raise_hint
+from blockstore.index.checkpoint import encode_checkpoint, holds_state
 from blockstore.index.checkpoint_name import how_to_replace_checkpoint, name_of
+from blockstore.index.checkpoint_write import ensure_checkpoint, raise_hint
 from blockstore.index.epochs import Held, check_held
 from blockstore.index.log import Log
 from blockstore.index.read import IndexReader
@@ -70,6 +75,8 @@ class Collected:
     """Entries deleted."""
     checkpoints: int = 0
     """Checkpoints deleted."""
+    leaves: int = 0
+    """Leaves deleted."""
     off: str | None = None
     """Why the boundary cannot advance on this store; None where it can."""
     kept_bytes: int = 0
@@ -129,7 +136,7 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     if seen.wanted > boundary:
         off = log.boundary.why_fixed()
         if off is None:
-            boundary, written = _advance(log, bucket, seen)
+            boundary, written = _advance_over(log, bucket, seen, targets_of(seen, state))
     fresh = Freshness(world.clock)
     state = _latest(log)
     check_held(state, held)
@@ -144,12 +151,18 @@ def collect(log: Log, world: World, *, held: Held | None = None) -> Collected:
     checkpoints = doomed_checkpoints(seen.checkpoints, boundary, set(state.tags.values()))
     fresh.lasts_s = state.definition.properties.delete_delay_s / 2
     deleted = _delete_checkpoints(log, bucket, checkpoints, fresh)
+    leaves = 0
+    if TREE in state.requires:
+        from blockstore.index.tree.collect import collect_leaves
+
+        leaves = collect_leaves(log, world, state, lambda: _look_again(log))
     return Collected(
         before=seen.boundary,
         boundary=boundary,
         checkpoint=written,
         entries=len(entries),
         checkpoints=deleted,
+        leaves=leaves,
         off=off,
         kept_bytes=0 if off is None else _say_off(log, seen, off),
         due_s=None if off is not None else _due_s(seen, boundary, state),
@@ -191,11 +204,37 @@ def _look(log: Log, bucket: Bucket, world: World, state: State) -> _Seen:
     )
 
 
-def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
+def targets_of(seen: _Seen, state: State) -> list[int]:
+    """Where the boundary may move, best first. Pure.
+
+    A root that is there goes first, then what is above it in the next pass: so the leaves of the
+    root at the boundary have the names by which later roots share them.
+    """
+    if TREE not in state.requires:
+        return [seen.wanted]
+    there = frozenset(seen.checkpoints)
+    roots = sorted((one for one in there if seen.boundary < one <= seen.wanted), reverse=True)
+    own = (one for one in range(seen.wanted, seen.boundary, -1) if one not in there)
+    return [*roots, *islice(own, 1)]
+
+
+def _advance_over(
+    log: Log, bucket: Bucket, seen: _Seen, targets: Iterable[int]
+) -> tuple[int, int | None]:
+    """Move the boundary to the first of these versions where that is possible."""
+    for target in targets:
+        moved = _advance(log, bucket, replace(seen, wanted=target))
+        if moved is not None:
+            return moved
+    return seen.boundary, None
+
+
+def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None] | None:
     """Move the boundary to the one that is wanted, over a checkpoint that equals the fold.
 
-    Returns the boundary, and the version whose checkpoint was written. Another collector may
-    overtake at any step: then the boundary is where that one left it.
+    Returns the boundary, and the version whose checkpoint was written; None where the root there
+    is not whole. Another collector may overtake at any step: then the boundary is where that one
+    left it.
     """
     if seen.wanted <= seen.boundary:
         return seen.boundary, None
@@ -203,6 +242,8 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     log.confirm()
     state = _own_fold(log.reader, seen)
     if state is None:
+        return log.boundary.read(), None
+    if state.root is not None and not _is_whole(log, bucket, state):
         return log.boundary.read(), None
     written = ensure_checkpoint(bucket, state) is not None
     # Once more: that may have taken long. And before the checkpoint is read: a copy that was put
@@ -212,7 +253,7 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
     if found is None:
         _check_overtaken(log, checkpoint_key(seen.wanted), seen.wanted)
         return log.boundary.read(), None
-    if found != encode_checkpoint(state):
+    if TREE in state.requires or found != encode_checkpoint(state):
         stored = log.reader.checkpoint(found, seen.wanted)
         if stored.last != state.last:
             _logger.warning(
@@ -222,17 +263,36 @@ def _advance(log: Log, bucket: Bucket, seen: _Seen) -> tuple[int, int | None]:
                 how_to_replace_checkpoint(bucket.url),
             )
             return _advance(log, bucket, replace(seen, wanted=seen.wanted - 1))
-        if stored != state:
+        if not holds_state(stored, state):
             raise Corrupt(
                 f"{checkpoint_key(seen.wanted)} of {bucket.url} is not the fold of the entries up "
                 f"to {seen.wanted}: nothing was deleted; compare it with a copy, and delete it if "
                 "the entries are right"
             )
+        if stored.root is not None and not _is_whole(log, bucket, stored):
+            return None
     boundary = log.boundary.advance(seen.wanted)
     # Where few entries come, it may be the newest checkpoint: named, it opens without a proof of
     # its content.
     raise_hint(bucket, name_of(seen.wanted, found))
     return boundary, seen.wanted if written else None
+
+
+def _is_whole(log: Log, bucket: Bucket, stored: State) -> bool:
+    """Whether the root that a state rests on has all of its leaves, proven by their hashes, and no
+    collector removes one of them."""
+    from blockstore.index.tree.collect import why_broken
+
+    why = why_broken(bucket, stored, log.reader.leaves)
+    if why is not None:
+        _logger.warning(
+            "%s of %s is not whole (%s): the boundary does not move over it; %s",
+            checkpoint_key(stored.root or stored.version),
+            bucket.url,
+            why,
+            how_to_replace_checkpoint(bucket.url),
+        )
+    return why is None
 
 
 def _own_fold(reader: IndexReader, seen: _Seen) -> State | None:
@@ -273,9 +333,22 @@ def _oldest(reader: IndexReader, boundary: int, above: Iterable[int]) -> State |
         except Corrupt as error:
             damaged = damaged or error
             continue
-        return None if found is None else found.state
+        if found is None:
+            return None
+        why = _broken_leaf(reader, found.state)
+        if why is None:
+            return found.state
+        damaged = damaged or Corrupt(f"{checkpoint_key(base)} of {reader.bucket.url}: {why}")
     assert damaged is not None, "each of them was damaged"
     raise damaged
+
+
+def _broken_leaf(reader: IndexReader, state: State) -> str | None:
+    if state.root is None:
+        return None
+    from blockstore.index.tree.collect import broken_leaf
+
+    return broken_leaf(reader.bucket, state, reader.leaves)
 
 
 def _check_overtaken(log: Log, key: str, version: int) -> None:

@@ -20,8 +20,7 @@ from typing import TypeVar, cast
 
 from blockstore.bucket.api import ObjectInfo, ReadBucket
 from blockstore.index.boundary import Boundary
-from blockstore.index.checkpoint import read_hint
-from blockstore.index.checkpoint_name import NamedCheckpoint
+from blockstore.index.checkpoint_name import NamedCheckpoint, read_hint
 from blockstore.index.requests import Requests
 from blockstore.names import (
     CHECKPOINTS,

@@ -42,12 +42,12 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary, write_first
-from blockstore.index.checkpoint import every, try_write_checkpoint
-from blockstore.index.checkpoint_name import NamedCheckpoint, newer
+from blockstore.index.checkpoint_name import NamedCheckpoint, every, newer
 from blockstore.index.entry import Entry
 from blockstore.index.history import History
 from blockstore.index.lives import check_own
-from blockstore.index.read import IndexReader, Loaded
+from blockstore.index.poll import Loaded
+from blockstore.index.read import IndexReader
 from blockstore.index.state import State
 from blockstore.world import World
 
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from blockstore.index.change import Change, Committed
     from blockstore.index.commit import Attempt, Committer
     from blockstore.index.queue import CommitQueue, Waiting
-
 
 _logger = logging.getLogger(__name__)
 
@@ -105,8 +104,7 @@ class Log:
     def state(self) -> State:
         """The last checked state; read cold at first use.
 
-        Raises NotFound where there is no index.
-        """
+        Raises NotFound where there is no index."""
         self._check_history()
         return self._state if self._state is not None else self.poll()
 
@@ -193,11 +191,8 @@ class Log:
         return self if same else again
 
     def at(self, version: int) -> State:
-        """The state at a version.
-
-        Raises NotFound if it was never written, or the table was dropped in it, VersionExpired if
-        it was collected, or is of a table before.
-        """
+        """The state at a version. Raises NotFound if it was never written, or the table was dropped
+        in it, VersionExpired if it was collected, or is of a table before."""
         state = self.state
         if version > state.version:
             state = self.poll()
@@ -209,10 +204,8 @@ class Log:
         return check_own(History(self.reader, state).as_of(time_ms), state, self.bucket.url)
 
     def tagged(self, name: str) -> State:
-        """The state of the version that a tag is set on.
-
-        Raises NotFound, which names the tags that there are.
-        """
+        """The state of the version that a tag is set on. Raises NotFound, which names the tags that
+        there are."""
         state = self.state
         if name not in state.tags:
             state = self.poll()
@@ -282,12 +275,9 @@ class Log:
                 if waiting.answer is None:
                     waiting.answer = self._still_open(waiting.change, error)
         finally:
-            if (
-                self._committer is not None
-                and self._committer.state is not None
-                and not self.replaced
-            ):
-                self._adopt(self._committer.state)
+            state = None if self._committer is None else self._committer.state
+            if state is not None and not self.replaced:
+                self._adopt(state)
         return self._checkpoint_due(group[0].answer)
 
     def _one(self, committer: Committer, change: Change) -> Committed:
@@ -326,10 +316,7 @@ class Log:
             del self._open[commit]
 
     def _together(self, committer: Committer, group: list[Waiting]) -> None:
-        """Appends that share an entry.
-
-        If one of them is refused, each goes alone, so that it fails alone.
-        """
+        """Appends that share an entry; where one is refused each goes alone, to fail alone."""
         from blockstore.index.change import Append
         from blockstore.index.outcomes import share_of
 
@@ -391,18 +378,33 @@ class Log:
         from blockstore.index.change import Committed
 
         state = None if self._committer is None else self._committer.state
-        if (
-            not isinstance(answer, Committed)
-            or answer.entry is None
-            or state is None
-            or answer.entry.id % every(len(state.blocks))
-        ):
+        if not isinstance(answer, Committed) or answer.entry is None or state is None:
             return None
-        return partial(self._write_checkpoint, state) if state.version == answer.entry.id else None
+        due = state.version == answer.entry.id and not state.version % every(len(state.blocks))
+        return partial(self._write_checkpoint, state) if due else None
 
     def _write_checkpoint(self, state: State) -> None:
-        written = try_write_checkpoint(writable(self.bucket), state)
-        self._checkpoint = newer(self._checkpoint, written)
+        from blockstore.index.checkpoint_write import try_write_checkpoint
+
+        written = try_write_checkpoint(writable(self.bucket), state, lambda: self.reader.leaves)
+        if written is None or written.state is None:
+            if state.root is not None:
+                self._leave_root(state)
+            return
+        with self._lock:
+            self._checkpoint = newer(self._checkpoint, written.name)
+            if written.state is not state and self._state is not None:
+                from blockstore.index.tree.write import moved
+
+                self._state = moved(self._state, state, written.state)
+
+    def _leave_root(self, state: State) -> None:
+        """Read again: a root that shares leaves with the state's own may not be relied on."""
+        try:
+            with self._noticing():
+                self.take(self.reader.cold_after(state))
+        except BlockstoreError as error:  # the commit has succeeded
+            _logger.warning("%s was not read again: %s", self.bucket.url, error)
 
     def _check_history(self) -> None:
         """Raise what this handle has met before."""
@@ -427,9 +429,7 @@ class Log:
 
     def _adopt(self, state: State) -> State:
         with self._lock:
-            if self._replaced is None and (
-                self._state is None or state.version > self._state.version
-            ):
+            if self._replaced is None and (self._state is None or state.is_ahead_of(self._state)):
                 self._state = state
             return self._state or state
 

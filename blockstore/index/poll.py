@@ -29,6 +29,7 @@ from blockstore.format.properties import Consistency
 from blockstore.freshness import Freshness
 from blockstore.index.boundary import Boundary
 from blockstore.index.chain import Link
+from blockstore.index.checkpoint_name import NamedCheckpoint
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
@@ -40,6 +41,10 @@ _WIDEST = 64
 _NEWEST_LASTS_S = 30.0
 """The other bound of the side by side poll: ``history_retention`` may be shortened meanwhile, by an
 entry that this handle has not seen."""
+
+
+_ROOT_LOOK_S = 600.0
+"""How long a handle on a quiet table whose state is held by leaves leaves the boundary unread."""
 
 
 class Beside(Enum):
@@ -69,6 +74,19 @@ class Following:
     """Whether all entries were there at one moment."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A checked state, and the newest checkpoint that was seen on the way."""
+
+    state: State
+    checkpoint: NamedCheckpoint | None = None
+    asked_s: float | None = None
+    """When the state's last entry was requested, if this poll has read it: for a commit, that was
+    the look at it."""
+    prompt: Freshness | None = None
+    """Of a cold read: whether it was a quick one, as long as this lasts."""
+
+
 class Poll:
     """The polls of one handle; safe to share between threads."""
 
@@ -78,6 +96,7 @@ class Poll:
         self._looks = looks
         self._clock = clock
         self._newest: tuple[Link, Freshness] | None = None
+        self._boundary_read = Freshness(clock)
 
     def begin(self) -> Freshness:
         """Begin to measure the age of what is read from now on."""
@@ -96,6 +115,14 @@ class Poll:
         newest = self._newest
         return newest is not None and newest[0] == state.last and not newest[1].is_over
 
+    def _owes_boundary(self, state: State) -> bool:
+        """Whether a poll that would leave the boundary out reads it, because leaves of the state's
+        root go once the boundary has passed it: now and then."""
+        if state.root is None or not self._boundary_read.is_over:
+            return False
+        self._boundary_read = Freshness(self._clock, _ROOT_LOOK_S)
+        return True
+
     def after(self, state: State, *, beside: Beside = Beside.BOUNDARY) -> Following:
         """What came after a state; ``beside`` is what else is read if that is nothing."""
         side_by_side = self._requests.is_slow and self.was_newest(state)
@@ -112,7 +139,7 @@ class Poll:
             return Following()
         if beside is Beside.BOUNDARY:
             return Following(boundary=self._boundary.read())
-        if self.was_newest(state):
+        if self.was_newest(state) and not self._owes_boundary(state):
             return Following(standing=self._looks.look(state))
         standing, boundary = self._requests.beside(
             lambda: self._looks.look(state), self._boundary.read
@@ -142,7 +169,7 @@ class Poll:
         width = 1
         while True:
             start = state.version + 1 + len(found)
-            reads = bool(found) or beside is Beside.BOUNDARY
+            reads = bool(found) or beside is Beside.BOUNDARY or self._owes_boundary(state)
             looks = bool(found) or beside is Beside.LOOK
             boundary, standing, together, more = self._requests.wave(
                 self._boundary.read if reads else lambda: None,

@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from blockstore.bucket.api import Object, ReadBucket
 from blockstore.errors import (
@@ -40,6 +41,7 @@ from blockstore.errors import (
     HistoryReplaced,
     NewerFormat,
     NotFound,
+    SnapshotExpired,
     Unavailable,
 )
 from blockstore.freshness import Freshness
@@ -57,33 +59,26 @@ from blockstore.index.contradictions import hole_above, no_checkpoint, no_entry
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.fold import fold
 from blockstore.index.listing import Listed, Listing
-from blockstore.index.poll import FAR_BEHIND, Beside, Poll, is_strong
+from blockstore.index.poll import FAR_BEHIND, Beside, Loaded, Poll, is_strong
 from blockstore.index.requests import Requests
 from blockstore.index.same_history import Look, Looks
 from blockstore.index.state import State
 from blockstore.index.together import Together, read_together
+from blockstore.lazy import once
 from blockstore.names import checkpoint_key, entry_key, meta_key
 from blockstore.world import World
+
+if TYPE_CHECKING:
+    from blockstore.index.tree.loading import Leaves
 
 _logger = logging.getLogger(__name__)
 
 _RESTARTS = 20
+_FAR = 2_048
+"""Entries after its root from which on a newer one is looked for."""
 _PROMPT_S = 1.0
 """A cold read that took longer does not serve as the newest state: what was committed meanwhile is
 not in it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A checked state, and the newest checkpoint that was seen on the way."""
-
-    state: State
-    checkpoint: NamedCheckpoint | None = None
-    asked_s: float | None = None
-    """When the state's last entry was requested, if this poll has read it: for a commit, that was
-    the look at it."""
-    prompt: Freshness | None = None
-    """Of a cold read: whether it was a quick one, as long as this lasts."""
 
 
 class IndexReader:
@@ -100,6 +95,14 @@ class IndexReader:
         """Whether the history is still the one that a state is of."""
         self._listing = Listing(bucket, world, boundary, self.requests)
         self._poll = Poll(self.requests, boundary, self.looks, world.clock)
+        self._look_for_root = 0
+
+    @once
+    def leaves(self) -> Leaves:
+        """The leaves of this table, of which some are kept."""
+        from blockstore.index.tree.loading import Leaves  # few tables have them
+
+        return Leaves(self.requests.get_all, self.bucket.url, self)
 
     def cold_after(self, known: State | None) -> Loaded:
         """The latest state, from nothing, by a handle that knew an earlier one. Raises
@@ -169,11 +172,13 @@ class IndexReader:
             raise
 
     def _advance(self, state: State, beside: Beside) -> Loaded:
+        if state.is_broken:
+            return self.cold_after(state)
         since, started = self._poll.begin(), self._clock.monotonic_s()
         found = self._poll.after(state, beside=beside)
         boundary = found.boundary
         if not found.entries:
-            passed = boundary is not None and boundary > state.version
+            passed = boundary is not None and boundary > state.oldest_kept
             if passed or found.standing is not Look.SAME:
                 return self.cold_after(state)
             if boundary is not None or self._poll.was_newest(state):
@@ -182,7 +187,7 @@ class IndexReader:
         if not self.looks.check(state, found.standing, boundary) or not found.together:
             return self.cold_after(state)
         assert boundary is not None, "it is read after what is new"
-        if boundary > state.version or len(found.entries) >= FAR_BEHIND:
+        if boundary > state.oldest_kept or len(found.entries) >= FAR_BEHIND:
             return self.cold_after(state)
         after = state
         for one in found.entries:
@@ -193,8 +198,17 @@ class IndexReader:
         if after.void != state.void:
             return self.cold_after(state)
         self.looks.check_life(state, after)
+        if self._is_far_from_root(after):
+            return self.cold_after(after)
         self._poll.saw_newest(after, since)
         return Loaded(state=after, asked_s=started)
+
+    def _is_far_from_root(self, state: State) -> bool:
+        """Whether a newer root is looked for: now and then, where much is not in leaves."""
+        if state.root is None or state.version < max(state.root + _FAR, self._look_for_root):
+            return False
+        self._look_for_root = state.version + _FAR
+        return True
 
     def moment(self, loaded: Loaded) -> Freshness:
         """For how long from now on what was just read cold serves as the newest: half as long as
@@ -289,12 +303,17 @@ class IndexReader:
         last: int,
         hint: NamedCheckpoint | None = None,
         listed: Listed | None = None,
+        *,
+        lenient: bool = False,
     ) -> Loaded | None:
         """The fold of the first of the checkpoints ``bases`` that is intact (0: nothing) and the
         entries up to ``last``; None if they were not there together. ``listed`` is what a listing
-        before this call has shown of them. Raises Corrupt where no checkpoint is intact."""
-        damaged: list[Corrupt] = []
+        before this call has shown of them. Raises Corrupt where no checkpoint is intact.
+        ``lenient``: where each root names a leaf that was missed, one does all the same."""
+        damaged: list[BlockstoreError] = []
+        tried: list[int] = []
         for base in bases:
+            tried.append(base)
             found = read_together(
                 self.requests,
                 self.boundary,
@@ -309,27 +328,54 @@ class IndexReader:
             if loaded is None:
                 continue
             state = loaded.state
-            for entry in found.entries:
-                state = self.follow(state, entry.data)
+            try:
+                for entry in found.entries:
+                    state = self.follow(state, entry.data)
+            except (SnapshotExpired, Corrupt) as error:
+                if not loaded.state.is_broken:
+                    raise
+                if self.boundary.read() > base:
+                    return None  # its leaves were collected meanwhile
+                self._pass_over(error, damaged)
+                continue
             if found.entries:
                 self.looks.remember(state.last, found.entries[-1].etag)
             return replace(loaded, state=state)
+        if lenient and "leaves" in self.__dict__ and self.leaves.forget():
+            return self.replay(tried, last, hint, listed)
         raise Corrupt(f"{damaged[0]}: {how_to_replace_checkpoint(self.bucket.url)}") from damaged[0]
 
-    def checkpoint(self, data: bytes, version: int) -> State:
-        """The state in the bytes of a version's checkpoint.
+    def _pass_over(self, error: BlockstoreError, damaged: list[BlockstoreError]) -> None:
+        _logger.warning("%s: it is skipped; %s", error, how_to_replace_checkpoint(self.bucket.url))
+        damaged.append(error)
 
-        Raises Corrupt or NewerFormat, naming it and the table.
-        """
+    def checkpoint(self, data: bytes, version: int) -> State:
+        """The state in the bytes of a version's checkpoint. Raises Corrupt or NewerFormat, naming
+        it and the table."""
         try:
-            return decode_checkpoint(data, version=version, url=self.bucket.url)
+            return self._decoded(data, version)
         except NewerFormat:
             raise
         except Corrupt as error:
             raise Corrupt(f"{error}: {how_to_replace_checkpoint(self.bucket.url)}") from error
 
+    def _decoded(self, data: bytes, version: int, names: tuple[NamedCheckpoint, ...] = ()) -> State:
+        return decode_checkpoint(
+            data, version=version, url=self.bucket.url, names=names, leaves=lambda: self.leaves
+        )
+
+    def _check_root(self, state: State) -> None:
+        """Raise Corrupt for a root that may not be relied on, after the boundary was read."""
+        from blockstore.index.tree.believed import check_root
+
+        check_root(state, self.boundary.seen, self.checkpoint_data, self.bucket.url)
+
     def _base(
-        self, found: Together, version: int, hint: NamedCheckpoint | None, damaged: list[Corrupt]
+        self,
+        found: Together,
+        version: int,
+        hint: NamedCheckpoint | None,
+        damaged: list[BlockstoreError],
     ) -> Loaded | None:
         """The state of a checkpoint, named by the hint or by an entry after it; None, and why, if
         it is damaged, or of a history that was replaced: a writer that stalled may have left it."""
@@ -337,12 +383,14 @@ class IndexReader:
         mine = name_of(version, data)
         names = names_of(mine, hint, entries)
         try:
-            state = decode_checkpoint(data, version=version, url=self.bucket.url, names=names)
+            state = self._decoded(data, version, names)
             if found.own is not None and not self.looks.holds(state, found.own):
                 raise Corrupt(
                     f"{checkpoint_key(version)} of {self.bucket.url} is of another history than "
                     f"{entry_key(version)}"
                 )
+            if state.root is not None:
+                self._check_root(state)
             if found.own is not None and state.ends_void:
                 damaged.append(
                     Corrupt(
@@ -354,10 +402,7 @@ class IndexReader:
         except NewerFormat:
             raise
         except Corrupt as error:
-            _logger.warning(
-                "%s: it is skipped; %s", error, how_to_replace_checkpoint(self.bucket.url)
-            )
-            damaged.append(error)
+            self._pass_over(error, damaged)
             return None
         return Loaded(state=state, checkpoint=mine)
 
@@ -382,7 +427,7 @@ class IndexReader:
             if self.boundary.read() == boundary and not self.checkpoints(boundary):
                 raise no_checkpoint(self.bucket.url, boundary)
             return None
-        return self.replay(self._bases(listed, boundary), last, named, listed)
+        return self.replay(self._bases(listed, boundary), last, named, listed, lenient=True)
 
     def _bases(self, listed: Listed, boundary: int) -> Iterator[int]:
         """Where a cold read may begin, best first; what is below the hint is listed only once it is

@@ -13,10 +13,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,10 @@ from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
 from blockstore.index.derived import Derived, Places
 from blockstore.index.ulids import UlidArray
+from blockstore.lazy import once
+
+if TYPE_CHECKING:
+    from blockstore.index.tree.sums import BlockSums
 
 FRAME = pa.schema(
     [
@@ -121,7 +125,7 @@ class MemoryBulk:
     def __init__(self, rows: pa.Table | Sequence[LiveBlock]) -> None:
         self._rows = rows
 
-    @cached_property
+    @once
     def _table(self) -> pa.Table:
         return self._rows if isinstance(self._rows, pa.Table) else _bulk(self._rows)
 
@@ -143,6 +147,17 @@ class MemoryBulk:
 class Rows:
     """Rows of live blocks, never changed."""
 
+    is_whole = True
+    """Whether the frame is in memory; ``tree/blocks.py`` has rows that are loaded where needed."""
+
+    root_version: int | None = None
+    """The version of the root that names their leaves."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a leaf of that root was missed: the state must be read again."""
+        return False
+
     def __init__(self, frame: pa.Table, bulk: Bulk) -> None:
         self.frame = frame
         self._bulk = bulk
@@ -162,12 +177,12 @@ class Rows:
     def __len__(self) -> int:
         return int(self.frame.num_rows)
 
-    @cached_property
+    @once
     def ulids(self) -> UlidArray:
         """The ULIDs, sorted, for search."""
         return ulids.from_arrow(self.frame["ulid"])
 
-    @cached_property
+    @once
     def sources(self) -> UlidArray:
         """The sources of all rows, in no order."""
         listed = self._bulk.sources()
@@ -227,6 +242,29 @@ class Rows:
         is kept. Raises Corrupt if a stored block cannot be read."""
         for _, rows in self.pieces(positions):
             yield from _blocks(rows, rows)
+
+    def sources_to(self, floor: str) -> UlidArray:
+        """At least the sources at or below a floor, in no order."""
+        return self.sources
+
+    def sift(
+        self, known: Callable[[BlockSums], bool], changed: Sequence[int]
+    ) -> tuple[tuple[int, ...], Sequence[BlockSums]]:
+        """Of rows in leaves: the places of those leaves for which ``known`` is false or that hold a
+        row of ``changed``, and the sums over all others."""
+        return (), ()
+
+    def part(self, leaves: tuple[int, ...]) -> Rows:
+        """The rows of these leaves alone."""
+        return self
+
+    def within(self, leaves: tuple[int, ...], positions: Sequence[int]) -> Sequence[int]:
+        """Where rows that are in these leaves are in the rows of these alone."""
+        return positions
+
+    def is_same(self, other: Rows) -> bool:
+        """Whether both hold equal rows, as far as that shows without looking at them."""
+        return self is other
 
     def _make(self, positions: Sequence[int]) -> list[LiveBlock]:
         return _blocks(self.frame.take(pa.array(positions, pa.int64())), self._bulk.take(positions))

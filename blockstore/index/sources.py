@@ -13,12 +13,12 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
 import immutables
 import numpy as np
 
 from blockstore.index import ulids
+from blockstore.lazy import once
 
 _OVERLAY = 4_096
 _SHARE = 8
@@ -41,7 +41,7 @@ class Sources:
         array = ulids.unique(ulids.from_texts(sources))
         return cls(lambda: array)
 
-    @cached_property
+    @once
     def _base(self) -> ulids.UlidArray:
         return self._load()
 
@@ -54,6 +54,8 @@ class Sources:
         return len(self.array())
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return (
             np.array_equal(self.array(), other.array())
             if isinstance(other, Sources)
@@ -91,6 +93,11 @@ class Sources:
         array = self.array()
         kept = array[(array > floor.encode("ascii")) | ulids.holds(keep, array)]
         return Sources(lambda: kept)
+
+    def upto(self, floor: str) -> ulids.UlidArray:
+        """Those at or below a floor, sorted."""
+        array = self.array()
+        return array[array <= floor.encode("ascii")]
 
     def array(self) -> ulids.UlidArray:
         """All, sorted."""

@@ -73,6 +73,31 @@ class State:
         may have been there before they were."""
         return self.void[-1:] == (self.version,)
 
+    @property
+    def root(self) -> int | None:
+        """The version of the root by whose leaves the state is held; None where it is not."""
+        return self.blocks.base.root_version
+
+    @property
+    def oldest_kept(self) -> int:
+        """The version that the boundary must not pass while the state is used: its own, or that of
+        the root that names its leaves."""
+        return self.version if self.root is None else self.root
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a leaf was missed or found damaged that its root names: it must be read again."""
+        return self.blocks.base.is_broken
+
+    def is_ahead_of(self, other: State) -> bool:
+        """Whether it is of a later version, or of the same one on the leaves of a newer root: those
+        of the older may be collected. And where the other's leaves were missed."""
+        if self.version != other.version:
+            return self.version > other.version
+        if other.is_broken:
+            return True
+        return self.root is not None and (other.root is None or self.root > other.root)
+
     def committed(self, job: Job) -> bool:
         """Whether the job's batch is among those committed."""
         app = self.batches.get(job.app)

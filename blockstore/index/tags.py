@@ -32,9 +32,10 @@ from blockstore.errors import (
     VersionExpired,
 )
 from blockstore.format.block import BlockMeta, Job
+from blockstore.format.features import TREE
 from blockstore.format.texts import check_text
 from blockstore.ids import ulid_time_ms
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, holds_state
 from blockstore.index.checkpoint_name import how_to_replace_checkpoint
 from blockstore.index.history import History
 from blockstore.index.log import Log
@@ -93,6 +94,7 @@ def tag(
     version below the boundary whose blocks would have to be looked at counts as collected.
     """
     from blockstore.index.change import Tag
+    from blockstore.index.checkpoint_write import pin_checkpoint
 
     check_tag(name)
     check_text("the message", message, limit=_MAX_MESSAGE)
@@ -101,7 +103,13 @@ def tag(
         state = log.at(_tagged_by(log, state, job, name))
     # What this handle knows of another history would be read as a checkpoint of this one.
     log.confirm()
-    if ensure_checkpoint(writable(log.bucket), state) is None:
+    pinned = pin_checkpoint(writable(log.bucket), state)
+    if pinned.state is None and state.version >= log.boundary.read():
+        raise Unavailable(
+            f"checkpoint {state.version} of {log.bucket.url} shares leaves with one that may be "
+            "collected, or was left by another history, so no tag was set: tag another version"
+        )
+    if pinned.name is None:
         # Another wrote it: once the entries are collected it is all that is left of the version.
         _check_checkpoint(log, state)
     commit = world.ids.ulid()
@@ -145,14 +153,23 @@ def _tagged_by(log: Log, state: State, job: Job, name: str) -> int:
 def _check_checkpoint(log: Log, state: State) -> None:
     """Raise Corrupt if the checkpoint of a state's version is damaged, or of another history."""
     data = log.reader.checkpoint_data(state.version)
-    if data is None or data == encode_checkpoint(state):
+    if data is None or (TREE not in state.requires and data == encode_checkpoint(state)):
         return
-    if log.reader.checkpoint(data, state.version) != state:
-        url = log.bucket.url
+    stored, url = log.reader.checkpoint(data, state.version), log.bucket.url
+    if not holds_state(stored, state):
         raise Corrupt(
             f"{checkpoint_key(state.version)} of {url} differs from the state that the entries up "
             f"to {state.version} produce, and no tag was set: {how_to_replace_checkpoint(url)}"
         )
+    if stored.root is not None:
+        from blockstore.index.tree.collect import broken_leaf  # few tables have leaves
+
+        why = broken_leaf(log.bucket, stored, log.reader.leaves)
+        if why is not None:
+            raise Corrupt(
+                f"{checkpoint_key(state.version)} of {url} is not whole ({why}), and no tag was "
+                f"set: {how_to_replace_checkpoint(url)}"
+            )
 
 
 def untag(log: Log, world: World, name: str, message: str = "", *, job: Job | None = None) -> None:

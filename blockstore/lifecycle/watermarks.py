@@ -81,8 +81,8 @@ def floor_to_raise(sight: Sight, horizon_before: str | None) -> Floor | None:
     if state is None or floor is None or horizon_before is None or floor > horizon_before:
         return None
     shown = ulids.unique(ulids.from_texts(_shown(sight, floor)))
-    kept = shown[ulids.holds(state.accounted.array(), shown)]
-    return Floor(floor=floor, keep=tuple(ulids.to_texts(kept)))
+    kept = state.accounted.held(ulids.to_texts(shown))
+    return Floor(floor=floor, keep=tuple(kept))
 
 
 def _due_floor(sight: Sight, state: State) -> str | None:
@@ -91,11 +91,10 @@ def _due_floor(sight: Sight, state: State) -> str | None:
     if now_ms <= 0 or (state.floor is not None and now_ms - ulid_time_ms(state.floor) < _STEP_MS):
         return None
     floor = ulid_at(now_ms)
-    accounted = state.accounted.array()
     if any(is_forgotten(app, floor) for app in state.batches):
         return floor
-    below = accounted[accounted <= floor.encode("ascii")]
-    kept = ulids.unique(ulids.from_texts(_shown(sight, floor)), state.blocks.sources())
+    below = state.accounted.upto(floor)
+    kept = ulids.unique(ulids.from_texts(_shown(sight, floor)), state.blocks.sources(floor))
     return None if ulids.holds(kept, below).all() else floor
 
 

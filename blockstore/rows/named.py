@@ -6,8 +6,6 @@ or to say what a small change touched. A change of a million rows says that any 
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +13,7 @@ import pyarrow.compute as pc
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Identity
 from blockstore.index.touches import MOST, Hashes, packed
+from blockstore.lazy import once
 from blockstore.scan.identities import hashes, identities
 
 
@@ -40,7 +39,7 @@ class Named:
         """The hashes of all of them; asked for once all are added."""
         return self._all
 
-    @cached_property
+    @once
     def _all(self) -> Hashes:
         found = [hashes(self._identity, self.stream, columns) for columns in self._columns]
         return np.concatenate(found) if found else np.zeros(0, np.uint64)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
@@ -84,7 +84,7 @@ class _Write:
     def stream(self) -> StreamKey:
         return self.block.meta.stream
 
-    @cached_property
+    @once
     def values(self) -> pa.Array:
         """One value for each row."""
         return identity_values(self.rows, self.identity)

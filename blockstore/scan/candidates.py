@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -84,6 +84,22 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
     ``labels`` are the label columns.
     """
     time_ms = time_hull_ms(snapshot, predicate)
+    total, by_time, by_labels, chunks = len(snapshot), 0, 0, 0
+    if snapshot.blocks.base.root_version is not None:
+        from blockstore.scan.leaves import near  # few tables have them
+
+        found = near(
+            snapshot.blocks,
+            snapshot.definition,
+            predicate,
+            time_ms,
+            lambda stream: (
+                set(labels).isdisjoint(predicate.columns)
+                or _may_stream(predicate, labels_of(stream), labels)
+            ),
+        )
+        by_time, by_labels, chunks = found.by_time, found.by_labels, found.chunks
+        snapshot = replace(snapshot, blocks=found.blocks)
     frame = snapshot.blocks.table()
     in_time, in_stream = in_range(frame, predicate, labels, time_ms)
     sieved = sieve(snapshot, predicate, in_time & in_stream)
@@ -94,11 +110,11 @@ def candidates(snapshot: Snapshot, predicate: Predicate, labels: tuple[str, ...]
         live=snapshot.blocks,
         places=np.setdiff1d(places, excepted, assume_unique=True) if len(excepted) else places,
         listed=tuple(sorted(listed, key=lambda block: block.meta.ulid)),
-        total=len(snapshot),
-        by_time=int(np.count_nonzero(~in_time)) + len(snapshot.listed) - len(listed),
-        by_labels=int(np.count_nonzero(in_time & ~in_stream)),
+        total=total,
+        by_time=by_time + int(np.count_nonzero(~in_time)) + len(snapshot.listed) - len(listed),
+        by_labels=by_labels + int(np.count_nonzero(in_time & ~in_stream)),
         excepted=len(excepted),
-        chunks_by_statistics=sieved.chunks,
+        chunks_by_statistics=chunks + sieved.chunks,
     )
 
 
@@ -132,8 +148,8 @@ def _excepted(blocks: Blocks, frame: pa.Table, places: Places) -> Places:
 
 def changes_of(snapshot: Snapshot) -> tuple[Candidate, ...]:
     """Return all blocks of changes, which hide rows of others whatever a condition is."""
-    blocks = snapshot.blocks.take(np.flatnonzero(_are_changes(snapshot)).tolist())
-    return tuple(map(_of_changes, blocks))
+    blocks, changes = _changes(snapshot)
+    return tuple(map(_of_changes, blocks.take(np.flatnonzero(changes).tolist())))
 
 
 def of_changes(
@@ -141,18 +157,22 @@ def of_changes(
 ) -> Iterator[A]:
     """Yield what ``make`` returns for each block of changes. Where there are few, it is kept under
     ``name`` with each block that stays."""
-    changes = _are_changes(snapshot)
+    blocks, changes = _changes(snapshot)
     if np.count_nonzero(changes) > KEPT:
         for block in changes_of(snapshot):
             yield from make(block)
     elif changes.any():
-        (made,) = snapshot.blocks.derived(name, snapshot.definition, _Each(make), changes)
+        (made,) = blocks.derived(name, snapshot.definition, _Each(make), changes)
         for each in made[changes]:
             yield from each
 
 
-def _are_changes(snapshot: Snapshot) -> Mask:
-    return are(BlockKind.CHANGES, snapshot.blocks, snapshot.definition)
+def _changes(snapshot: Snapshot) -> tuple[Blocks, Mask]:
+    """The blocks without leaves that have no changes, and which of them are changes."""
+    blocks, definition = snapshot.blocks, snapshot.definition
+    if definition.identity is not None:
+        blocks, _ = blocks.summed(lambda leaf: leaf.changes == 0)
+    return blocks, are(BlockKind.CHANGES, blocks, definition)
 
 
 def are(kind: BlockKind, blocks: Blocks, definition: Definition) -> Mask:

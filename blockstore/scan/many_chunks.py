@@ -7,41 +7,65 @@ Rules:
 - The same chunks as in a plan of few blocks, in the same order, at each pass.
 - Only where no chunk has to be judged: the condition is always true, rows have no identity, and no
   block is known from a listing alone. Then the number of chunks is the sum of each block's.
+- Where leaves of the snapshot were collected meanwhile, a pass goes on over the same version read
+  again: its blocks have the same places.
 - Pickled it is the tuple of its chunks: blocks do not travel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from blockstore.errors import Corrupt, SnapshotExpired
 from blockstore.index.derived import Arrays
 from blockstore.index.documents import read_documents
 from blockstore.index.rows import LiveBlock
+from blockstore.lazy import once
 from blockstore.scan.candidates import Candidate, Candidates
 from blockstore.scan.chunk import ScanChunk
+from blockstore.scan.snapshot import Snapshot, read_again, renewed
 
 
 class ManyChunks(Sequence[ScanChunk]):
     """The chunks of these candidates, of which none was listed; ``chunks_of`` makes a block's."""
 
     def __init__(
-        self, found: Candidates, chunks_of: Callable[[Candidate], Iterable[ScanChunk]]
+        self,
+        found: Candidates,
+        chunks_of: Callable[[Candidate], Iterable[ScanChunk]],
+        snapshot: Snapshot,
     ) -> None:
+        assert len(found.live) == len(snapshot.blocks), "nothing was left out"
         self._found = found
         self._chunks_of = chunks_of
+        self._snapshot = snapshot
+        """Whose blocks these are; replaced where it is read again."""
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def __iter__(self) -> Iterator[ScanChunk]:
-        for block in self._found:
-            yield from self._chunks_of(block)
+        done, tries = 0, 0
+        while True:
+            rest = self._found_in(self._snapshot, done)
+            try:
+                for block in rest:
+                    yield from self._chunks_of(block)
+                    done, tries = done + 1, 0
+                return
+            except (SnapshotExpired, Corrupt) as error:
+                self._snapshot = read_again(self._snapshot, error, tries)
+                tries += 1
+
+    def _found_in(self, snapshot: Snapshot, done: int = 0) -> Candidates:
+        """The candidates from one of them on, in the blocks of a snapshot."""
+        return replace(self._found, live=snapshot.blocks, places=self._found.places[done:])
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return tuple, (tuple(self),)
@@ -58,15 +82,18 @@ class ManyChunks(Sequence[ScanChunk]):
             raise IndexError(f"chunk {index} of a plan of {len(self)}")
         block = int(np.searchsorted(self._ends, place, side="right"))
         before = int(self._ends[block - 1]) if block else 0
-        return list(self._chunks_of(self._found.at(block)))[place - before]
+        found = renewed(self._snapshot, lambda one: self._found_in(one).at(block))
+        return list(self._chunks_of(found))[place - before]
 
-    @cached_property
+    @once
     def _ends(self) -> npt.NDArray[np.int64]:
         """The number of chunks up to each block, with its own."""
         found = self._found
         wanted = np.zeros(len(found.live), dtype=bool)
         wanted[found.places] = True
-        (counts,) = found.live.derived("chunks", None, _Counts(), wanted)
+        (counts,) = renewed(
+            self._snapshot, lambda one: one.blocks.derived("chunks", None, _Counts(), wanted)
+        )
         return np.cumsum(counts[found.places])
 
 

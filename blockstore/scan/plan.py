@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -22,6 +21,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds, stored_columns
+from blockstore.lazy import once
 from blockstore.names import object_key
 from blockstore.predicate import Condition, Predicate, between, parse
 from blockstore.predicate.literals import Kind, Temporal
@@ -30,7 +30,7 @@ from blockstore.predicate.prune import Bounds, BoundsOf
 from blockstore.scan.candidates import Candidate, candidates, of_changes
 from blockstore.scan.chunk import HIDDEN, ColumnRead, ScanChunk, ScanGroup
 from blockstore.scan.columns import Columns, Schemas
-from blockstore.scan.snapshot import Snapshot
+from blockstore.scan.snapshot import Snapshot, renewed
 
 MANY = 65_536
 """A plan for one pass over more blocks makes their chunks when they are looked at."""
@@ -83,7 +83,7 @@ class ScanPlan:
         """The size of all planned chunks."""
         return sum(chunk.file.bytes for chunk in self.chunks)
 
-    @cached_property
+    @once
     def needed(self) -> tuple[str, ...]:
         """Every column that must be read: of the output, and of the condition."""
         return tuple(dict.fromkeys((*self.output_schema.names, *self.predicate.columns)))
@@ -163,6 +163,25 @@ def _plan(
     held: int | None = None,
 ) -> ScanPlan:
     """The same; ``held`` is the most blocks whose chunks must be held, None = of all."""
+
+    names = columns if columns is None or isinstance(columns, str) else tuple(columns)
+    known = frozenset(labels)
+
+    def make(one: Snapshot) -> ScanPlan:
+        return _made(one, names, where, time_range, known, every_version, held)
+
+    return renewed(snapshot, make)
+
+
+def _made(
+    snapshot: Snapshot,
+    columns: Iterable[str] | None,
+    where: Condition,
+    time_range: TimeRange | None,
+    labels: Iterable[str],
+    every_version: bool,
+    held: int | None,
+) -> ScanPlan:
     known = snapshot.label_names.union(labels)
     offered = (
         snapshot.columns
@@ -188,7 +207,7 @@ def _plan(
     if held is not None and len(found.places) > held and judge.needs_no_look and not found.listed:
         from blockstore.scan.many_chunks import ManyChunks  # few tables are so large
 
-        kept = ManyChunks(found, judge.unjudged)
+        kept = ManyChunks(found, judge.unjudged, snapshot)
         seen = len(kept)
     else:
         kept = judge.kept([chunk for block in found for chunk in judge.chunks(block)])

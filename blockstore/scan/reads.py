@@ -8,9 +8,9 @@ first query: opening a table does not load what reading needs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from blockstore.lazy import once
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Reads:
         self._world = world
         self._given = fetcher
 
-    @cached_property
+    @once
     def fetcher(self) -> Fetcher:
         """Return what fetches and keeps the bytes of chunks."""
         from blockstore.scan.fetch.fetcher import Fetcher
 
         return Fetcher(self._world.pool) if self._given is None else self._given()
 
-    @cached_property
+    @once
     def hidden(self) -> HiddenCache:
         """Return what keeps which rows are hidden."""
         from blockstore.scan.hidden_cache import HiddenCache

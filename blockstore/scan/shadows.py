@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 
@@ -29,6 +28,7 @@ from blockstore.bucket.api import ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import BlockKind, StreamKey
 from blockstore.format.identity import DELETED, VERSION, Identity
+from blockstore.lazy import once
 from blockstore.scan.candidates import changes_of
 from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.current import (
@@ -157,7 +157,7 @@ class StreamShadows:
             holders[self._older(ulid)] -= 1
         return np.asarray(holders > 0)
 
-    @cached_property
+    @once
     def _holders(self) -> Places:
         """How many blocks hold an older version of each identity."""
         count = np.zeros(len(self.newest.values), dtype=np.int64)

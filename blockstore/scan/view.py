@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -26,12 +25,14 @@ from blockstore.errors import (
     Corrupt,
     MissingExtra,
     ObjectMissing,
+    SnapshotExpired,
     VersionExpired,
 )
 from blockstore.format.definition import Definition
 from blockstore.index.blocks import Blocks
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
+from blockstore.lazy import once
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
 from blockstore.scan.reads import Reads
 from blockstore.scan.snapshot import Snapshot
@@ -141,7 +142,7 @@ class Scan:
     reads: Reads | None = None
     """As in ``TableSnapshot``."""
 
-    @cached_property
+    @once
     def plan(self) -> ScanPlan:
         """The chunks that can match, and counts of what was left out.
 
@@ -149,7 +150,7 @@ class Scan:
         """
         return plan_scan(self.snapshot, columns=self.columns, where=self.where)
 
-    @cached_property
+    @once
     def _read(self) -> ScanPlan:
         """The plan that is read: the one that was looked at, if one was."""
         looked_at: ScanPlan | None = self.__dict__.get("plan")
@@ -199,11 +200,11 @@ class Scan:
 
 @contextmanager
 def _or_expired(bucket: ReadBucket, world: World, version: int | None) -> Iterator[None]:
-    """Raise VersionExpired for an object that is missing because the version was collected
-    meanwhile."""
+    """Raise VersionExpired for an object, or a leaf of the index, that is missing because the
+    version was collected meanwhile."""
     try:
         yield
-    except ObjectMissing as error:
+    except (ObjectMissing, SnapshotExpired) as error:
         expired = None if version is None else _expired(bucket, world, version)
         if expired is None:
             raise

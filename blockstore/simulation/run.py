@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from blockstore.care.marks import Marker, MarkKind
 from blockstore.format.properties import Isolation, Properties
 from blockstore.index import log as index_log
+from blockstore.operations.tree import move_to_tree
 from blockstore.simulation.bucket import SimulatedBucket
 from blockstore.simulation.damage import strike
 from blockstore.simulation.draw import Draw
@@ -58,8 +59,9 @@ def run(
     roles: Sequence[Role],
     *,
     isolation: Isolation = Isolation.WRITE_SERIALIZABLE,
+    tree: bool = False,
 ) -> Outcome:
-    """Run one seed, on a table of this isolation."""
+    """Run one seed, on a table of this isolation; with ``tree`` its index is in leaves."""
     stage = _stage(seed, isolation)
     processes = [
         Process(stage, role, number, SimulatedBucket) for role, number in _drawn(stage, roles)
@@ -67,7 +69,7 @@ def run(
     silenced = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        _create(stage, processes[0])
+        _create(stage, processes[0], tree=tree)
         for process in processes:
             process.start()
         _play(stage, processes, steps)
@@ -149,13 +151,15 @@ def _share(role: Role, kind: Kind) -> float:
     return role.share / 2 if kind.has_identity and not cares else role.share
 
 
-def _create(stage: Stage, first: Process) -> None:
+def _create(stage: Stage, first: Process, *, tree: bool) -> None:
     """The table, before any trouble begins."""
     stage.definition = definition_of(stage)
     if stage.kind.has_index:
         if is_replaced(stage.seed):
             stage.replacements = Replacements(stage, Draw(stage.seed, "replacements"))
-        index_log.create(stage.store, first.world, stage.definition)
+        log = index_log.create(stage.store, first.world, stage.definition)
+        if tree:
+            move_to_tree(log, first.world)
 
 
 def _play(stage: Stage, processes: Sequence[Process], steps: int) -> None:

@@ -8,7 +8,8 @@ checked state; the compactor does so from time to time.
 from __future__ import annotations
 
 from blockstore.bucket.api import writable
-from blockstore.index.checkpoint import every, write_checkpoint
+from blockstore.index.checkpoint_name import every
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log
 from blockstore.names import CHECKPOINTS, parse_checkpoint
 
@@ -22,5 +23,5 @@ def catch_up(log: Log) -> int | None:
     newest = max((version for version in listed if version is not None), default=0)
     if state.version - newest < every(len(state.blocks)):
         return None
-    write_checkpoint(bucket, state)
+    write_checkpoint(bucket, state, lambda: log.reader.leaves)
     return state.version

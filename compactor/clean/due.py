@@ -13,8 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-import pyarrow.compute as pc
-
 from blockstore.compactor.clean.versions import kept_until_ms
 from blockstore.files.named import ever_had_files
 from blockstore.format.block import VisibleBy
@@ -50,7 +48,7 @@ def retention_due_s(state: State, now_ms: int) -> float | None:
     dues = []
     retention_s = state.definition.properties.retention_s
     if retention_s is not None and len(state.blocks):
-        oldest_ms = pc.min(state.blocks.table()["max_time"]).as_py()
+        oldest_ms = state.blocks.totals().min_max_time
         dues.append(_in_s(oldest_ms + retention_s * 1000, now_ms))
     former_ms = kept_until_ms(state)
     if former_ms is not None:

@@ -133,8 +133,9 @@ def _old_by_index(table: Table, state: State) -> list[BlockMeta]:
     before_ms = _before_ms(table)
     if before_ms is None or state.dropped is not None:
         return []
-    old = pc.indices_nonzero(pc.less_equal(state.blocks.table()["max_time"], before_ms))
-    blocks: list[LiveBlock] = state.blocks.take(old.to_pylist())
+    some, _ = state.blocks.summed(lambda leaf: leaf.min_max_time > before_ms)
+    old = pc.indices_nonzero(pc.less_equal(some.table()["max_time"], before_ms))
+    blocks: list[LiveBlock] = some.take(old.to_pylist())
     return [block.meta for block in blocks if _is_timed_alike(block.meta, table)]
 
 

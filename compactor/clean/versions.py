@@ -6,9 +6,12 @@ are kept: nothing is kept shorter. How blocks leave is in ``blockstore/rows/expi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.properties import FOREVER_S
 from blockstore.ids import ulid_time_ms
+from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
 
 
@@ -18,11 +21,7 @@ def kept_until_ms(state: State) -> int | None:
     kept_s = definition.properties.kept_history_s(definition.identity)
     if definition.identity is None or kept_s == FOREVER_S:
         return None
-    newest = [
-        ulid_time_ms(max(block.meta.sources))
-        for block in state.blocks
-        if block.meta.kind is BlockKind.HISTORY
-    ]
+    newest = [ulid_time_ms(max(block.meta.sources)) for block in _history(state)]
     return min(newest) + round(kept_s * 1000) if newest else None
 
 
@@ -35,7 +34,12 @@ def old_history(state: State, now_ms: int) -> list[BlockMeta]:
     before_ms = now_ms - round(kept_s * 1000)
     return [
         block.meta
-        for block in state.blocks
-        if block.meta.kind is BlockKind.HISTORY
-        and ulid_time_ms(max(block.meta.sources)) <= before_ms
+        for block in _history(state)
+        if ulid_time_ms(max(block.meta.sources)) <= before_ms
     ]
+
+
+def _history(state: State) -> Iterator[LiveBlock]:
+    """The blocks of former versions."""
+    some, _ = state.blocks.summed(lambda leaf: leaf.history == 0)
+    return (block for block in some if block.meta.kind is BlockKind.HISTORY)

@@ -15,6 +15,7 @@ Rules:
   then is damaged, and its stream is left alone.
 - A table that was dropped has no candidates.
 - Blocks of an index are looked at by columns; only those of a planned merge become objects.
+- Where a leaf of the index was collected meanwhile, or is damaged, the state is read again.
 - The time of a plan is the store's, read with the listing.
 """
 
@@ -29,10 +30,12 @@ from blockstore.compactor.plan.damage import contradicted, suspects
 from blockstore.compactor.plan.inputs import LiveInputs
 from blockstore.compactor.plan.jobs import Candidate
 from blockstore.compactor.plan.skip import Labels, has_label, is_skipped
+from blockstore.errors import Corrupt, SnapshotExpired
 from blockstore.format.block import BlockMeta, StreamKey, VisibleBy
 from blockstore.format.definition import Definition
 from blockstore.format.names_now import sort_by_of, time_column_of
 from blockstore.index.blocks import Blocks
+from blockstore.index.state import State
 from blockstore.lifecycle.list_path import list_snapshot
 from blockstore.lifecycle.listing import Found, Listing
 from blockstore.lifecycle.schemas import fitting_cover, is_mergeable
@@ -40,6 +43,8 @@ from blockstore.names import DELETION_MARK
 from blockstore.scan.shadows import NO_SHADOWS, ShadowCache, Shadows, look
 from blockstore.scan.snapshot import Snapshot
 from blockstore.table import Table
+
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +142,25 @@ def _by_index(
     left_out: Collection[str],
     cache: ShadowCache | None,
 ) -> Observation:
-    state = table.log.poll()
+    for left in reversed(range(_TRIES)):
+        state = table.log.poll()
+        try:
+            return _of_state(table, state, listing, skip, left_out, cache)
+        except (SnapshotExpired, Corrupt):
+            # A leaf of its root went, or is damaged: the next poll begins at another root.
+            if not left or not state.is_broken:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _of_state(
+    table: Table,
+    state: State,
+    listing: Listing,
+    skip: Labels,
+    left_out: Collection[str],
+    cache: ShadowCache | None,
+) -> Observation:
     if state.dropped is not None:
         return Observation(
             definition=state.definition,

@@ -21,8 +21,6 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from blockstore.compactor.clean.checkpoints import catch_up
 from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.compactor.clean.due import retention_due_s
@@ -367,12 +365,8 @@ class Keeper:
         table = self.table
         if table.indexed:
             state = table.log.state
-            frame = state.blocks.table()
-            blocks, rows, size = (
-                frame.num_rows,
-                pc.sum(frame["rows"]).as_py(),
-                pc.sum(frame["bytes"]).as_py(),
-            )
+            totals = state.blocks.totals()
+            blocks, rows, size = len(state.blocks), totals.rows, totals.bytes
             horizon, floor, boundary = state.horizon, state.floor, table.log.boundary.read()
         else:
             metas = [one.meta for one in seen.inputs.values()]
@@ -392,8 +386,8 @@ class Keeper:
                 horizon=horizon,
                 floor=floor,
                 blocks=blocks,
-                rows=rows or 0,
-                bytes=size or 0,
+                rows=rows,
+                bytes=size,
                 read_amplification=seen.read_amplification,
                 seen_ms=table.world.clock.now_ms(),
             ),

@@ -11,7 +11,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.labels import check_labels
 from blockstore.index.state import State
+from blockstore.lazy import once
 from blockstore.reader.statements.images import FIXED, Selected
 from blockstore.rows.labelled import by_labels
 
@@ -71,7 +71,7 @@ class Streams:
         for stream, _, which in by_labels(numbered, self._labels, _NONE):
             yield stream, which
 
-    @cached_property
+    @once
     def _known(self) -> Mapping[StreamKey, list[StreamKey]]:
         """The streams of the table by those of their labels that are read."""
         found: dict[StreamKey, list[StreamKey]] = {}

@@ -30,7 +30,9 @@ from blockstore.format.marks import (
 from blockstore.format.meta import decode
 from blockstore.format.segments import decode_segments
 from blockstore.index.boundary import encode_boundary
-from blockstore.index.checkpoint import decode_checkpoint, read_hint, write_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.checkpoint_name import read_hint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import decode_entry
 from blockstore.index.log import Log, create
 from blockstore.index.tags import tag

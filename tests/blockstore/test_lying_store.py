@@ -22,7 +22,7 @@ from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import BlockstoreError
 from blockstore.format.definition import Definition
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import create
 from blockstore.table import Table
 from blockstore.world import World

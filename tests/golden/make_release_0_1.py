@@ -19,7 +19,7 @@ import blockstore as bs
 from blockstore.bucket.local import LocalBucket
 from blockstore.format import Definition
 from blockstore.index import log as index_log
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.table import Table
 from blockstore.world import World

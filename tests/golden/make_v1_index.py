@@ -20,7 +20,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.meta import load_meta
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Change, ClaimEpoch, Draft
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import create
 from blockstore.index.state import State

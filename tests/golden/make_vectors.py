@@ -72,6 +72,8 @@ VECTORS: dict[str, Callable[[], Oracle]] = {
     "chunk-missing": damaged.chunk_missing,
     "list-of-other-sources": damaged.list_of_other_sources,
     "segments": segments.right_and_lost,
+    "leaves": history.in_leaves,
+    "leaf-damaged": damaged.leaf_damaged,
     "rows-with-ids": changing.with_row_ids,
     "rows-with-a-key": changing.with_a_key,
 }

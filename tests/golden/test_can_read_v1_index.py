@@ -10,8 +10,8 @@ import pytest
 from blockstore.bucket.local import LocalBucket
 from blockstore.format import Job
 from blockstore.format.meta import load_meta
-from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint, read_hint
-from blockstore.index.checkpoint_name import NamedCheckpoint
+from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
+from blockstore.index.checkpoint_name import NamedCheckpoint, read_hint
 from blockstore.index.entry import decode_entry, encode_entry
 from blockstore.index.fold import fold
 from blockstore.index.log import Log

@@ -27,6 +27,7 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 FILES = (
     "independent_reader.py",
     "independent_index.py",
+    "independent_leaves.py",
     "independent_rows.py",
     "independent_segments.py",
 )

@@ -15,7 +15,7 @@ from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.errors import NewerFormat
 from blockstore.format import features
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.names import entry_key
 from blockstore.table import Table

@@ -12,9 +12,18 @@ import pyarrow.parquet as pq
 
 from blockstore.format.document import sealed
 from blockstore.ids import Ids
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log
-from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, object_key, sources_path
+from blockstore.names import (
+    BOUNDARY,
+    HINT,
+    LEAVES,
+    checkpoint_key,
+    entry_key,
+    object_key,
+    sources_path,
+)
+from blockstore.operations.tree import move_to_tree
 from blockstore.table import Table
 from blockstore.world import Serial, World
 from tests.golden.oracle import Oracle
@@ -22,15 +31,21 @@ from tests.golden.vectors_indexed import rows, simple
 from tests.support.put_back import copy_of, put_back
 
 
-def base(seed: int, *, boundary: int = 0) -> Oracle:
+def base(seed: int, *, boundary: int = 0, in_leaves: bool = False) -> Oracle:
     """Four versions, of which the third has a checkpoint; what lies at or below the boundary is
-    collected."""
+    collected. ``in_leaves``: five, of which the second moves the table, and the fourth has one."""
     made = simple(seed)
+    if in_leaves:
+        move_to_tree(made.table.log, made.world)
+        made.told["requires"] = ["chain/0.2", "tree/0.2"]
+        made.note()
     made.append(rows(0, 2))
     made.append(rows(2, 4))
     log = Log(made.bucket, made.world)
-    write_checkpoint(made.bucket, log.state)
+    write_checkpoint(made.bucket, log.state, lambda: log.reader.leaves)
     made.append(rows(4, 6))
+    if in_leaves:  # the root of the move
+        made.bucket.delete([checkpoint_key(2)])
     if boundary:
         log.boundary.read()
         log.boundary.advance(boundary)
@@ -73,6 +88,15 @@ def checkpoint_whole() -> Oracle:
     made.ask(4)
     made.ask(4, version=4)
     made.refuse("version-expired", version=3)
+    return made
+
+
+def leaf_damaged() -> Oracle:
+    """A bit in a leaf that the only root names, and the entries below it are collected."""
+    made = base(46, boundary=4, in_leaves=True)
+    key = min(info.key for info in made.bucket.list(LEAVES))
+    flip(made, key, len(made.bucket.get(key).data) // 2)
+    made.refuse("corrupt")
     return made
 
 

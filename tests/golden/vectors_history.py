@@ -12,11 +12,12 @@ import pyarrow as pa
 from blockstore.format.block import Job
 from blockstore.format.document import sealed
 from blockstore.ids import Ids, ulid_at
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.gc import collect
 from blockstore.index.log import Log
 from blockstore.names import entry_key
+from blockstore.operations.tree import move_to_tree
 from blockstore.table import Table
 from blockstore.world import Serial, World
 from tests.golden.oracle import Block, Oracle
@@ -53,6 +54,44 @@ def collected() -> Oracle:
     made.refuse("version-expired", as_of=made.states[7]["state"]["time"])
     made.ask(8, as_of=made.states[8]["state"]["time"])
     made.refuse("not-found", version=10)
+    return made
+
+
+def in_leaves() -> Oracle:
+    """Checkpoints that are roots: the state at the boundary is in leaves alone, and so is that of a
+    tag below it."""
+    made = simple(8, properties={"history_retention": "1h"})
+    for number in range(3):
+        made.append(rows(number, number + 1), job=Job("load", number))
+    move_to_tree(made.table.log, made.world)
+    made.told["requires"] = ["chain/0.2", "tree/0.2"]
+    made.note()
+    made.compact(*list(made.blocks.values())[:2])
+    made.world.clock.sleep(1)
+    made.table.tag("kept", version=6)
+    made.told["tags"]["kept"] = 6
+    made.note()
+    made.append(rows(10, 11))
+    log = Log(made.bucket, made.world)
+    write_checkpoint(made.bucket, log.poll(), lambda: log.reader.leaves)
+    made.world.clock.sleep(2 * 3600)
+    claim = made.world.ids.ulid()
+    made.commit(Operation.EPOCH, epochs={"compactor": (1, claim)})
+    made.told["epochs"] = {"compactor": [1, claim]}
+    made.note()
+    log.poll()
+    write_checkpoint(made.bucket, log.poll(), lambda: log.reader.leaves)
+    made.append(rows(20, 21))
+    made.world.clock.sleep(2 * 3600)
+    made.append(rows(30, 31))
+    boundary = collect(log, made.world).boundary
+    assert boundary == 9, boundary
+    for version in (6, 10, 11):
+        made.ask(version, version=version)
+    made.ask(6, tag="kept")
+    made.ask(11)
+    for version in (1, 5, 7, 8, 9):
+        made.refuse("version-expired", version=version)
     return made
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from blockstore.format.block import Job
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from tests.golden.oracle import Block, Oracle

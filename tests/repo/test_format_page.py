@@ -16,6 +16,7 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.format.document import sealed
+from blockstore.format.features import TREE
 from blockstore.format.file_handle import decode_record
 from blockstore.format.marks import (
     MarkReason,
@@ -24,12 +25,13 @@ from blockstore.format.marks import (
     decode_no_compact_mark,
 )
 from blockstore.format.meta import decode
-from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint, encode_root
 from blockstore.index.dropped import Dropped
 from blockstore.index.entry import Operation, decode_entry
 from blockstore.index.log import create
 from blockstore.index.rows import BULK, FRAME
 from blockstore.index.state import State
+from blockstore.index.tree.leaf import Root
 from blockstore.names import (
     checkpoint_key,
     entry_key,
@@ -172,9 +174,15 @@ def test_the_json_of_a_checkpoint_has_the_keys_on_the_page() -> None:
     lived = replace(state, void=(1,), created=2, first_row_id=7, dropped=dropped)
     file = pq.ParquetFile(pa.BufferReader(encode_checkpoint(lived)))
     found = json.loads(file.metadata.metadata[b"blockstore"])
+    root = encode_root(
+        replace(lived, requires=(TREE,)),
+        Root(version=lived.version, base=lived.version, blocks=(), sources=()),
+    )
+    of_root = json.loads(pq.ParquetFile(pa.BufferReader(root)).metadata.metadata[b"blockstore"])
+    assert of_root.keys() - found.keys() == {"tree"}
     assert {
         name for keys, _ in rows_of("key of the JSON") for name in names_in(keys)
-    } == found.keys()
+    } == of_root.keys()
 
 
 def test_the_page_says_what_bounds_each_set_of_the_state() -> None:

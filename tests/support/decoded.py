@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from blockstore.index import checkpoint, gc, read, tags
+from blockstore.index import checkpoint, checkpoint_write, gc, tags
+from blockstore.index.checkpoint import GetLeaves
+from blockstore.index.entry import decode_entry
 from blockstore.index.fold import fold
+from blockstore.index.state import State
 
 A = TypeVar("A")
 
@@ -23,12 +26,28 @@ A = TypeVar("A")
 @pytest.fixture
 def decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """For ``usefixtures``: what a test has decoded, folded or encoded is not worked out again."""
-    for name in ("decode_checkpoint", "decode_entry"):
-        monkeypatch.setattr(f"blockstore.index.read.{name}", functools.cache(getattr(read, name)))
+    monkeypatch.setattr("blockstore.index.read.decode_entry", functools.cache(decode_entry))
+    monkeypatch.setattr("blockstore.index.read.decode_checkpoint", _decoded_once())
     monkeypatch.setattr("blockstore.index.read.fold", _once(fold))
     encode = _once(checkpoint.encode_checkpoint)
-    for module in (checkpoint, gc, tags):
+    for module in (checkpoint, checkpoint_write, gc, tags):
         monkeypatch.setattr(module, "encode_checkpoint", encode)
+
+
+def _decoded_once() -> Callable[..., State]:
+    """Of checkpoints that are no roots: those are of a handle, by whose leaves they are held."""
+    known: dict[tuple[object, ...], State] = {}
+
+    def once(data: bytes, *, leaves: GetLeaves | None = None, **given: Any) -> State:
+        key = (data, *sorted(given.items()))
+        if key in known:
+            return known[key]
+        state = checkpoint.decode_checkpoint(data, leaves=leaves, **given)
+        if state.root is None:
+            known[key] = state
+        return state
+
+    return once
 
 
 def _once(function: Callable[..., A]) -> Callable[..., A]:

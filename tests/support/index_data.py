@@ -132,14 +132,15 @@ def history(seed: int, length: int) -> list[Entry]:
         if step == 0:
             change: Change = Create(commit=ulid(number), definition=DEFINITION)
         else:
-            change = _random_change(draw, state, number)
+            change = random_change(draw, state, number)
         entry = entry_of(state, change, time_ms=NOW + draw.randrange(0, 2_000_000) * step)
         entries.append(entry)
         state = fold(state, entry)
     return entries
 
 
-def _random_change(draw: random.Random, state: State, number: int) -> Change:
+def random_change(draw: random.Random, state: State, number: int) -> Change:
+    """The next change of a random history; its blocks have this number and those after it."""
     live = [one.meta for one in state.blocks]
     commit = ulid(number)
     kind = draw.choice(

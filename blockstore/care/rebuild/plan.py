@@ -26,7 +26,7 @@ from blockstore.errors import Conflict, Corrupt, Invalid, NewerFormat, NotFound
 from blockstore.format.block import BlockKind
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
-from blockstore.index.checkpoint import read_hint
+from blockstore.index.checkpoint_name import read_hint
 from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.watermarks import horizon_at

@@ -27,7 +27,7 @@ from blockstore.errors import (
 )
 from blockstore.index.boundary import Boundary, encode_boundary
 from blockstore.index.change import Change, Done, Draft
-from blockstore.index.checkpoint import encode_checkpoint, replace_checkpoint, write_checkpoint
+from blockstore.index.checkpoint_write import renew_checkpoint, replace_checkpoint, write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.index.state import State
@@ -83,14 +83,11 @@ def rebuild(bucket: Bucket, world: World, plan: RebuildPlan, *, message: str = "
         raise Conflict(
             f"nothing was written, because a person must decide first about {blocks}: see the plan"
         )
-    if plan.way is Way.RENEW:
-        try:
-            bucket.put_if_absent(checkpoint_key(plan.state.version), encode_checkpoint(plan.state))
-        except AlreadyExists:
-            raise Conflict(
-                f"{checkpoint_key(plan.state.version)} of {bucket.url} exists already: another "
-                "process is rebuilding this index; plan again when that has ended"
-            ) from None
+    if plan.way is Way.RENEW and renew_checkpoint(bucket, plan.state) is None:
+        raise Conflict(
+            f"{checkpoint_key(plan.state.version)} of {bucket.url} exists already: another "
+            "process is rebuilding this index; plan again when that has ended"
+        )
     return _begin(bucket, world, plan, plan.state.version, message)
 
 

@@ -19,6 +19,7 @@ from blockstore.care.finding import Check, Finding, Severity
 from blockstore.care.marks.quarantine import DAMAGE, can_merge, quarantined_as
 from blockstore.care.repair.by_age import unchosen
 from blockstore.care.repair.copies import Copies, GoodFiles
+from blockstore.care.repair.leaves import leaf_steps
 from blockstore.care.repair.put_back import look_for
 from blockstore.care.repair.segments import LostSegments
 from blockstore.care.repair.stale import look_at_stale
@@ -52,6 +53,7 @@ def plan_repair(
         return RepairPlan(url=bucket.url, steps=(step,))
     index = survey(bucket, world)
     if target is None:
+        steps += leaf_steps(bucket, index, options.replica)
         steps += _index_steps(bucket, world, index)
         steps += [
             _for_person(one)
@@ -69,6 +71,7 @@ def plan_repair(
     if options.named:
         steps += planner.named()
     else:
+        steps += leaf_steps(bucket, index, options.replica)
         steps += _index_steps(bucket, world, index)
         steps += planner.found()
     return RepairPlan(url=bucket.url, steps=tuple(steps))

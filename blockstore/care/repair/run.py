@@ -12,13 +12,14 @@ from blockstore.bucket.api import Bucket
 from blockstore.care.marks.quarantine import can_merge, release
 from blockstore.care.repair.adopt import adopt
 from blockstore.care.repair.by_age import ByAgeResult, raise_revision, replace_damaged
+from blockstore.care.repair.leaves import write_leaf
 from blockstore.care.repair.replacement import upload_in_place_of
 from blockstore.care.repair.step import RepairPlan, Step, StepKind
 from blockstore.care.repair.target import Target
 from blockstore.care.survey import REPAIR
 from blockstore.care.verify.deep import check_block
 from blockstore.errors import AccessDenied, BlockstoreError, Conflict, Corrupt, Invalid, NotFound
-from blockstore.index.checkpoint import replace_checkpoint
+from blockstore.index.checkpoint_write import replace_checkpoint
 from blockstore.names import checkpoint_key
 from blockstore.operations.append import publish
 from blockstore.operations.rewrite import rewrite
@@ -69,6 +70,9 @@ def _carry_out(bucket: Bucket, target: Target | None, step: Step, *, wait: bool)
         return Done(step=step, summary="removed")
     if step.kind is StepKind.CHECKPOINT:
         return _checkpoint(bucket, step)
+    if step.kind is StepKind.LEAF:
+        write_leaf(bucket, step.object, step.copies)
+        return Done(step=step, summary="written")
     assert target is not None, "only a table that can be opened has steps on its blocks"
     if step.put_back is not None:
         objects = step.put_back.carry_out(bucket)

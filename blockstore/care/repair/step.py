@@ -21,6 +21,8 @@ class StepKind(StrEnum):
 
     CHECKPOINT = "checkpoint"
     """Write a checkpoint again, from the entries."""
+    LEAF = "leaf"
+    """Write a lost leaf of checkpoints again, from another copy of its content."""
     REWRITE = "rewrite"
     """Replace a live block by a copy of its good rows: one index entry."""
     UPLOAD = "upload"
@@ -96,6 +98,9 @@ class Step:
 
     segments: LostSegments | None = field(default=None, repr=False, compare=False)
     """For a block that lacks the hashes of its segments."""
+
+    copies: tuple[ReadBucket, ...] = field(default=(), repr=False, compare=False)
+    """For a leaf: where else its content may be."""
 
     @property
     def acts(self) -> bool:

@@ -35,18 +35,15 @@ from blockstore.errors import (
     NoSpace,
     NotFound,
     ObjectMissing,
+    SnapshotExpired,
     Unavailable,
     VersionExpired,
 )
 from blockstore.index.backoff import Pace
 from blockstore.index.boundary import write_first
-from blockstore.index.checkpoint import (
-    decode_checkpoint,
-    ensure_checkpoint,
-    put_checkpoint,
-    raise_hint,
-)
+from blockstore.index.checkpoint import holds_state
 from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint_write import put_checkpoint, raise_hint, renew_checkpoint
 from blockstore.index.entry import Entry, decode_entry
 from blockstore.index.history import History
 from blockstore.index.log import Log
@@ -171,11 +168,11 @@ class IndexCopier:
         self._complete(blocks, (block.ulid for block in base.blocks), f"version {base.version}")
         for version in sorted(set(base.tags.values())):
             self._pin(version, blocks)
-        if self._again(lambda: ensure_checkpoint(self._target, base)) is None:
-            found = decode_checkpoint(
-                self._target.get(checkpoint_key(base.version)).data, version=base.version
+        if self._again(lambda: renew_checkpoint(self._target, base)) is None:
+            found = self._replica.reader.checkpoint(
+                self._target.get(checkpoint_key(base.version)).data, base.version
             )
-            if found != base:
+            if not holds_state(found, base):
                 raise self._forked(base.version)
         self._replica.boundary.advance(base.version)
         return base.version
@@ -220,14 +217,13 @@ class IndexCopier:
             data = self._source.bucket.get(checkpoint_key(version)).data
             state = self._reader.checkpoint(data, version)
             blocks.complete(block.ulid for block in state.blocks)
-        except (ObjectMissing, Gone) as error:
+            self._put_checkpoint(version, data, state)
+        except (ObjectMissing, Gone, SnapshotExpired) as error:
             if version in self._look().tags.values():
                 raise Corrupt(
                     f"version {version} of {self._source.bucket.url} has a tag and is incomplete "
                     f"({error} is missing): restore it from a copy, or remove the tag with untag"
                 ) from None
-            return
-        self._again(lambda: put_checkpoint(self._target, version, data))
 
     def _copy_checkpoint(self, newest: int, at: int) -> int:
         """Copy the source's newest checkpoint up to ``at``, if it is newer than the replica's.
@@ -239,13 +235,25 @@ class IndexCopier:
             return newest
         try:
             data = self._source.bucket.get(checkpoint_key(listed[-1])).data
-            self._reader.checkpoint(data, listed[-1])
+            self._put_checkpoint(listed[-1], data, self._reader.checkpoint(data, listed[-1]))
         except (ObjectMissing, Corrupt):
             return newest  # collected since, or damaged: the next one is copied instead
         name = name_of(listed[-1], data)  # the bytes themselves: the entries name them
-        self._again(lambda: put_checkpoint(self._target, name.id, data))
         self._again(lambda: raise_hint(self._target, name))
         return name.id
+
+    def _put_checkpoint(self, version: int, data: bytes, state: State) -> None:
+        """Put a checkpoint; of a root the leaves first, and they are looked for once more after it:
+        a copy of the replica that lacks them may have been put back."""
+        self._copy_leaves(state)
+        self._again(lambda: put_checkpoint(self._target, version, data))
+        self._copy_leaves(state)
+
+    def _copy_leaves(self, state: State) -> None:
+        if state.root is not None:
+            from blockstore.index.tree.copying import copy_leaves
+
+            self._again(lambda: copy_leaves(self._source.bucket, self._target, state))
 
     def _create(self, entry: Entry, data: bytes) -> None:
         """Write an entry under its id; the same bytes may be stored there already."""

@@ -17,8 +17,10 @@ from blockstore.names import (
     CHECKPOINTS,
     HINT,
     INDEX,
+    UNNAMED,
     parse_checkpoint,
     parse_entry,
+    parse_leaf,
     split_block_key,
 )
 
@@ -72,7 +74,9 @@ def check_names(found: Inventory) -> Iterator[Finding]:
 
 
 def _is_known(key: str) -> bool:
-    if key in (BOUNDARY, HINT) or parse_entry(key) is not None or parse_checkpoint(key) is not None:
+    if key in (BOUNDARY, HINT, UNNAMED):
+        return True
+    if any(parse(key) is not None for parse in (parse_entry, parse_checkpoint, parse_leaf)):
         return True
     return key.partition("/")[0] in _RESERVED
 

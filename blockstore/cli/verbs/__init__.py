@@ -46,7 +46,7 @@ VERBS = {
     "mark": "Mark a block: delete it, or keep it out of merges.",
     "verify": "Check a table: its listing, its blocks, its index.",
     "repair": "Repair what verify has found.",
-    "index": "Rebuild a lost index from what is left.",
+    "index": "Rebuild a lost index, or store that of a large table in leaves.",
     "build": "Build a finished block in a folder, offline.",
     "ship": "Upload finished blocks from a folder, each exactly once.",
     "export": "Write metadata of a table in a format that other engines read.",

@@ -1,5 +1,5 @@
 """``blockstore index rebuild``: rebuild a lost index, after showing what is certain and what is
-not."""
+not. ``blockstore index tree``: store the index of a large table in leaves."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from blockstore.cli.failure import complain
 from blockstore.cli.opening import Property, delays
 from blockstore.cli.options import Json, Many
 from blockstore.cli.output import Cell, Column, count, counted, say, show_json, show_table
+from blockstore.format.features import TREE
+from blockstore.index.log import Log
+from blockstore.operations.tree import move_to_tree
 from blockstore.world import World
 
 _COLUMNS = (
@@ -35,7 +38,7 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 
 
 def index(
-    action: Literal["rebuild"],
+    action: Literal["rebuild", "tree"],
     url: str,
     /,
     *,
@@ -47,15 +50,20 @@ def index(
     message: str = "",
     json: Json = False,
 ) -> int:
-    """Rebuild a lost index from what is left. Without --yes only the plan is shown.
+    """Rebuild a lost index from what is left, or store that of a large table in leaves. Without
+    --yes nothing is changed.
 
-    First stop every process that uses the table, and copy the folders index/ and gc/ elsewhere. A
-    rebuild is refused while the index can be read.
+    Before a rebuild stop every process that uses the table, and copy the folders index/ and gc/
+    elsewhere. It is refused while the index can be read.
+
+    `tree` makes the checkpoints of a table small, from the next version on: each names leaves of
+    about a thousand blocks, which it shares with others. Earlier releases refuse the table then,
+    by name. There is no way back.
 
     Parameters
     ----------
     action
-        `rebuild`.
+        `rebuild` or `tree`.
     url
         The table.
     leave_out
@@ -76,6 +84,8 @@ def index(
     """
     world = World.real()
     bucket = open_bucket(url, world)
+    if action == "tree":
+        return _tree(Log(bucket, world), world, message, yes=yes and not dry_run, json=json)
     plan = plan_rebuild(
         bucket,
         world,
@@ -100,6 +110,23 @@ def index(
         if plan.stops
         else f"the columns of the table at {plan.url} are not known: restore its index from a copy"
     )
+
+
+def _tree(log: Log, world: World, message: str, *, yes: bool, json: bool) -> int:
+    blocks, already = len(log.poll().blocks), TREE in log.state.requires
+    version = move_to_tree(log, world, message=message) if yes else None
+    if json:
+        show_json({"table": log.bucket.url, "blocks": blocks, "moved": version, "was": already})
+    elif already:
+        say(f"the index of {log.bucket.url} is in leaves already")
+    elif version is None:
+        say(
+            f"nothing was changed: the index of {log.bucket.url} names {counted(blocks, 'block')}; "
+            "--yes stores it in leaves, and earlier releases refuse the table then"
+        )
+    else:
+        say(f"{log.bucket.url} has its index in leaves from version {version} on")
+    return 0
 
 
 def _show(plan: RebuildPlan, done: Rebuilt | None) -> None:

@@ -37,6 +37,7 @@ def simulate(
     least: int = 0,
     processes: Annotated[int, Parameter(name=["--processes", "-j"])] = 0,
     large: int = 0,
+    tree: Annotated[bool, Parameter(negative="")] = False,
     json: Json = False,
 ) -> int:
     """Test the real code under simulated faults, from a seed.
@@ -63,11 +64,13 @@ def simulate(
         How many runs at the same time; 0 is one for each processor.
     large
         Measure a table of so many blocks, which have no files.
+    tree
+        Measure one whose index is in leaves.
     json
         Print JSON.
     """
     if large:
-        return _measure(large, json=json)
+        return _measure(large, tree=tree, json=json)
     from blockstore.simulation.series import run_series
 
     if min(seeds, steps) < 1 or min(seed, least, processes) < 0:
@@ -85,13 +88,13 @@ def simulate(
     return FAILED if series.broken is not None or missing else 0
 
 
-def _measure(blocks: int, *, json: bool) -> int:
+def _measure(blocks: int, *, tree: bool, json: bool) -> int:
     if blocks < 1:
         raise Usage("--large must be at least 1, a number of blocks")
     from blockstore.simulation.large.measure import measure_large
 
     figures = []
-    for figure in measure_large(blocks):
+    for figure in measure_large(blocks, tree=tree):
         figures.append(figure)
         if sys.stderr.isatty():
             sys.stderr.write(f"{figure.work}: {figure.wall_s:.3f} s\n")

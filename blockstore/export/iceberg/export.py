@@ -18,7 +18,6 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -37,6 +36,7 @@ from blockstore.export.shown import planned, shown_of
 from blockstore.format.fields import field_id
 from blockstore.index import ulids
 from blockstore.index.ulids import UlidArray
+from blockstore.lazy import once
 from blockstore.scan.chunk import Positions, ScanChunk
 from blockstore.scan.columns import Columns
 from blockstore.scan.plan import ScanPlan, plan_scan
@@ -200,7 +200,7 @@ class _Parts:
 
         return self.sink.part((path, sha256(positions.tobytes()).digest()), make)
 
-    @cached_property
+    @once
     def _said(self) -> str:
         return json.dumps(self.schema)
 

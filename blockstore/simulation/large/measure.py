@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from blockstore.simulation.large.table import make_table
+from blockstore.simulation.large.table import make_table, make_tree
 from blockstore.simulation.large.work import (
     Figure,
     Watch,
@@ -22,6 +22,7 @@ from blockstore.simulation.large.work import (
     compaction_later,
     everything,
     exports,
+    many_commits,
     opened,
     passed,
 )
@@ -39,19 +40,36 @@ _WORKS: tuple[Work, ...] = (
     compaction_later,
     compaction_cold,
 )
+_OF_TREES: tuple[Work, ...] = (
+    opened,
+    passed,
+    compaction,
+    many_commits,
+    commits,
+    compaction_later,
+    compaction_cold,
+)
 
 
-def measure_large(blocks: int) -> Iterator[Figure]:
-    """Yield the figures of a table of so many blocks, each as it was taken."""
+def measure_large(blocks: int, *, tree: bool = False) -> Iterator[Figure]:
+    """Yield the figures of a table of so many blocks, each as it was taken; with ``tree`` of one
+    whose index is in leaves."""
+    works = (_made_tree, *_OF_TREES) if tree else (_made, *_WORKS)
     with TemporaryDirectory(prefix="blockstore-large-") as folder:
         url = f"{folder}/table?durable=false"
-        for work in (_made, *_WORKS):
+        for work in works:
             yield from _apart(work, url, blocks)
 
 
 def _made(url: str, blocks: int, world: World) -> list[Figure]:
     watch = Watch(world)
     watch.run("make the table", lambda: make_table(url, blocks, world))
+    return watch.figures
+
+
+def _made_tree(url: str, blocks: int, world: World) -> list[Figure]:
+    watch = Watch(world)
+    watch.run("make the table", lambda: make_tree(url, blocks, world))
     return watch.figures
 
 

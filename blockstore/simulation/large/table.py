@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +26,16 @@ from blockstore.format.meta import to_dict
 from blockstore.ids import Ids
 from blockstore.index import ulids
 from blockstore.index.blocks import Blocks
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.change import MoveToTree
+from blockstore.index.checkpoint import encode_root
+from blockstore.index.checkpoint_write import put_checkpoint, raise_hint, write_checkpoint
 from blockstore.index.log import create
-from blockstore.index.rows import BULK, FRAME, LiveBlock, MemoryBulk, Rows
+from blockstore.index.rows import BULK, FRAME, PIECE, LiveBlock, MemoryBulk, Rows
 from blockstore.index.sources import Sources
+from blockstore.index.tree.grow import cut_blocks, cut_sources
+from blockstore.index.tree.leaf import Root
+from blockstore.index.tree.write import sent
+from blockstore.index.ulids import UlidArray
 from blockstore.world import World
 
 BLOCK_ROWS = 1_000
@@ -56,6 +63,32 @@ def make_table(url: str, blocks: int, world: World) -> None:
         next_row_id=blocks * BLOCK_ROWS,
     )
     write_checkpoint(bucket, state)
+    log.boundary.advance(state.version)
+
+
+def make_tree(url: str, blocks: int, world: World) -> None:
+    """The same as a tree, whose leaves are made one after the other."""
+    bucket = open_bucket(url, world)
+    log = create(bucket, world, Definition.create(SCHEMA, time_column="time", sort_by=["id"]))
+    log.commit(MoveToTree(commit=world.ids.ulid()))
+    state = replace(log.state, next_row_id=blocks * BLOCK_ROWS)
+    names: list[UlidArray] = []
+
+    def tables() -> Iterator[pa.Table]:
+        for frame, bulk in _pieces(blocks):
+            names.append(ulids.from_arrow(frame["ulid"]).copy())
+            for name in BULK.names:
+                frame = frame.append_column(BULK.field(name), bulk[name])
+            for start in range(0, len(frame), PIECE):
+                yield frame.slice(start, PIECE)
+
+    held = tuple(sent(bucket, cut_blocks(tables(), {}, state.version)))
+    every = ulids.unique(ulids.EMPTY, *names)
+    sources = tuple(sent(bucket, cut_sources(every, {}, state.version)))
+    root = Root(version=state.version, base=state.version, blocks=held, sources=sources)
+    name = put_checkpoint(bucket, state.version, encode_root(state, root))
+    assert name is not None, "there was no checkpoint"
+    raise_hint(bucket, name)
     log.boundary.advance(state.version)
 
 
@@ -122,8 +155,15 @@ class Numbered:
 
 def rows_of(blocks: int) -> Rows:
     """The blocks with the numbers below ``blocks``, committed in version 1."""
-    made, value = Numbered(), to_dict(Numbered().meta(0))
     frames, bulks = [FRAME.empty_table()], [BULK.empty_table()]
+    for frame, bulk in _pieces(blocks):
+        frames.append(frame)
+        bulks.append(bulk)
+    return Rows(pa.concat_tables(frames).combine_chunks(), MemoryBulk(pa.concat_tables(bulks)))
+
+
+def _pieces(blocks: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+    made, value = Numbered(), to_dict(Numbered().meta(0))
     for start in range(0, blocks, _PIECE):
         numbers = np.arange(start, min(start + _PIECE, blocks), dtype=np.int64)
         names = [made.ulid(number) for number in numbers.tolist()]
@@ -131,11 +171,8 @@ def rows_of(blocks: int) -> Rows:
             _patched(value, ulid, number)
             for ulid, number in zip(names, numbers.tolist(), strict=True)
         ]
-        frames.append(_frame(names, numbers))
-        bulks.append(
-            pa.table([pa.array(metas), pa.nulls(len(metas), BULK.field("sources").type)], BULK)
-        )
-    return Rows(pa.concat_tables(frames).combine_chunks(), MemoryBulk(pa.concat_tables(bulks)))
+        nothing = pa.nulls(len(metas), BULK.field("sources").type)
+        yield _frame(names, numbers), pa.table([pa.array(metas), nothing], BULK)
 
 
 def _patched(value: dict[str, Any], ulid: str, number: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -16,7 +16,7 @@ from blockstore.export.exported import Memo
 from blockstore.export.iceberg.export import METADATA, export_iceberg
 from blockstore.extras import load
 from blockstore.index.change import Append
-from blockstore.index.checkpoint import every
+from blockstore.index.checkpoint_name import every
 from blockstore.index.log import Log
 from blockstore.names import checkpoint_key
 from blockstore.scan.plan import ScanPlan, plan_pass, plan_scan
@@ -28,6 +28,7 @@ from blockstore.world import World
 
 _COMPACT = "blockstore.compactor.run.once", "blockstore.compactor.settings"
 _EXPORTS = 9
+_COMMITS = 1_024
 _LATE = 100
 _APART = {"ranges_ms": (APART_MS,)}
 """Settings under which no two blocks of the table are in one window."""
@@ -116,7 +117,7 @@ def compaction_later(url: str, blocks: int, world: World) -> list[Figure]:
     before = _jobs(table, **_APART)
     running.run("plan again", lambda: _expect("jobs", _jobs(table, **_APART), before))
     made, late = Numbered(), min(_LATE, blocks)
-    first = blocks + _EXPORTS + every(blocks)
+    first = len(table.log.state.blocks)  # with those of the commits that were measured before
     new = [made.between(first + number, number * (blocks // late)) for number in range(late)]
     table.log.commit(Append(commit=world.ids.ulid(), blocks=tuple(new)))
     running.run(
@@ -149,7 +150,8 @@ def commits(url: str, blocks: int, world: World) -> list[Figure]:
     watch, log = Watch(world), Log(open_bucket(url, world), world)
     state = log.poll()
     due = every(blocks)
-    for number in range(blocks, blocks + due - state.version % due):
+    there = len(state.blocks)  # with those of the commits that were measured before
+    for number in range(there, there + due - state.version % due):
         watch.run("commit", partial(_commit, log, world, number))
     *plain, last = watch.figures
     return [
@@ -167,6 +169,26 @@ def commits(url: str, blocks: int, world: World) -> list[Figure]:
             bytes=len(log.bucket.get(checkpoint_key(log.state.version)).data),
         ),
     ]
+
+
+def many_commits(url: str, blocks: int, world: World) -> list[Figure]:
+    """Commit a thousand times, checkpoints included."""
+    watch, log = Watch(world), Log(open_bucket(url, world), world)
+    log.poll()
+    _commit(log, world, blocks)  # what is loaded once
+
+    def run() -> None:
+        for number in range(blocks + 1, blocks + 1 + _COMMITS):
+            _commit(log, world, number)
+
+    found = watch.run("", run)
+    each = replace(
+        found,
+        work=f"commit, mean of {_COMMITS:,} with checkpoints",
+        wall_s=found.wall_s / _COMMITS,
+        cpu_s=found.cpu_s / _COMMITS,
+    )
+    return [each]
 
 
 def exports(url: str, blocks: int, world: World) -> list[Figure]:

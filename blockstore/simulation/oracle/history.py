@@ -26,10 +26,11 @@ from blockstore.errors import BlockstoreError
 from blockstore.format.sources import decode_sources
 from blockstore.index.added import AddedBlock, SourcesFile
 from blockstore.index.boundary import Boundary, parse_boundary
-from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint, holds_state
 from blockstore.index.entry import Entry
 from blockstore.index.read import IndexReader
 from blockstore.index.state import State
+from blockstore.index.tree.loading import leaves_of
 from blockstore.names import (
     BOUNDARY,
     checkpoint_key,
@@ -41,6 +42,7 @@ from blockstore.names import (
 from blockstore.simulation.ground import Ground
 from blockstore.simulation.oracle.chain import Chain
 from blockstore.simulation.oracle.directories import Directories, Directory
+from blockstore.simulation.oracle.leaves import check_gone, check_whole
 from blockstore.simulation.oracle.masks import MaskMeaning
 from blockstore.simulation.oracle.meaning import Meaning, Rows, Version
 from blockstore.simulation.oracle.row_versions import VersionMeaning
@@ -123,6 +125,7 @@ class History:
             raise Violation(f"the boundary moved to {value}, where there is no checkpoint")
         if value > self.boundary > -1:
             self._event("boundary advanced")
+            check_whole(self._ground.store, value)
             age_s = (self._ground.scheduler.now_ms - self._created_ms[value + 1]) / 1000
             if age_s < self._least_retention_s:
                 raise Violation(
@@ -150,17 +153,20 @@ class History:
             return
         self._event("checkpoint written")
         known = self.versions.get(version)
-        if self._ground.stale and not self._is_right(known, change.after, version):
+        # A commit whose entry went with its history just before the look after it: its committer
+        # could not know, and readers miss the entry.
+        lost = known is None and version > self.latest.state.version and self._ground.era > 0
+        if lost or (self._ground.stale and not self._is_right(known, change.after, version)):
             self.false_checkpoints.add(version)
             self._event("checkpoint of a replaced history")
             return
         try:
-            found = decode_checkpoint(change.after, version=version)
+            found = self._decoded(change.after, version)
         except BlockstoreError as error:
             raise Violation(f"checkpoint {version} cannot be read: {error}") from error
         if known is None and version > self.boundary:
             raise Violation(f"checkpoint {version} was written, and there is no such version")
-        if known is not None and found != known.state:
+        if known is not None and not holds_state(found, known.state):
             raise Violation(f"checkpoint {version} is not the fold of its entries")
 
     def keep(self, tag: str, version: int) -> None:
@@ -272,7 +278,24 @@ class History:
 
     def _is_right(self, known: Version | None, data: bytes, version: int) -> bool:
         """Whether the bytes are the checkpoint of a version that there is."""
-        return known is not None and decode_checkpoint(data, version=version) == known.state
+        return known is not None and holds_state(self._decoded(data, version), known.state)
+
+    def _decoded(self, data: bytes, version: int) -> State:
+        return decode_checkpoint(
+            data, version=version, leaves=lambda: leaves_of(self._ground.store)
+        )
+
+    def leaf_changed(self, change: Changed) -> None:
+        """A leaf of checkpoints was written, or deleted."""
+        if change.after is None:
+            self._event("leaf collected")
+            check_gone(
+                self._ground.store,
+                change.key,
+                self.boundary,
+                self.kept.values(),
+                self.false_checkpoints,
+            )
 
     def _load(self, entry: Entry) -> Entry:
         """The entry with long lists of sources read from their files."""

@@ -18,6 +18,7 @@ from blockstore.names import (
     NO_COMPACT_MARK,
     parse_checkpoint,
     parse_entry,
+    parse_leaf,
     split_block_key,
 )
 from blockstore.operations.append import AppendedBlock
@@ -74,6 +75,8 @@ class Judge:
                 self.waiting -= self._entered(self.waiting)
         elif parse_checkpoint(change.key) is not None:
             self.history.checkpoint_changed(change)
+        elif parse_leaf(change.key) is not None:
+            self.history.leaf_changed(change)
 
     def acknowledge(self, write: Write, answer: AppendedBlock, since: int) -> None:
         """The caller of a write, which called in the era ``since``, got the result that it

@@ -30,7 +30,7 @@ from blockstore.format.meta import encode, load_meta
 from blockstore.format.new_block import block_meta
 from blockstore.index import log as index_log
 from blockstore.index.change import Draft
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.gc import collect
 from blockstore.names import meta_key, object_key, parse_entry

@@ -16,7 +16,7 @@ from blockstore.care.ship import Shipper
 from blockstore.care.ship.build import build_block
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log
 from blockstore.names import BOUNDARY, entry_key
 from blockstore.table import Table

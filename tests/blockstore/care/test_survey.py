@@ -7,7 +7,7 @@ import pytest
 
 from blockstore.care.survey import survey
 from blockstore.errors import Unavailable
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from tests.blockstore.care.scene import worn

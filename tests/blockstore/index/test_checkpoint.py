@@ -20,14 +20,9 @@ from blockstore.clock import ManualClock
 from blockstore.errors import Corrupt
 from blockstore.index import checkpoint as module
 from blockstore.index.change import Append
-from blockstore.index.checkpoint import (
-    decode_checkpoint,
-    encode_checkpoint,
-    every,
-    read_hint,
-    write_checkpoint,
-)
-from blockstore.index.checkpoint_name import NamedCheckpoint, name_of, names_of
+from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
+from blockstore.index.checkpoint_name import NamedCheckpoint, every, name_of, names_of, read_hint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.content import content_of
 from blockstore.index.fold import fold
 from blockstore.index.rows import BULK, FRAME, LiveBlock

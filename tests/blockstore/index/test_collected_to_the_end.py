@@ -7,7 +7,7 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import Corrupt
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.log import Log, create
 from blockstore.names import entry_key
 from blockstore.world import World

@@ -23,8 +23,8 @@ from blockstore.errors import (
 )
 from blockstore.format import Job
 from blockstore.index.change import Append, Draft
-from blockstore.index.checkpoint import write_checkpoint
 from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation, decode_entry
 from blockstore.index.log import Log
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key

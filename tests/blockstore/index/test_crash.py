@@ -21,7 +21,8 @@ from blockstore.errors import BlockstoreError, Conflict, Indeterminate, Unavaila
 from blockstore.format import Job
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Append, Change, ClaimEpoch
-from blockstore.index.checkpoint import decode_checkpoint, write_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.commit import Attempt, Committer
 from blockstore.index.commit_ids import Commits
 from blockstore.index.fold import fold

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import BoundaryLost, Corrupt, ObjectMissing
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log, create
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key
 from blockstore.table import Table

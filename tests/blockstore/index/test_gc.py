@@ -26,8 +26,9 @@ from blockstore.format import Properties
 from blockstore.format.definition import Definition
 from blockstore.index import checkpoint as checkpoint_module
 from blockstore.index.change import Draft, Tag, Untag
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint, read_hint
-from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint_name import name_of, read_hint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.epochs import claim
 from blockstore.index.gc import (

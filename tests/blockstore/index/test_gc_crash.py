@@ -22,7 +22,7 @@ from blockstore.errors import BlockstoreError, Indeterminate, Unavailable, Versi
 from blockstore.index import gc, same_history
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Tag
-from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint, write_checkpoint
 from blockstore.index.gc import Collected, collect
 from blockstore.index.log import Log, create
 from blockstore.index.state import State

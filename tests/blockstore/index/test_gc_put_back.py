@@ -11,7 +11,7 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
 from blockstore.errors import BoundaryLost, HistoryReplaced
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
 from blockstore.index.tags import tag, untag

@@ -8,7 +8,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.clock import ManualClock
 from blockstore.errors import Corrupt, NotFound, VersionExpired
 from blockstore.index.change import Draft
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key

@@ -21,8 +21,8 @@ from blockstore.errors import (
 )
 from blockstore.format import Job
 from blockstore.index.change import Append, Change, Committed, Draft, Left
-from blockstore.index.checkpoint import decode_checkpoint, read_hint
-from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.checkpoint_name import name_of, read_hint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create
 from blockstore.index.presence import exists
@@ -135,10 +135,10 @@ def test_a_checkpoint_that_fails_is_no_error_of_the_commit(
 def test_a_checkpoint_that_cannot_even_be_encoded_is_no_error_of_the_commit(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(bucket: object, state: object) -> None:
+    def broken(bucket: object, state: object, leaves: object) -> None:
         raise pa.ArrowInvalid("offset overflow")
 
-    monkeypatch.setattr("blockstore.index.checkpoint.write_checkpoint", broken)
+    monkeypatch.setattr("blockstore.index.checkpoint_write.write_checkpoint", broken)
     for number in range(100, 170):
         assert not log.commit(append(number)).already
     assert "checkpoint 64 of memory:// was not written: offset overflow" in caplog.text

@@ -7,7 +7,7 @@ import pytest
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.log import Log, create
 from blockstore.index.poll import is_strong
 from blockstore.index.state import State

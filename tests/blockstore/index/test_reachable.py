@@ -12,7 +12,7 @@ from blockstore.bucket.metered import Metered
 from blockstore.errors import BoundaryLost, Corrupt, NotFound, Unavailable
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Change, Draft, Tag, Untag
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.entry import Operation
 from blockstore.index.log import Log, create
 from blockstore.index.reachable import Kept, Named

@@ -12,7 +12,8 @@ from blockstore.format.document import sealed
 from blockstore.format.sources import encode_sources
 from blockstore.index.added import AddedBlock
 from blockstore.index.change import Append, Draft
-from blockstore.index.checkpoint import _StoredBulk, write_checkpoint
+from blockstore.index.checkpoint import _StoredBulk
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import Operation, encode_entry
 from blockstore.index.log import Log, create
 from blockstore.index.presence import exists

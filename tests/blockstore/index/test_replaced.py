@@ -27,11 +27,11 @@ from blockstore.format.document import sealed
 from blockstore.index.added import AddedBlock
 from blockstore.index.chain import Link
 from blockstore.index.change import Change
-from blockstore.index.checkpoint import ensure_checkpoint, write_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint, write_checkpoint
 from blockstore.index.entry import Entry, encode_entry
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
-from blockstore.index.read import Loaded
+from blockstore.index.poll import Loaded
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, CHECKPOINTS, entry_key
 from blockstore.world import World

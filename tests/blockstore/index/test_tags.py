@@ -19,10 +19,12 @@ from blockstore.errors import (
     Unavailable,
     VersionExpired,
 )
+from blockstore.index import checkpoint_write
 from blockstore.index import tags as tags_module
 from blockstore.index.boundary import Boundary
 from blockstore.index.change import Untag
-from blockstore.index.checkpoint import encode_checkpoint, ensure_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint_write import Written, pin_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
 from blockstore.index.reachable import Kept
@@ -416,15 +418,15 @@ def test_a_tag_and_a_collector_in_every_order_keep_the_version_or_say_that_it_ex
 def test_a_tag_without_its_check_is_caught(monkeypatch: pytest.MonkeyPatch, plant: str) -> None:
     """Committed and believed; or the boundary is looked at before the commit and not after it."""
 
-    def looking(bucket: Bucket, state: State) -> bool:
-        written = ensure_checkpoint(bucket, state)
+    def looking(bucket: Bucket, state: State) -> Written:
+        written = pin_checkpoint(bucket, state)
         if Boundary(bucket, World.manual()).read() >= state.version:
             raise VersionExpired("looked before the commit")
         return written
 
     monkeypatch.setattr(tags_module, "_why_lost", lambda *looked: None)
     if plant == "check before":
-        monkeypatch.setattr(tags_module, "ensure_checkpoint", looking)
+        monkeypatch.setattr(checkpoint_write, "pin_checkpoint", looking)
     with pytest.raises(AssertionError, match="a tag and a collector under"):
         every_order(2)
 

@@ -9,7 +9,7 @@ import pytest
 
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import Contended, Corrupt, HistoryReplaced
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
 from blockstore.index.tags import tag

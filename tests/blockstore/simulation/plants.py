@@ -15,7 +15,7 @@ from blockstore.errors import AlreadyExists, BlockstoreError, Unanswered, Unavai
 from blockstore.format.block import VisibleBy
 from blockstore.index import commit, fold, gc, rules
 from blockstore.index.boundary import Boundary
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.commit import Attempt, Committer
 from blockstore.index.commit_ids import Commits
 from blockstore.index.entry import Entry, Operation

@@ -10,8 +10,8 @@ from blockstore.bucket.metered import Metered
 from blockstore.bucket.wrapper import ReadOnly
 from blockstore.compactor.clean.checkpoints import catch_up
 from blockstore.errors import BlockstoreError, Invalid, NoSpace, Unavailable
-from blockstore.index.checkpoint import EVERY, encode_checkpoint, read_hint
-from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint_name import EVERY, name_of, read_hint
 from blockstore.index.log import Log
 from blockstore.names import CHECKPOINTS, HINT, checkpoint_key
 from tests.compactor.scene import Scene
@@ -98,7 +98,7 @@ def test_those_of_a_large_table_are_further_apart_for_committers_and_compactor(
 ) -> None:
     few = 8
     for name, value in (("EVERY", few), ("_EVERY_MOST", 8 * few), ("_BLOCKS_A_ENTRY", 1)):
-        monkeypatch.setattr(f"blockstore.index.checkpoint.{name}", value)
+        monkeypatch.setattr(f"blockstore.index.checkpoint_name.{name}", value)
     made = Scene(tmp_path)
     for number in range(5 * few):
         made.append(f"w{number}", count=1)

@@ -29,7 +29,8 @@ from blockstore.format.marks import MarkReason
 from blockstore.format.meta import encode, load_meta
 from blockstore.ids import ulid_at
 from blockstore.index.change import Append
-from blockstore.index.checkpoint import decode_checkpoint, write_checkpoint
+from blockstore.index.checkpoint import decode_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
 from blockstore.index.log import Log

@@ -18,7 +18,7 @@ from blockstore.format.marks import MarkReason
 from blockstore.format.meta import load_meta
 from blockstore.ids import ulid_at
 from blockstore.index.change import RaiseWatermarks
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import (

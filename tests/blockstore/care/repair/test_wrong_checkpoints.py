@@ -15,13 +15,9 @@ from blockstore.care.repair.plan import plan_repair
 from blockstore.care.repair.run import carry_out
 from blockstore.care.repair.step import RepairOptions, StepKind
 from blockstore.errors import Corrupt
-from blockstore.index.checkpoint import (
-    decode_checkpoint,
-    encode_checkpoint,
-    read_hint,
-    write_checkpoint,
-)
-from blockstore.index.checkpoint_name import name_of
+from blockstore.index.checkpoint import decode_checkpoint, encode_checkpoint
+from blockstore.index.checkpoint_name import name_of, read_hint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.tags import tag
 from blockstore.names import BOUNDARY, checkpoint_key, deletion_mark_key, entry_key

@@ -10,7 +10,7 @@ from blockstore.care.replicate.replicator import Replicator
 from blockstore.clock import ManualClock
 from blockstore.format.definition import Definition
 from blockstore.ids import Ids
-from blockstore.index.checkpoint import ensure_checkpoint
+from blockstore.index.checkpoint_write import ensure_checkpoint
 from blockstore.index.log import create
 from blockstore.names import BOUNDARY, checkpoint_key, entry_key
 from blockstore.table import Table

@@ -12,7 +12,7 @@ from blockstore.care.replicate.replicator import Replicator
 from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing
 from blockstore.format.marks import MarkReason
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
 from blockstore.lifecycle.mark import place_deletion, withdraw_deletion

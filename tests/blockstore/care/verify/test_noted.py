@@ -14,7 +14,7 @@ from blockstore.care.verify import Noted, verify
 from blockstore.errors import Invalid
 from blockstore.format.document import sealed
 from blockstore.index.chain import Link
-from blockstore.index.checkpoint import write_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.entry import decode_entry
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create

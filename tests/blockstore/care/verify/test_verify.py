@@ -29,7 +29,8 @@ from blockstore.format.definition import Definition
 from blockstore.format.marks import DeletionMark, MarkReason, encode_mark
 from blockstore.format.meta import encode, load_meta
 from blockstore.index import log as index_log
-from blockstore.index.checkpoint import encode_checkpoint, write_checkpoint
+from blockstore.index.checkpoint import encode_checkpoint
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.reachable import Kept
 from blockstore.names import (
     BOUNDARY,
