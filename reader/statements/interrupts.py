@@ -83,8 +83,7 @@ class Interrupts:
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._heard += 1
         if self._raises:
-            # What is being typed is dropped once; what runs may need another Ctrl-C.
-            self._raises = not self._types
+            # Also again: ``input`` drops one that comes while it flushes the output.
             raise KeyboardInterrupt
         self._pending = True
 

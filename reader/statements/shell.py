@@ -190,11 +190,7 @@ class _Shell:
             say(f"{known}. A statement ends with ;  \\? for help, \\q to leave")
         with lines(self._completions) as remember, self._interrupts.heard():
             while True:
-                try:
-                    text = self._read()
-                except KeyboardInterrupt:
-                    say("")
-                    continue
+                text = self._next_text()
                 if text is None:
                     break
                 remember(text)
@@ -202,6 +198,17 @@ class _Shell:
                     self._run(text)
         if self._transaction is not None:
             complain("the transaction had no COMMIT, and nothing of it was changed")
+
+    def _next_text(self) -> str | None:
+        """What is typed next; Ctrl-C begins it again, also one after the other."""
+        while True:
+            try:
+                try:
+                    return self._read()
+                except KeyboardInterrupt:
+                    say("")
+            except KeyboardInterrupt:
+                continue
 
     def _read(self) -> str | None:
         """A text that ends with ``;``, or a word for the shell; None at the end."""
