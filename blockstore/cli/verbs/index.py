@@ -50,8 +50,8 @@ def index(
     message: str = "",
     json: Json = False,
 ) -> int:
-    """Rebuild a lost index from what is left, or store that of a large table in leaves. Without
-    --yes nothing is changed.
+    """Rebuild a lost index, or store that of a large table in leaves. Without --yes nothing is
+    changed.
 
     Before a rebuild stop every process that uses the table, and copy the folders index/ and gc/
     elsewhere. It is refused while the index can be read.
