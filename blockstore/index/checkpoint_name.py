@@ -4,7 +4,7 @@ of its bytes.
 A name vouches for bytes and has no authority: bytes that fit a name are used without another look,
 and bytes that fit none prove themselves by their content (``checkpoint.py``). Names of earlier
 releases are a plain version; nothing fits them. Which versions get a checkpoint is here too
-(``every``), for whoever has no need to write one (``checkpoint_write.py``).
+(``every``), for a process that need not write one (``checkpoint_write.py``).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def pin_checkpoint(bucket: Bucket, state: State) -> Written:
 
 
 def renew_checkpoint(bucket: Bucket, state: State) -> NamedCheckpoint | None:
-    """The same for an index that is made anew, whose boundary cannot be read: nobody relies on it
+    """The same for an index that is rebuilt, whose boundary cannot be read: no process relies on it
     before the boundary is moved there."""
     if TREE not in state.requires:
         return put_checkpoint(bucket, state.version, encode_checkpoint(state))

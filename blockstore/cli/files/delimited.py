@@ -22,7 +22,7 @@ from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
 from blockstore.cli.files.numbered import BLOCK, misquoted, numbered, too_long
 from blockstore.cli.files.opening import Advance, opened
 from blockstore.cli.files.quotes import Checked, Misquoted
-from blockstore.cli.files.text_values import all_bad, converted, expected, is_plain
+from blockstore.cli.files.text_values import all_bad, converted, converts, expected, is_plain
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.casting import other_case
@@ -143,22 +143,17 @@ def _sample(
         return reader.read_next_batch()
 
 
-def _converts(fields: pa.Array, kind: pa.DataType) -> bool:
-    """Whether the values are of this type as the table reads them: Arrow also takes 0x1F for a
-    number."""
-    try:
-        _values(fields, kind, ("",))
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
 def _suggested(kind: pa.DataType, fields: pa.Array) -> pa.DataType:
-    """The type for a column of which Arrow says ``kind``."""
+    """The type for a column of which Arrow says ``kind``: it also takes 0x1F for a number."""
     if pa.types.is_null(kind):
         return pa.string()
     micros = [pa.timestamp("us", kind.tz)] if pa.types.is_timestamp(kind) else []
-    return next((one for one in (*micros, kind) if _converts(fields, one)), pa.string())
+    return next((one for one in (*micros, kind) if _takes(one, fields)), pa.string())
+
+
+def _takes(kind: pa.DataType, fields: pa.Array) -> bool:
+    """Whether a column of the table takes these fields."""
+    return converts(_bare(fields, kind, ("",)), kind)
 
 
 def _parsing(delimiter: str, columns: int) -> pacsv.ParseOptions:

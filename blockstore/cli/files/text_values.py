@@ -84,14 +84,23 @@ def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     return in_years(texts.cast(kind)) if types.is_date(kind) else texts.cast(kind)
 
 
+def converts(texts: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether ``converted`` takes all of them."""
+    try:
+        converted(texts, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def first_bad(texts: pa.Array, kind: pa.DataType) -> int | None:
     """Return the position of the first text that is not a value of ``kind``, by bisection."""
-    if _converts(texts, kind):
+    if converts(texts, kind):
         return None
     low, high = 0, len(texts)
     while high - low > 1:
         middle = (low + high) // 2
-        if _converts(texts.slice(low, middle - low), kind):
+        if converts(texts.slice(low, middle - low), kind):
             low = middle
         else:
             high = middle
@@ -113,14 +122,6 @@ def decimal(text: str) -> Decimal:
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError("a decimal number was expected")
     return Decimal(text)
-
-
-def _converts(texts: pa.Array, kind: pa.DataType) -> bool:
-    try:
-        converted(texts, kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:

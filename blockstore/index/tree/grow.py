@@ -3,7 +3,7 @@ something has changed.
 
 Rules:
 - The leaves are a function of the blocks and sources alone: growing from a root gives the same ones
-  as cutting everything anew (a test compares both).
+  as cutting all of them from the start (a test compares both).
 - A leaf whose content the base has too keeps the base's name, and is not sent. That is decided
   before it is.
 - Only the leaves of changed stretches are loaded, and one stretch after the other.

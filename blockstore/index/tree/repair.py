@@ -123,6 +123,6 @@ def _restored(
 ) -> Iterator[Leaf[S]]:
     for one in grown:
         leaf = replace(one.leaf, generation=names.get(one.leaf.sha256, one.leaf.generation))
-        assert one.canonical is not None, "all are made anew"
+        assert one.canonical is not None, "all are made again"
         send(bucket, leaf.key, leaf.sha256, one.canonical)
         yield leaf

@@ -4,8 +4,8 @@ of a plan without being loaded. Pure.
 Rules:
 - They are a function of the leaf's content, and compared with it when it is loaded: a wrong sum
   would leave out blocks that are there. What only the JSON of its blocks says (chunks, kinds, the
-  range) is not compared in a pass over many leaves, which leaves out none of them; whoever proves a
-  leaf compares it (collection, tags, ``verify``).
+  range) is not compared in a pass over many leaves, which leaves out none of them. Collection,
+  tags and ``verify``, which prove a leaf, compare it.
 - The range of the first sort column is given where every chunk states it in whole numbers, and all
   blocks have one schema; else it is not known, and leaves nothing out.
 - A block's sources are between ``source_low`` and ``source_high`` of its leaf.

@@ -1,4 +1,5 @@
-"""Leaves that are missing or damaged, and handles that stay on old roots: nobody stops for them."""
+"""Leaves that are missing or damaged, and handles that stay on old roots: no process stops for
+them."""
 
 from __future__ import annotations
 
