@@ -23,7 +23,10 @@ __all__ = ["CONTESTANTS", "OursOnS3"]
 # What ours loads at its first use. Other libraries load all that they have when they are imported,
 # and what a process imports is a figure of its own.
 for _module in (
+    "blockstore.bucket.cloud_writer",
+    "blockstore.bucket.retrying",
     "blockstore.bucket.s3",
+    "blockstore.bucket.traffic.traffic",
     "blockstore.index.commit",
     "blockstore.index.queue",
     "blockstore.operations.append",
