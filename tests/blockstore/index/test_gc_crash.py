@@ -11,7 +11,7 @@ reads as it was, every acknowledged block is accounted exactly once, nothing tha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -21,7 +21,7 @@ from blockstore.bucket.memory import MemoryBucket
 from blockstore.errors import BlockstoreError, Indeterminate, Unavailable, VersionExpired
 from blockstore.index import gc, same_history
 from blockstore.index.boundary import Boundary
-from blockstore.index.change import Tag
+from blockstore.index.change import Change, Tag
 from blockstore.index.checkpoint_write import ensure_checkpoint, write_checkpoint
 from blockstore.index.gc import Collected, collect
 from blockstore.index.log import Log, create
@@ -46,19 +46,24 @@ pytestmark = pytest.mark.usefixtures("decoded_once")
 
 OLD = 49 * 3600
 
-Prepared = list[tuple[ObjectInfo, bytes]]
+
+@dataclass(frozen=True)
+class Filled:
+    """A table that runs begin with."""
+
+    objects: list[tuple[ObjectInfo, bytes]]
+    states: dict[int, State]
 
 
-def fill() -> tuple[Prepared, dict[int, State]]:
+def fill(begin: Iterable[Change] = (append(10, 11), append(12))) -> Filled:
     """A table whose versions 1 to 6 are old enough to go, 7 to 9 not; a merge, a tag, checkpoints
-    at 3 and 5."""
+    at 3 and 5. Its versions 2 and 3 append blocks 10, 11 and 12."""
     world = World.manual()
     bucket = MemoryBucket(world.clock)
     log = create(bucket, world, DEFINITION)
     states = {1: log.state}
     for change in (
-        append(10, 11),
-        append(12),
+        *begin,
         compaction(900, merge(20, [block(10), block(11)]), [block(10), block(11)]),
         append(13),
         append(14),
@@ -73,7 +78,7 @@ def fill() -> tuple[Prepared, dict[int, State]]:
     world.clock.sleep(OLD)
     log.commit(append(16))
     states[9] = log.state
-    return [(info, bucket.get(info.key).data) for info in bucket.list()], states
+    return Filled([(info, bucket.get(info.key).data) for info in bucket.list()], states)
 
 
 Look = tuple[object, ...]
@@ -90,34 +95,35 @@ def look(state: State) -> Look:
     )
 
 
-PREPARED, STATES = fill()
+PLAIN = fill()
 WANTED = 7
 """The boundary that a pass wants: entry 8 is old, entry 9 is new."""
 
 
 @dataclass
 class Run:
-    """A copy of the prepared table, what was acknowledged in it, and a collector that may be
+    """A copy of a filled table, what was acknowledged in it, and a collector that may be
     disturbed at one call."""
 
     neighbor: str = "nobody"
     at: int = 0
     world: World = field(default_factory=World.manual)
     numbers: set[int] = field(default_factory=lambda: {10, 11, 12, 13, 14, 15, 16})
-    states: dict[int, Look] = field(
-        default_factory=lambda: {version: look(state) for version, state in STATES.items()}
-    )
+    states: dict[int, Look] = field(default_factory=dict)
+    """Those that were acknowledged beyond the ones of the filled table."""
     tags: dict[str, int] = field(default_factory=lambda: {"q3": 3})
     highest: int = 0
-    prepared: Prepared = field(default_factory=lambda: PREPARED)
+    filled: Filled = field(default_factory=lambda: PLAIN)
 
     def __post_init__(self) -> None:
+        before = {version: look(state) for version, state in self.filled.states.items()}
+        self.states = before | self.states
         self.bucket = MemoryBucket(self.world.clock)
-        for info, data in sorted(self.prepared, key=lambda one: one[0].modified_ms):
+        for info, data in sorted(self.filled.objects, key=lambda one: one[0].modified_ms):
             self.world.clock.sleep((info.modified_ms - self.world.clock.now_ms()) / 1000)
             self.bucket.put(info.key, data)
         self.stalled = Log(self.bucket, self.world)
-        self.stalled._state = STATES[4]
+        self.stalled._state = self.filled.states[4]
         self.stalled.boundary.read()
 
     def interfere(self, call: Call) -> None:
@@ -430,7 +436,7 @@ def stalled(run: Run) -> Callable[[Bucket], object]:
 
     def work(bucket: Bucket) -> object:
         log = Log(bucket, run.world)
-        log._state = STATES[4]
+        log._state = run.filled.states[4]
         return log.commit(append(30))
 
     return work
@@ -446,7 +452,10 @@ def two_days_later(first: Run | None = None) -> Run:
     run = Run(
         numbers=set(first.numbers),
         states=dict(first.states),
-        prepared=[(info, first.bucket.get(info.key).data) for info in first.bucket.list()],
+        filled=Filled(
+            [(info, first.bucket.get(info.key).data) for info in first.bucket.list()],
+            first.filled.states,
+        ),
     )
     run.world.clock.sleep((first.world.clock.now_ms() - run.world.clock.now_ms()) / 1000)
     return run

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -32,7 +34,7 @@ from blockstore.index.state import State
 from blockstore.index.tags import MAX_TAG, tag, untag
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key
 from blockstore.world import World
-from tests.blockstore.index.test_gc_crash import STATES, Run, look
+from tests.blockstore.index.test_gc_crash import Run, look
 from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.index_data import append, ulid
 from tests.support.interleave import interleave, requests_of, schedules
@@ -351,21 +353,24 @@ def test_a_tag_whose_process_died_before_its_check_is_told_so_when_it_is_set_aga
     Kept(grown).look()
 
 
-def tagging(run: Run) -> Callable[[Bucket], object]:
-    """Version 5, old enough to be collected, gets a tag."""
+def tagging(run: Run, *, opens: bool = False) -> Callable[[Bucket], object]:
+    """Version 5, old enough to be collected, gets a tag; by a handle that knows the newest version,
+    or ``opens`` the table itself."""
 
     def work(bucket: Bucket) -> object:
         log = Log(bucket, run.world)
-        log._state = STATES[9]
+        if not opens:
+            log._state = run.filled.states[9]
         return tag(log, run.world, "late", 5)
 
     return work
 
 
-def collecting(run: Run) -> Callable[[Bucket], object]:
+def collecting(run: Run, *, opens: bool = False) -> Callable[[Bucket], object]:
     def work(bucket: Bucket) -> object:
         log = Log(bucket, run.world)
-        log._state = STATES[9]
+        if not opens:
+            log._state = run.filled.states[9]
         return collect(log, run.world)
 
     return work
@@ -384,16 +389,22 @@ def judge(run: Run, answer: object) -> None:
     run.check()
     named = Kept(Log(run.bucket, run.world)).look()
     if isinstance(answer, int):
-        assert all(map(named.names, STATES[5].blocks.ulids()))
+        assert all(map(named.names, run.filled.states[5].blocks.ulids()))
 
 
-def every_order(switches: int) -> dict[str, int]:
-    lengths = [len(requests_of((run := Run()).bucket, work(run))) for work in (tagging, collecting)]
+def every_order(
+    switches: int, begin: Callable[[], Run] = Run, *, opens: bool = False, stride: int = 1
+) -> dict[str, int]:
+    """Judge each ``stride``-th order of a tag and a collector; count how the tags ended."""
+    works = {"tag": partial(tagging, opens=opens), "collect": partial(collecting, opens=opens)}
+    lengths = [
+        (name, len(requests_of((run := begin()).bucket, work(run)))) for name, work in works.items()
+    ]
     counts = {"kept": 0, "expired": 0}
-    for schedule in schedules(("tag", lengths[0]), ("collect", lengths[1]), switches):
-        run = Run()
+    for schedule in itertools.islice(schedules(*lengths, switches), None, None, stride):
+        run = begin()
         answers = interleave(
-            run.bucket, {"tag": tagging(run), "collect": collecting(run)}, schedule
+            run.bucket, {name: work(run) for name, work in works.items()}, schedule
         )
         try:
             assert not isinstance(answers["collect"], BaseException), answers["collect"]
@@ -472,7 +483,7 @@ def finish(run: Run, answer: object) -> None:
     if not isinstance(again, int) and "late" in log.poll().tags:
         untag(log, run.world, "late")
     judge(run, again if isinstance(again, int) else VersionExpired("expired"))
-    assert look(log.at(9)) == look(STATES[9])
+    assert look(log.at(9)) == look(run.filled.states[9])
 
 
 def test_untag_takes_away_only_what_it_was_told_to(world: World, grown: Log) -> None:
