@@ -209,6 +209,7 @@ def _run(settings: GatewaySettings, config: Path | None) -> None:
     again = None if watched is None else wake.set
     with on_signals(end, again), closing(gateway), ExitStack() as doors:
         server = doors.enter_context(Server(application(gateway), settings.http.listening))
+        gateway.metrics.of_door("http", lambda: server.connections)
         urls = [server.url]
         flight = settings.flight.listening(settings.http.listening)
         if not flight.off:

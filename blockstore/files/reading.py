@@ -34,6 +34,17 @@ class FileReader(io.RawIOBase):
         """The rest of the bytes, piece by piece; after this nothing else reads the file."""
         return self._pieces
 
+    def look(self) -> None:
+        """Look whether as many bytes are there, by one HEAD request; of an empty file none is
+        sent. Raises Corrupt where they are not."""
+        size = self.handle["bytes"]
+        try:
+            found = self._bucket.head(self._key).size if size else 0
+        except ObjectMissing:
+            raise _lost(self._bucket, self.handle, self._key) from None
+        if found < size:
+            raise _corrupt(self._bucket, self.handle, f"has {found:,} bytes")
+
     def part(self, first: int, length: int) -> Iterator[bytes]:
         """Yield a part of the bytes, piece by piece. It is not compared with the SHA-256, which is
         that of the whole file; its length is. Raises Corrupt where the file is shorter."""
@@ -113,13 +124,17 @@ def _piece(bucket: ReadBucket, handle: FileHandle, key: str, start: int, length:
     try:
         piece = bucket.get_range(key, start, length) if length else b""
     except ObjectMissing:
-        raise Corrupt(
-            f"file {handle['id']} ({handle['name']!r}) of {bucket.url} has lost its bytes: "
-            f"{key} is missing; restore it from a copy"
-        ) from None
+        raise _lost(bucket, handle, key) from None
     if len(piece) != length:
         raise _corrupt(bucket, handle, f"has {start + len(piece):,} bytes")
     return piece
+
+
+def _lost(bucket: ReadBucket, handle: FileHandle, key: str) -> Corrupt:
+    return Corrupt(
+        f"file {handle['id']} ({handle['name']!r}) of {bucket.url} has lost its bytes: "
+        f"{key} is missing; restore it from a copy"
+    )
 
 
 def _corrupt(bucket: ReadBucket, handle: FileHandle, what: str) -> Corrupt:

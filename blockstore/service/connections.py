@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 _logger = logging.getLogger(__name__)
@@ -48,6 +49,17 @@ def _open_files() -> int:
     return _HIGHEST if soft == resource.RLIM_INFINITY else soft
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionCounts:
+    """The connections of one door, for its metrics."""
+
+    used: int = 0
+    limit: int = 0
+    """How many there may be now; 0 for a door that is closed."""
+    refused: int = 0
+    """How many were refused, or shut down, because of the limit; since the start."""
+
+
 class Accepting(socket.socket):
     """A listening socket that accepts as many connections at once as ``most`` returns. Others get
     ``refusal``, and are closed."""
@@ -64,6 +76,12 @@ class Accepting(socket.socket):
         self._refuses = False
         self.connected = 0
         """How many there are now, with those whose TLS has not begun."""
+        self._refused = 0
+
+    @property
+    def counts(self) -> ConnectionCounts:
+        """The connections as they are now."""
+        return ConnectionCounts(used=self.connected, limit=self._most(), refused=self._refused)
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The next connection that is not refused. Raises BlockingIOError without one."""
@@ -86,6 +104,7 @@ class Accepting(socket.socket):
         with self._lock:
             takes = self.connected < most
             self.connected += takes
+            self._refused += not takes
             begins = not takes and not self._refuses
             self._refuses = not takes
         if begins:

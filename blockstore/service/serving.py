@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockstore.errors import Invalid
 from blockstore.service.certificate import Certificate
-from blockstore.service.connections import Accepting
+from blockstore.service.connections import Accepting, ConnectionCounts
 from blockstore.service.listening import Listening
 from blockstore.service.patience import HEAD_S, KEPT_S, patient
 from blockstore.service.watched_files import LOOK_S
@@ -181,6 +181,11 @@ class Server:
     def alive(self) -> bool:
         """Whether it serves."""
         return self._thread.is_alive()
+
+    @property
+    def connections(self) -> ConnectionCounts:
+        """The connections of clients as they are now."""
+        return self._socket.counts
 
     def __enter__(self) -> Server:
         self.start()

@@ -17,7 +17,7 @@ import socket
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 
-from blockstore.service.connections import share
+from blockstore.service.connections import ConnectionCounts, share
 
 _logger = logging.getLogger(__name__)
 _OPEN_FILES = "/dev/fd"
@@ -37,7 +37,7 @@ def hang_up(port: int) -> None:
 
 class Connections:
     """The connections of a port, with a limit. ``busy`` returns the peers of running calls, as gRPC
-    writes them. For one thread."""
+    writes them. For one thread, but for ``counts``."""
 
     def __init__(
         self, port: int, busy: Callable[[], Set[str]], most: Callable[[], int] = share
@@ -48,7 +48,15 @@ class Connections:
         self._looks = 0
         self._seen: dict[str, int] = {}
         self._spare: list[int] = []
+        self._used = self._ended = 0
         self._keep_spare()
+
+    def counts(self) -> ConnectionCounts:
+        """The connections as they are now, and how many were shut down; for any thread. Where no
+        file can be opened, those of the last time."""
+        with suppress(OSError):
+            self._used = len(_connected(self._port, _numbers()))
+        return ConnectionCounts(used=self._used, limit=self._most(), refused=self._ended)
 
     def look(self) -> int:
         """Shut down connections without a call where there are too many; return how many."""
@@ -77,11 +85,7 @@ class Connections:
         numbers = _numbers()
         if len(numbers) <= limit:
             return 0
-        found = {}
-        for number in numbers:
-            with suppress(OSError), _copied(number) as one:
-                if peer := _peer(one, self._port):
-                    found[number] = peer
+        found = _connected(self._port, numbers)
         self._looks += 1
         self._seen = {peer: self._seen.get(peer, self._looks) for peer in found.values()}
         busy = self._busy()
@@ -92,6 +96,7 @@ class Connections:
                 if _peer(one, self._port) == found[number]:
                     one.shutdown(socket.SHUT_RDWR)
                     ended += 1
+        self._ended += ended
         if ended:
             _logger.warning(
                 "connection limit reached at the Flight SQL port (%d): %d without a call were "
@@ -100,6 +105,16 @@ class Connections:
                 ended,
             )
         return ended
+
+
+def _connected(port: int, numbers: list[int]) -> dict[int, str]:
+    """Those of the numbers that are connections at a port, with their clients."""
+    found = {}
+    for number in numbers:
+        with suppress(OSError), _copied(number) as one:
+            if peer := _peer(one, port):
+                found[number] = peer
+    return found
 
 
 def _numbers() -> list[int]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from blockstore.errors import Invalid
 from blockstore.extras import missing
 from blockstore.reader.http.gateway import Gateway
+from blockstore.service.connections import ConnectionCounts
 from blockstore.service.listening import Listening
 
 try:
@@ -50,6 +51,11 @@ class FlightDoor:
         """How many calls there are."""
         return 0 if self._calls is None else self._calls.running()
 
+    @property
+    def connections(self) -> ConnectionCounts:
+        """The connections of clients as they are now."""
+        return ConnectionCounts() if self._connections is None else self._connections.counts()
+
     def __enter__(self) -> FlightDoor:
         self.start()
         return self
@@ -81,6 +87,7 @@ class FlightDoor:
         port = self._server.port
         self._connections = Connections(port, self._calls.peers)
         self._calls.often(self._connections.look)
+        self._gateway.metrics.of_door("flight", lambda: self.connections)
         self.url = f"{scheme}://{host}:{port}"
         return self.url
 

@@ -8,6 +8,7 @@ Rules:
 - Its ETag is the file's SHA-256. The last piece is sent only after all bytes were compared with it:
   a response about a damaged file breaks off. A part of a file cannot be compared: a client
   that joins parts compares the whole with the ETag.
+- A HEAD looks at the store whether the bytes are there, and fails where their download would.
 - One range of bytes is sent as such. Of a Range with several, or in another unit, the whole file is
   the response, as of one whose If-Range is not the ETag. If-Match with another ETag is refused.
 """
@@ -116,6 +117,7 @@ def look(request: Request, file: CellFile) -> Response:
     headers = _headers(file.handle)
     if _has(request, headers):
         return Response(status_code=304, headers=headers)
+    file.look()
     headers["Content-Length"] = str(file.handle["bytes"])
     return Response(headers=headers, media_type=_type_of(file.handle))
 

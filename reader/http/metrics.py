@@ -15,6 +15,7 @@ from blockstore.reader.jobs.record import Kind
 from blockstore.reader.query import Engine
 from blockstore.reader.tables import Tables, TableState
 from blockstore.service.billing import Billed, Prices
+from blockstore.service.connections import ConnectionCounts
 from blockstore.service.metrics import (
     BucketRequests,
     Source,
@@ -34,6 +35,9 @@ _CLASSES = ("2xx", "3xx", "4xx", "5xx", "aborted")
 
 PASSED = ("answered", "unreachable", "declined", "queue")
 """What comes of asking another gateway."""
+
+DOORS = ("http", "flight", "postgres")
+"""The doors that clients connect to."""
 
 _OWN_SERIES = 200
 """Tables with series of their own."""
@@ -69,6 +73,7 @@ class GatewayMetrics:
         self._peers = peers
         self._jobs_running = jobs_running
         self._boundary = boundary
+        self._doors: dict[str, Callable[[], ConnectionCounts]] = {}
         self._requests = counter(
             registry,
             "blockstore_http_requests",
@@ -120,6 +125,11 @@ class GatewayMetrics:
             prices=prices,
             clock=clock,
         )
+
+    def of_door(self, door: str, counts: Callable[[], ConnectionCounts]) -> None:
+        """A door is open; ``counts`` is called for each scrape."""
+        assert door in DOORS, door
+        self._doors[door] = counts
 
     def of_request(self, method: str, status: int, seconds: float) -> None:
         """A request has ended; its status is 0 if no response was sent."""
@@ -210,6 +220,7 @@ class GatewayMetrics:
         yield gauge(
             "blockstore_queries_waiting", "Waiting queries.", (), [((), self._engine.waiting())]
         )
+        yield from self._of_doors()
         polls = self._tables.counts
         yield total("blockstore_polls", "Polls of tables.", (), [((), polls.polls)])
         yield total(
@@ -230,6 +241,31 @@ class GatewayMetrics:
         )
         yield from boundary_totals("blockstore_", (), [((), self._boundary())])
         yield from self._of_cache()
+
+    def _of_doors(self) -> Iterable[Metric]:
+        counts = {
+            door: self._doors[door]() if door in self._doors else ConnectionCounts()
+            for door in DOORS
+        }
+        yield gauge(
+            "blockstore_connections",
+            "Connections of clients, by door.",
+            ("door",),
+            [((door,), one.used) for door, one in counts.items()],
+        )
+        yield gauge(
+            "blockstore_connections_limit",
+            "So many connections a door takes; 0 for a door that is closed.",
+            ("door",),
+            [((door,), one.limit) for door, one in counts.items()],
+        )
+        yield total(
+            "blockstore_connections_refused",
+            "Connections that a door refused because of its limit; Flight SQL accepts them, and "
+            "shuts down those that were idle longest.",
+            ("door",),
+            [((door,), one.refused) for door, one in counts.items()],
+        )
 
     def _of_cache(self) -> Iterable[Metric]:
         cache, counts = self._cache, self._cache.counts

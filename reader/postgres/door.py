@@ -28,7 +28,7 @@ from blockstore.reader.postgres.signing_in import Welcome, first_message, signed
 from blockstore.reader.postgres.states import Refused, Reported, reported
 from blockstore.reader.postgres.variables import assignments
 from blockstore.service.certificate import Certificate
-from blockstore.service.connections import share
+from blockstore.service.connections import ConnectionCounts, share
 from blockstore.service.listening import Listening
 from blockstore.service.serving import bound
 from blockstore.service.watched_files import LOOK_S
@@ -58,15 +58,24 @@ class PostgresDoor:
         """Where it listens."""
         self._backends = Backends()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._refused = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="postgres", daemon=True)
+        gateway.metrics.of_door("postgres", lambda: self.connections)
 
     @property
     def connected(self) -> int:
         """How many clients are connected."""
         return len(self._tasks)
+
+    @property
+    def connections(self) -> ConnectionCounts:
+        """The connections of clients as they are now."""
+        return ConnectionCounts(
+            used=min(self.connected, share(MOST)), limit=share(MOST), refused=self._refused
+        )
 
     @property
     def alive(self) -> bool:
@@ -158,6 +167,7 @@ class PostgresDoor:
         http = self._gateway.settings.http
         most = share(MOST)
         if len(self._tasks) > most:
+            self._refused += 1
             raise Refused(states.TOO_MANY, f"connection limit reached ({most:,}); retry later")
         try:
             async with asyncio.timeout(http.stall_s):

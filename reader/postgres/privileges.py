@@ -39,6 +39,9 @@ _OF_TABLE = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "
 _OF_COLUMN = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
 _PASSED_ON = (" WITH GRANT OPTION", " WITH ADMIN OPTION")
 _NULL = "CAST(NULL AS BOOLEAN)"
+_SHOWN = 100
+"""So many characters of an unknown name are shown: the engine shortens a longer message at its end,
+and there it says what is not there."""
 
 
 def _table(what: Known, name: str, given: Arguments) -> str:
@@ -69,7 +72,7 @@ def _column(what: Known, name: str, given: Arguments) -> str:
     known = _place(
         f'SELECT [CAST(oid AS VARCHAR), lower(relname)], 1 FROM "{PREFIX}pg_class"', relation
     )
-    of_relation = f""" || '" of relation "' || CAST({table} AS VARCHAR)"""
+    of_relation = f""" || '" of relation "' || {_shown(table)}"""
     missing = (
         f"CASE WHEN {known} IS NULL THEN {_missing('relation', table)} "
         f"ELSE {_missing('column', column, of_relation)} END"
@@ -223,8 +226,15 @@ def _among(own: str, *names: str) -> str:
 def _missing(kind: str, own: str, more: str = "") -> str:
     """An unknown number is null, and an unknown name an error."""
     name = f"CAST({own} AS VARCHAR)"
-    why = f"""'{kind} "' || {name}{more} || '" does not exist'"""
+    why = f"""'{kind} "' || {_shown(own)}{more} || '" does not exist'"""
     return f"CASE WHEN regexp_full_match({name}, '[0-9]+') THEN {_NULL} ELSE {_error(why)} END"
+
+
+def _shown(own: str) -> str:
+    """A name in a message: on one line, and shortened."""
+    name = f"regexp_replace(CAST({own} AS VARCHAR), '\\s+', ' ', 'g')"
+    cut = f"left({name}, {_SHOWN}) || '…'"
+    return f"CASE WHEN length({name}) > {_SHOWN} THEN {cut} ELSE {name} END"
 
 
 def _error(why: str) -> str:

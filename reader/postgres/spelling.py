@@ -167,6 +167,10 @@ def _is_called(tokens: tuple[Token, ...], at: int, names: object) -> bool:
     return after == "(" and not tokens[at].is_text and tokens[at].text.lower() in names
 
 
+_BEFORE_TABLES = frozenset({"from", "join", "into", "update"})
+"""Words that come before the name of a table."""
+
+
 def _without_schema(part: Part, scene: Scene) -> str:
     """The text with spaces for ``public.`` before the name of a table, so that places stay."""
     tokens, sql = part.tokens, part.sql
@@ -177,12 +181,14 @@ def _without_schema(part: Part, scene: Scene) -> str:
         schema, dot, table = tokens[at : at + 3]
         if schema.text.lower() != "public" or schema.is_text or dot.text != ".":
             continue
-        if folded(table.text) not in names and part.kind is not Kind.DEFINE:
-            continue
-        start = schema.start
-        before = tokens[at - 2 : at] if at >= 2 else ()
+        first, before = at, tokens[at - 2 : at] if at >= 2 else ()
         if len(before) == 2 and before[1].text == "." and before[0].text == scene.database:
-            start = before[0].start
+            first = at - 2
+        # An unknown one is reported by its name. Elsewhere public may be an alias.
+        is_named = first > 0 and tokens[first - 1].text.lower() in _BEFORE_TABLES
+        if folded(table.text) not in names and part.kind is not Kind.DEFINE and not is_named:
+            continue
+        start = tokens[first].start
         sql = sql[:start] + " " * (table.start - start) + sql[table.start :]
     return sql
 

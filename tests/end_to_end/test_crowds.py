@@ -24,6 +24,7 @@ FILES, SHARE, CROWD = 600, 150, 400
 COUNT = "SELECT count(*) AS c FROM flights"
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 DOORS = ("http", "grpc", "postgresql")
+LABELS = {"http": "http", "grpc": "flight", "postgresql": "postgres"}
 
 
 class Crowded:
@@ -38,6 +39,14 @@ class Crowded:
 
     def open_files(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def metrics(self, door: str) -> dict[str, float]:
+        """What the metrics say of a door's connections."""
+        text = httpx.get(f"http://127.0.0.1:{self.ports['http']}/metrics", timeout=60).text
+        found = re.findall(
+            rf'^blockstore_connections(\w*){{door="{LABELS[door]}"}} (.+)$', text, re.M
+        )
+        return {name: float(value) for name, value in found}
 
     def count(self, door: str) -> int:
         """The number of rows, as a new client of a door gets it."""
@@ -106,6 +115,8 @@ def test_a_crowd_at_a_door_is_refused_and_the_other_doors_serve(
     allow_files(4_096)
     assert [gateway.count(one) for one in DOORS] == [1_000] * 3
     quiet = gateway.open_files()
+    before = gateway.metrics(door)
+    assert (before["_limit"], before["_refused_total"]) == (SHARE, 0)
     with ExitStack() as crowd:
         wires = []
         refused = 0
@@ -130,9 +141,16 @@ def test_a_crowd_at_a_door_is_refused_and_the_other_doors_serve(
         most = quiet + SHARE + 10
         assert _until(lambda: gateway.open_files() <= most), gateway.open_files()
         served = [one for one in DOORS if one != door or door == "grpc"]
+        if door != "http":
+            during = gateway.metrics(door)
+            assert SHARE - 1 <= during[""] <= SHARE
+            assert during["_refused_total"] >= CROWD - SHARE
         for _ in range(3):
             assert [gateway.count(one) for one in served] == [1_000] * len(served)
     assert _until(lambda: gateway.open_files() <= quiet + 10)
     assert [gateway.count(one) for one in DOORS] == [1_000] * 3
+    after = gateway.metrics(door)
+    assert after[""] < 10
+    assert CROWD - SHARE <= after["_refused_total"] <= CROWD
     names = {"http": "connection limit reached (150)", "grpc": "at the Flight SQL port (150)"}
     assert names.get(door, "") in gateway.process.log.read_text()

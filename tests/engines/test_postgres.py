@@ -187,6 +187,15 @@ print(flights.orderBy("n").first()["time"])
 print(flights.where("n < 10 AND s LIKE 'row%'").count(), flights.agg({"n": "sum"}).first()[0])
 parts = {"partitionColumn": "n", "lowerBound": "0", "upperBound": "1000", "numPartitions": "3"}
 print(read("flights", **parts).distinct().count())
+as_catalog = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+spark.conf.set("spark.sql.catalog.lake", as_catalog)
+for name in ("url", "driver", "user", "password"):
+    spark.conf.set(f"spark.sql.catalog.lake.{name}", where[name])
+print(sorted(one["tableName"] for one in spark.sql("SHOW TABLES IN lake.public").collect()))
+print([tuple(one)[:2] for one in spark.sql("DESCRIBE lake.public.people").collect()])
+asked = "SELECT n, s FROM lake.public.flights WHERE n < :most AND s <> :other ORDER BY n"
+print([tuple(one) for one in spark.sql(asked, args={"most": 3, "other": "row 1"}).collect()])
+where["fetchsize"] = "10000"
 many = "(SELECT i, 'row ' || i AS s FROM range(1_000_000) t(i)) AS many"
 print(sorted(read(many).agg({"i": "sum", "s": "max"}).first().asDict().items()))
 slow = "(SELECT count(*) AS n FROM range(100_000_000_000) t(i) WHERE mod(i, 7) = 3) AS slow"
@@ -217,6 +226,9 @@ def test_spark_reads_a_table_by_jdbc(doors: Doors) -> None:
         "2026-01-01 00:00:00",
         "10 499500",
         "1000",
+        "['flights', 'people', 'salaries']",
+        "[('id', 'bigint'), ('name', 'string'), ('ok', 'boolean'), ('raw', 'binary')]",
+        "[(0, 'row 0'), (2, 'row 2')]",
         "[('max(s)', 'row 999999'), ('sum(i)', 499999500000)]",
     ]
     assert "nowhere" in nowhere, nowhere

@@ -130,6 +130,11 @@ CASES: dict[str, tuple[Series, Series, str]] = {
         {"blockstore_queries_waiting": "5 5 0 5 5 0 5 5 0x50"},
         "30m",
     ),
+    "GatewayConnectionsRefused": (
+        {'blockstore_connections_refused_total{door="postgres"}': "0x20 0+1x40"},
+        {'blockstore_connections_refused_total{door="postgres"}': "7x60"},
+        "40m",
+    ),
     "GatewayCacheTooSmall": (
         {
             "blockstore_cache_evicted_total": "0+1x300",

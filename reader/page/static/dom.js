@@ -3,6 +3,9 @@
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected", "open", "tabIndex", "multiple", "indeterminate"]);
 
+/** Whether this is used with fingers: hints name no keys then. */
+export const byFinger = matchMedia("(pointer: coarse)").matches;
+
 /** An element with attributes, listeners (`on: {click}`) and children (nodes, texts, arrays; null and false are left out). */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

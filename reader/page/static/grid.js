@@ -1,5 +1,5 @@
 // A grid over a result of any length: only visible cells are elements. Role grid, one tab stop, arrow keys move.
-// A click on the head of a column calls `onHead` with its name; `order` is the column that the rows are in the order of.
+// A click on the head of a column, or the key S, calls `onHead` with its name; `order` is the column that the rows are in the order of.
 // Rules: text only; a row is read from the result when it becomes visible. What cells look like while they are edited, and
 // what keys and clicks on them do then, is handed in (edit/row_editor.js).
 
@@ -22,6 +22,7 @@ export class Grid {
     this.result = result;
     this.edit = edit;
     this.order = order;
+    this.onHead = onHead;
     this.widths = result.columns.map((column) => widthOf(column));
     const digits = String(result.rows).length;
     this.gutter = (edit ? 40 : 22) + digits * 8;
@@ -186,6 +187,7 @@ export class Grid {
       Home: [far ? 0 : row, 0], End: [far ? last.row : row, last.column],
     }[event.key];
     if (event.key === "Enter" && !far) this.look();
+    if (event.key === "s" && !far && !event.altKey && !this.edit) this.onHead?.(this.result.columns[column].name);
     if (!next || last.row < 0) return;
     event.preventDefault();
     this.#cell = { row: clamp(next[0], last.row), column: clamp(next[1], last.column) };

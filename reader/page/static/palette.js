@@ -1,7 +1,7 @@
 // The palette: everything that has a name on this page, found by typing. Keys only: arrows choose, Enter does it, Escape leaves.
 // A screen reader meets a combobox with its list of options; a click on an option does the same as Enter.
 
-import { fill, h } from "./dom.js";
+import { byFinger, fill, h } from "./dom.js";
 
 const MOST = 50;
 const isMac = navigator.platform.startsWith("Mac");
@@ -46,7 +46,7 @@ export class Palette {
     fill(this.list, this.#found.map(({ kind, name }, place) => h("li", { role: "option", id: `palette-${place}`, on: { click: () => this.#do(place) } }, h("span", { class: "side-name" }, name), " ", h("span", { class: "dim" }, kind))));
     this.list.hidden = all.length === 0;
     this.input.setAttribute("aria-expanded", String(all.length > 0));
-    fill(this.said, all.length === 0 ? "Nothing has this name." : all.length > MOST ? `The first ${MOST} of ${all.length}: type more.` : `${all.length} found. Arrows choose, Enter opens.`);
+    fill(this.said, all.length === 0 ? "Nothing has this name." : all.length > MOST ? `The first ${MOST} of ${all.length}: type more.` : `${all.length} found.${byFinger ? "" : " Arrows choose, Enter opens."}`);
     this.#go(0);
   }
 

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from blockstore.service.connections import MOST, Accepting, share
+from blockstore.service.connections import MOST, Accepting, ConnectionCounts, share
 from blockstore.service.listening import Listening
 from blockstore.service.serving import Server, bound
 from blockstore.world import World
@@ -71,6 +71,7 @@ def test_a_connection_beyond_the_limit_is_refused_in_words_and_its_place_is_free
                 assert said.endswith(b'"connection limit reached; retry in a few seconds"}')
             answer = httpx.get(server.url)
             assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
+        assert server.connections == ConnectionCounts(used=3, limit=3, refused=6)
         said_so = [one for one in caplog.messages if "connection limit reached (3)" in one]
         assert len(said_so) == 1, "once for a crowd"
         wires[0].sendall(GET)

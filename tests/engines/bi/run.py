@@ -162,7 +162,23 @@ def dbt(doors: Three, folder: Path) -> Iterator[str]:
     _dbt(folder, "test", "PASS=5 WARN=0 ERROR=0")
     yield "all tested"
     _dbt(folder, "docs generate", "Catalog written")
-    yield "docs generated"
+    catalog = orjson.loads((folder / "target" / "catalog.json").read_bytes())
+    tables = {**catalog["nodes"], **catalog["sources"]}
+    columns = {name.rpartition(".")[2]: list(one["columns"]) for name, one in tables.items()}
+    assert columns["orders"] == ["id", "state", "amount", "at"], columns
+    assert {"orders", "totals", "countries"} <= columns.keys()
+    yield "docs generated, with tables and columns"
+    asked = (
+        "select id from public.orders where state = '{{ var('state') }}' and id < {{ var('n') }}"
+    )
+    shown = "show --quiet --output json --inline"
+    given = ["--vars", "{s: paid, n: 6}"]
+    rows = orjson.loads(_dbt(folder, shown, '"show"', asked, *given))["show"]
+    assert sorted(row["id"] for row in rows) == [1, 4]
+    yield "a query with variables"
+    _dbt(folder, "show --inline", "nope", "select nope from public.orders")
+    _dbt(folder, "show --inline", "there is no table nowhere", "select * from public.nowhere")
+    yield "readable errors"
     shown = "show --quiet --output json --limit -1 --inline"
     rows = orjson.loads(_dbt(folder, shown, '"row 999999"', MILLION))["show"]
     assert len(rows) == MANY

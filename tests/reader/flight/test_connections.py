@@ -38,6 +38,8 @@ def test_connections_of_calls_stay_and_clients_of_others_connect_again(door: Ope
         rows = stream.read_chunk().data.num_rows
         assert early.query("SELECT 1 AS a").num_rows == 1
         assert connections.look() == 0, "few files are open"
+        assert connections.counts().used == door.door.connections.used >= 2
+        assert (connections.counts().limit, connections.counts().refused) == (100, 0)
         allowed[0] = 1_000
         assert connections.look() == 0
         allowed[0] = 0
@@ -45,6 +47,8 @@ def test_connections_of_calls_stay_and_clients_of_others_connect_again(door: Ope
         assert late.query("SELECT 1 AS a").num_rows == 1
         assert connections.look() >= 1
         assert _until(lambda: connections.look() == 0), "nothing but the busy one is left"
+        assert _until(lambda: connections.counts().used == 1)
+        assert connections.counts().refused >= 2
         for one in (early, late):
             assert one.query("SELECT 1 AS a").num_rows == 1
         for chunk in stream:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import blockstore as bs
-from blockstore.bucket import open_bucket
+from blockstore.bucket import ObjectInfo, open_bucket
+from blockstore.bucket.local import LocalBucket
 from blockstore.client import Client
 from blockstore.errors import Invalid, NotFound
 from blockstore.names import FILES, file_key
@@ -157,6 +158,47 @@ def test_a_look_is_refused_as_a_download_is(client: Client, served: Served) -> N
         assert few.head(path).status_code == 404
     client.delete_rows("papers", [row])
     assert (served.http.head(path).status_code, served.http.get(path).status_code) == (404, 404)
+
+
+def test_a_look_at_lost_or_cut_bytes_fails_as_their_download_does(
+    client: Client, served: Served
+) -> None:
+    url = served.gateway.settings.tables.urls[0].partition("?")[0]
+    for data in (None, b"", b"on", b"one and more"):
+        handle = client.put_file("papers", b"one", name="own")
+        path = f"/v1/tables/papers/rows/{put_row(client, handle)}/files/doc"
+        (named,) = Path(f"{url}/papers/{FILES}{handle['id']}").glob("own*")
+        if data is None:
+            named.unlink()
+        else:
+            named.write_bytes(data)
+        head, whole = served.http.head(path), served.http.get(path)
+        assert (head.status_code, head.content) == (whole.status_code, b""), data
+        assert head.status_code == (200 if data == b"one and more" else 500)
+        same = {"If-None-Match": f'"{handle["sha256"]}"'}
+        assert served.http.head(path, headers=same).status_code == 304, "as GET, which sends none"
+
+
+def test_a_look_costs_one_more_request_at_the_store(
+    client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = put_row(client, client.put_file("papers", b"one", name="f"))
+    path = f"/v1/tables/papers/rows/{row}/files/doc"
+    asked: list[str] = []
+    head, get_range = LocalBucket.head, LocalBucket.get_range
+
+    def headed(bucket: LocalBucket, key: str) -> ObjectInfo:
+        asked.append(f"head {key}")
+        return head(bucket, key)
+
+    def ranged(bucket: LocalBucket, key: str, start: int, length: int) -> bytes:
+        asked.append(f"range {key}")
+        return get_range(bucket, key, start, length)
+
+    monkeypatch.setattr(LocalBucket, "head", headed)
+    monkeypatch.setattr(LocalBucket, "get_range", ranged)
+    assert served.http.head(path).status_code == 200
+    assert [one.split()[0] for one in asked if FILES in one] == ["head"]
 
 
 def test_a_page_in_a_file_can_do_nothing(client: Client, served: Served) -> None:

@@ -91,6 +91,26 @@ def test_no_label_of_a_timeline_is_cut_off(visit: Visiting, url: str, width: int
     assert cut_off(page) == []
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("touch", [False, True])
+def test_keys_are_named_where_there_are_some(
+    visit: Visiting, url: str, width: int, touch: bool
+) -> None:
+    page = visit(url, width=width, touch=touch, is_mobile=touch).page
+    hint = page.locator("#answer .empty")
+    way = "Press Run" if touch else "Press Ctrl and Enter"
+    expect(hint).to_have_text(f"{way} to run the SQL above, or the selected part of it.")
+    shown = page.evaluate(
+        "[...document.querySelectorAll('kbd')].filter((one) => one.offsetParent).map((one) => "
+        "one.textContent)"
+    )
+    assert shown == ([] if touch or width == 390 else ["Ctrl K"])
+    page.locator("#find").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    keys = page.get_by_role("dialog").get_by_text("Arrows choose, Enter opens.")
+    expect(keys).to_have_count(0 if touch else 1)
+
+
 @pytest.mark.parametrize("view", ["console", "tables", "jobs", "upload"])
 def test_no_strip_is_left_empty_beside_the_page(visit: Visiting, url: str, view: str) -> None:
     page = visit(f"{url}#/{view}", width=1440).page

@@ -243,6 +243,7 @@ def test_a_slow_loris_is_disconnected_and_an_idle_client_is_not(tmp_path: Path) 
 
 def test_a_thousand_idle_clients_do_not_delay_another(doors: Doors) -> None:
     allow_files(4_096)
+    refused = doors.door.connections.refused
     many = [doors.client() for _ in range(999)]
     try:
         with doors.client() as one:
@@ -250,6 +251,9 @@ def test_a_thousand_idle_clients_do_not_delay_another(doors: Doors) -> None:
             with pytest.raises(PermissionError, match="connection limit reached"):
                 doors.client()
         assert many[-1].rows("SELECT 1") == [["1"]]
+        found = doors.door.connections
+        assert (found.limit, found.refused) == (1_000, refused + 1)
+        assert found.used in (999, 1_000), "the one that has left may not be gone"
     finally:
         for one in many:
             one.close()

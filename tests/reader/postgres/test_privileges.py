@@ -123,6 +123,28 @@ def test_a_table_that_the_token_may_not_see_does_not_exist(lake: Doors) -> None:
         assert few.fails("SELECT has_column_privilege('salaries', 'n', 'SELECT')")["C"] == "42P01"
 
 
+@pytest.mark.parametrize("name", ["x" * 5_000, "public." + "é" * 400, '"' * 3_000, "a b\n" * 900])
+def test_a_long_unknown_name_does_not_exist_and_is_shown_shortened(lake: Doors, name: str) -> None:
+    with signed_in(lake, READ) as one:
+        found = one.fails(f"SELECT has_table_privilege('{name}', 'SELECT')")
+        assert (found["C"], found["M"][:10]) == ("42P01", 'relation "')
+        assert found["M"].endswith('…" does not exist')
+        assert len(found["M"]) < 300
+        column = one.fails(f"SELECT has_column_privilege('flights', '{name}', 'SELECT')")
+        assert (column["C"], column["M"][:8]) == ("42703", 'column "')
+        assert column["M"].endswith('…" of relation "flights" does not exist')
+        both = one.fails(f"SELECT has_column_privilege('{name}', '{name}', 'SELECT')")
+        assert both["C"] == "42P01"
+        for asked, state in (
+            (f"has_schema_privilege('{name}', 'USAGE')", "3F000"),
+            (f"has_database_privilege('{name}', 'CONNECT')", "3D000"),
+            (f"pg_has_role('{name}', 'USAGE')", "42704"),
+            (f"has_sequence_privilege('{name}', 'USAGE')", "42P01"),
+            (f"has_table_privilege('flights', '{name}')", "22023"),
+        ):
+            assert one.fails(f"SELECT {asked}")["C"] == state, asked[:60]
+
+
 @pytest.mark.parametrize(
     "name",
     ["flights", "FLIGHTS", "public.flights", '"public"."flights"', "lake.public.flights"],

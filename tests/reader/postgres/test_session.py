@@ -505,3 +505,26 @@ def test_a_client_that_leaves_in_the_middle_of_a_copy_writes_nothing(
     with own.client() as other:
         assert other.rows("SELECT count(*) FROM people WHERE id = 1") == [["0"]]
     assert own.served.gateway.tables.table("people").poll() == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM public.flihgts",
+        "SELECT 1 FROM flights JOIN lake.public.flihgts USING (n)",
+        'SELECT 1 FROM flights, (SELECT * FROM "public"."flihgts") AS b',
+        "INSERT INTO public.flihgts VALUES (1)",
+        "UPDATE public.flihgts SET n = 1",
+        "DELETE FROM public.flihgts",
+    ],
+)
+def test_an_unknown_table_of_public_is_reported_by_its_name(one: Raw, sql: str) -> None:
+    found = one.fails(sql)
+    assert (found["C"], found["M"]) == (
+        "42P01",
+        "there is no table flihgts: did you mean flights?",
+    )
+
+
+def test_an_alias_may_be_public(one: Raw) -> None:
+    assert one.rows("SELECT public.n FROM flights AS public WHERE public.n = 3") == [["3"]]

@@ -1,8 +1,10 @@
-// A result: its table and its chart, one of them visible.
+// A result: its table and its chart, one of them visible. The table can be put in the order of a column; the chart, downloads
+// and links are those of the query.
 
 import { Chart } from "../chart.js";
-import { fill, h } from "../dom.js";
+import { announce, fill, h } from "../dom.js";
 import { Grid } from "../grid.js";
+import { Ordered, next } from "../ordered.js";
 
 export class Answer {
   #part = null;
@@ -13,6 +15,7 @@ export class Answer {
     this.result = result;
     this.name = name;
     this.shows = shows;
+    this.order = null;
     this.tabs = ["table", "chart"].map((name) => h("button", {
       type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "answer-panel",
       on: { click: () => this.choose(name), keydown: (event) => { if (/^Arrow(Left|Right)$/.test(event.key)) { this.choose(this.shows === "table" ? "chart" : "table"); this.tabs.find((tab) => tab.id === `tab-${this.shows}`).focus(); } } },
@@ -34,8 +37,22 @@ export class Answer {
       tab.tabIndex = chosen ? 0 : -1;
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
-    this.#part = name === "table" ? new Grid(this.result) : new Chart(this.result, { name: this.name, wanted: this.chart, onChoice: (chosen) => { this.chart = chosen; } });
+    this.#part = name === "table" ? this.#grid() : new Chart(this.result, { name: this.name, wanted: this.chart, onChoice: (chosen) => { this.chart = chosen; } });
     fill(this.panel, this.#part.element, name === "table" && this.result.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
     this.#part.start();
+  }
+
+  #grid() {
+    const rows = this.order ? new Ordered(this.result, this.order) : this.result;
+    return new Grid(rows, { order: this.order, onHead: (name) => this.#sort(name) });
+  }
+
+  #sort(name) {
+    const place = this.result.columns.findIndex((column) => column.name === name);
+    this.order = next(this.order, name);
+    this.choose("table");
+    this.#part.go({ row: 0, column: place });
+    this.#part.element.focus({ preventScroll: true });
+    announce(this.order ? `In the order of ${name}, ${this.order.descending ? "descending" : "ascending"}` : "In the order of the query");
   }
 }

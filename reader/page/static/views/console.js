@@ -5,7 +5,7 @@
 // would change waits for Run. While a statement runs, nothing else does. Each query that was run is one step of the browser's history.
 
 import * as api from "../api.js";
-import { announce, disable, fill, h } from "../dom.js";
+import { announce, byFinger, disable, fill, h } from "../dom.js";
 import { downloads } from "../downloads.js";
 import { Once } from "../edit/once.js";
 import { Statement, notOfALink, notOfThePast } from "../edit/statement.js";
@@ -25,6 +25,8 @@ import { arrowBytes } from "../stream.js";
 import { Travel, said } from "../travel.js";
 import { Answer } from "./answer.js";
 import { Pictures } from "./picture.js";
+
+const HINT = `${byFinger ? "Press Run" : "Press Ctrl and Enter"} to run the SQL above, or the selected part of it.`;
 
 export class ConsoleView {
   #latest = new Latest();
@@ -50,7 +52,7 @@ export class ConsoleView {
     this.saved = savedMenu({ text: () => this.editor.text, chart: () => this.#chart(), onChoose: (sql, chart) => this.put(sql, chart) });
     this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
-    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, "Press Ctrl and Enter to run the SQL above, or the selected part of it."));
+    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, HINT));
     const host = h("div", { class: "editor", id: "editor" });
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },

@@ -3,7 +3,7 @@
 // read; rows that others have changed meanwhile are shown side by side, and nothing of the set is applied. The address has the condition and the order.
 
 import * as api from "../api.js";
-import { announce, disable, fill, h } from "../dom.js";
+import { announce, byFinger, disable, fill, h } from "../dom.js";
 import { Changes } from "../edit/changes.js";
 import { conflictsOf, openConflicts } from "../edit/conflicts.js";
 import { Once } from "../edit/once.js";
@@ -21,6 +21,8 @@ import { arrowBytes } from "../stream.js";
 import { ByColumn } from "./by_column.js";
 
 const LIMIT = 1_000;
+
+const EDITING = byFinger ? "Tap a cell, then Edit cell." : "Enter or a letter edits a cell, Delete makes it null, Tab goes on.";
 
 export class RowsTab {
   #latest = new Latest();
@@ -136,7 +138,7 @@ export class RowsTab {
     const { cells, rows, added, deleted } = changes.counts;
     const known = changes.known;
     const text = changes.cut ? `The first ${count(LIMIT)} rows: a condition finds others` : many(known, "row");
-    fill(this.state, this.#editing ? `${text}. Enter or a letter edits a cell, Delete makes it null, Tab goes on.` : text);
+    fill(this.state, this.#editing ? `${text}. ${EDITING}` : text);
     fill(this.summary, [cells ? `${many(cells, "cell")} changed in ${many(rows, "row")}` : "", added ? `${many(added, "row")} added` : "", deleted ? `${many(deleted, "row")} deleted` : ""].filter(Boolean).join(", "));
     this.pending.hidden = changes.isEmpty;
     if (changes.rows && this.place.querySelector(".empty")) fill(this.place, this.#part.element);
