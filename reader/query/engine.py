@@ -40,7 +40,7 @@ from blockstore.reader.query.runners.instance import Instance, Limits
 from blockstore.reader.query.sight import Sight, visible
 from blockstore.reader.query.source import Fixed, Source
 from blockstore.reader.query.sql.conditions import conditions
-from blockstore.reader.query.sql.counting import Counted, bare_count
+from blockstore.reader.query.sql.counting import Counted, bare_count, reads_all
 from blockstore.reader.query.sql.hidden import hide
 from blockstore.reader.query.sql.parameters import bind, checked
 from blockstore.reader.query.sql.reading import columns_read
@@ -367,6 +367,7 @@ class Engine:
             plans=plans,
             snapshots=snapshots,
             named=cache(partial(columns_read, statement)),
+            whole=reads_all(statement),
             fences=fences,
             ending=ending,
         )

@@ -65,6 +65,8 @@ class Launch:
     named: Callable[[], Mapping[str, Named | None]]
     """Returns the columns that the query names, by view; None: all are read. Only remote tables
     ask: their columns are fetched."""
+    whole: bool
+    """Whether it reads all rows of one table alone."""
     fences: Mapping[str, Fence]
     """Around the tables that policies restrict, by their names."""
     ending: Ending
@@ -171,7 +173,8 @@ class Launch:
             plan, lambda chunk, column: pages_of_file(files.paths[chunk.key], column)
         )
         parts = parts_of(plan, one.hidden, known)
-        return view(name, plan, parts, files.paths, one.hidden, fence=self.fences.get(one.table))
+        fence = self.fences.get(one.table)
+        return view(name, plan, parts, files.paths, one.hidden, fence=fence, whole=self.whole)
 
     def _remote(self, name: str, windows: Windows, cache: ChunkCache, complete: bool) -> list[Step]:
         from blockstore.reader.query.remote import Reading

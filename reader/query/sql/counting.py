@@ -1,5 +1,8 @@
-"""``SELECT count(*) FROM t`` and nothing else: the count comes from metadata, if it is exact,
-and no file is opened."""
+"""Queries of all rows of one table, known by their form.
+
+``SELECT count(*) FROM t`` and nothing else: the count comes from metadata, if it is exact, and no
+file is opened.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from blockstore.reader.query.sql.hidden import VIEW
-from blockstore.reader.query.sql.statement import GIVEN, Node, Statement
+from blockstore.reader.query.sql.statement import GIVEN, Node, Statement, walk
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 
@@ -36,6 +39,18 @@ _COUNT = {
     "export_state",
     "qualified_name",
 }
+
+
+def reads_all(statement: Statement) -> bool:
+    """Whether the query names one table once, and reads all of its rows: no condition and no join
+    could spare it some of them."""
+    nodes = [*walk(statement.root)]
+    froms = [node["from_table"].get("type") for node in nodes if "from_table" in node]
+    return (
+        sum(node.get("type") == "BASE_TABLE" for node in nodes) == 1
+        and all(kind in ("BASE_TABLE", "SUBQUERY") for kind in froms)
+        and not any(node.get("where_clause") for node in nodes)
+    )
 
 
 def bare_count(

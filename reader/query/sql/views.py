@@ -31,10 +31,12 @@ from blockstore.format.identity import ROW_ID
 from blockstore.reader.query.sql.reading import Named
 from blockstore.reader.query.sql.shown import (
     LeftOut,
+    beside,
     bits_of,
     has_bits,
     joined_away,
     left_out,
+    may_be_beside,
 )
 from blockstore.reader.query.sql.types import quoted, sql_type, text
 from blockstore.reader.query.sql.windows import (
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
 _CHUNK, _FACTS = "_blockstore_chunk", "_blockstore_facts"
 _FILE, _ROW = "_blockstore_file", "_blockstore_row"
+_SHOWN, _BITS = "_blockstore_shown", "_blockstore_bits"
 _FIRST = "_blockstore_first"
 """The first column of a UNION: DuckDB reads it where a query needs none of them, as ``count(*)``,
 and the first one of the table may not be in the files."""
@@ -83,6 +86,8 @@ def view(
     hidden: Sequence[str],
     named: Named | None = None,
     fence: Fence | None = None,
+    *,
+    whole: bool = False,
 ) -> list[Step]:
     """The statements that create a view of a table's planned chunks.
 
@@ -94,8 +99,9 @@ def view(
         hidden: The hidden columns that the view has.
         named: The columns that can be read, since the files have only those; None: all.
         fence: What the view shows, if not all of it.
+        whole: Whether the query reads all rows of this table and no other one.
     """
-    lists = _Lists(name)
+    lists = _Lists(name, whole=whole and plan.predicate.everything)
     selects = [_selected(part, plan, paths, hidden, named, lists) for part in parts]
     if len(selects) > 1 and named is not None:
         first = _free(_FIRST, plan.columns.visible)
@@ -160,8 +166,9 @@ class _Lists:
     """Lists of paths and of rows as SQL: short ones as literals, long ones as variables or tables
     of the connection, which ``steps`` make."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, *, whole: bool = False) -> None:
         self._table = table
+        self.whole = whole
         self.steps: list[Step] = []
 
     def sql(self, paths: Sequence[str]) -> str:
@@ -181,6 +188,12 @@ class _Lists:
         join, given = joined_away(rows, name, _CHUNK, number)
         self.steps += [] if given is None else [given]
         return f" {join}"
+
+    def beside(self, chunk: ScanChunk) -> str:
+        """The join with the bits of a file, in the order of its rows."""
+        name = f"left out/{len(self.steps)}/{self._table}"
+        self.steps.append(beside(chunk, name, _SHOWN))
+        return f" POSITIONAL JOIN {quoted(name)} AS {_BITS}"
 
     def is_shown(self, chunk: ScanChunk, number: str) -> str:
         """The condition of the rows of a file that are not hidden."""
@@ -252,18 +265,27 @@ def _selected(
         options += ", can_have_nan = true"
     if facts:
         options += f", filename = {text(file)}"
-    numbered = part.window is not None or ROW_ID in facts or any(map(len, hidden_rows))
+    by_bits = len(part.chunks) == 1 and part.window is None and has_bits(first)
+    zipped = by_bits and lists.whole and not facts and may_be_beside(first)
+    by_number = any(map(len, hidden_rows)) and not zipped
+    numbered = part.window is not None or ROW_ID in facts or by_number
     if numbered and row == FILE_ROW:
         options += f", {FILE_ROW} = true"
     source = f"read_parquet({lists.sql([paths[chunk.key] for chunk in part.chunks])}, {options})"
     if numbered and row != FILE_ROW:
         # Rows of one file, numbered in its order, which a window without ORDER BY keeps in DuckDB.
         source = f"(SELECT *, row_number() OVER () - 1 AS {row} FROM {source})"
-    by_bits = len(part.chunks) == 1 and part.window is None and has_bits(first)
-    source += f" AS {_CHUNK}" + ("" if by_bits else lists.without(hidden_rows, row))
+    source += f" AS {_CHUNK}"
+    tests = [*_tests(part)]
+    if zipped:
+        source += lists.beside(first)
+        tests.append(f"{_BITS}.{_SHOWN}")
+    elif by_bits:
+        tests.append(lists.is_shown(first, row))
+    else:
+        source += lists.without(hidden_rows, row)
     if facts:
         source += f" JOIN {_facts(part, paths)} ON {_CHUNK}.{file} = {_FACTS}.path"
-    tests = [*_tests(part), *([lists.is_shown(first, row)] if by_bits else [])]
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     return f"{', '.join(columns)} FROM {source}{where}"
 

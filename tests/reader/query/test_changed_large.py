@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,7 +22,9 @@ from blockstore.reader.cache import ChunkCache
 from blockstore.reader.errors import BadSql, UnknownTable
 from blockstore.reader.query import Capacity, Engine
 from blockstore.reader.query.sql import shown, views
-from blockstore.reader.query.sql.shown import joined_away
+from blockstore.reader.query.sql.shown import beside, joined_away
+from blockstore.reader.query.task import Given
+from blockstore.scan.chunk import ScanChunk
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
 from blockstore.world import World
@@ -140,6 +143,77 @@ def test_rows_of_large_files_are_left_out_by_bits(
     bits = shown.bits_of(replace(changed.local.scan().plan.chunks[0], hidden=np.array([0, 9])))
     assert bits[:3] == bytes([0b10000000, 0b01000000, 0])
     assert len(bits) == ROWS // 8
+
+
+@pytest.fixture
+def zipped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the columns of bits that queries read beside large files."""
+    monkeypatch.setattr(shown, "_LARGE_ROWS", ROWS)
+    names: list[str] = []
+
+    def spied(chunk: ScanChunk, name: str, column: str) -> Given:
+        names.append(name)
+        return beside(chunk, name, column)
+
+    monkeypatch.setattr(views, "beside", spied)
+    return names
+
+
+ALL_ROWS = [
+    "SELECT * FROM t",
+    "SELECT s, id FROM t",
+    "SELECT k, count(*), sum(id), min(s) FROM t GROUP BY k",
+    "SELECT k, count(*) FROM t GROUP BY k HAVING k = 77",
+    "SELECT count(*), count(DISTINCT v) FROM t",
+    "SELECT * FROM t ORDER BY id LIMIT 2000 OFFSET 59000",
+    "SELECT * FROM t ORDER BY v, id DESC LIMIT 10",
+    "SELECT DISTINCT k FROM t",
+    "SELECT max(x) FROM (SELECT id + 1 AS x, k FROM t) GROUP BY k",
+    "SELECT id, lag(id) OVER (ORDER BY id) FROM t",
+]
+
+
+@pytest.mark.parametrize("sql", ALL_ROWS)
+def test_a_query_of_all_rows_reads_the_bits_beside_the_file(
+    changed: Changed, engines: list[Engine], zipped: list[str], sql: str
+) -> None:
+    current = pa.Table.from_pylist([*changed.current.values()], SCHEMA)
+    with duckdb.connect() as plain:
+        plain.register("t", current)
+        expected = bag(plain.sql(sql).to_arrow_table())
+    for engine in engines[:2]:
+        del zipped[:]
+        assert bag(engine.query(sql).read_all()) == expected
+        assert len(set(zipped)) == 2, "one of each large file"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, count(*) FROM t WHERE lower(s) <> 'x' GROUP BY k",
+        "SELECT max(x) FROM (SELECT k AS x FROM t) WHERE x + 1 > 5",
+        "SELECT count(*), max(t.v) FROM t JOIN (VALUES (3), (77)) AS o(k) USING (k)",
+        "SELECT count(*), max(a.v) FROM t AS a, t AS b WHERE a.id = b.id",
+        "SELECT v FROM t UNION ALL SELECT v FROM t",
+        "WITH own AS (SELECT * FROM t) SELECT count(o.v) FROM own JOIN own AS o USING (id)",
+        "SELECT _version, count(*) FROM t GROUP BY ALL",
+    ],
+)
+def test_a_query_that_may_need_few_rows_does_not(
+    engines: list[Engine], zipped: list[str], sql: str
+) -> None:
+    engines[0].query(sql).read_all()
+    assert not zipped
+
+
+def test_nor_does_one_of_files_that_several_threads_read(
+    engines: list[Engine], zipped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("_ONE_GROUP_ROWS", "_ONE_GROUP_BYTES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(shown, limit, 1_000)
+            engines[0].query("SELECT k, count(*) FROM t GROUP BY k").read_all()
+    assert not zipped
 
 
 CONDITIONS = [
