@@ -168,9 +168,7 @@ def dbt(doors: Three, folder: Path) -> Iterator[str]:
     assert columns["orders"] == ["id", "state", "amount", "at"], columns
     assert {"orders", "totals", "countries"} <= columns.keys()
     yield "docs generated, with tables and columns"
-    asked = (
-        "select id from public.orders where state = '{{ var('state') }}' and id < {{ var('n') }}"
-    )
+    asked = "select id from public.orders where state = '{{ var('s') }}' and id < {{ var('n') }}"
     shown = "show --quiet --output json --inline"
     given = ["--vars", "{s: paid, n: 6}"]
     rows = orjson.loads(_dbt(folder, shown, '"show"', asked, *given))["show"]
