@@ -28,10 +28,19 @@ pytest_plugins = [
 LONGEST_ID = 200
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """While tests are collected next to nothing becomes garbage, and to look for it again and again
+    among ever more modules and tests takes as long as to import them."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What thirteen thousand tests are made of stays until the end: the garbage collector, which
     some tests call after each of their rows, need not look at it again."""
+    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

@@ -26,6 +26,7 @@ from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.query import Answer
 from blockstore.reader.query.runners.failures import translated
+from blockstore.reader.query.sql.statement import check_length
 from blockstore.reader.query.task import Parameters
 from blockstore.reader.statements.explaining import NUMBERS, explained
 from blockstore.reader.tables import At
@@ -158,6 +159,7 @@ def described(
     if explanation(gateway, asked.sql) is not None:
         check_scope(caller, Scope.READ)
         return Described(schema=NUMBERS, versions={})
+    check_length(asked.sql)
     if asked.parameters is None:
         names = parameters_of(gateway, asked.sql)
         asked = replace(asked, parameters=dict.fromkeys(names) if names else None)

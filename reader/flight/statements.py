@@ -32,6 +32,7 @@ from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Scope
 from blockstore.reader.jobs.store import Job
+from blockstore.reader.query.sql.statement import check_length
 from blockstore.reader.tables import At
 
 _DIGITS = 15
@@ -71,6 +72,7 @@ def info(
     if not is_query(gateway, statement.sql):
         done = Done(count=_changed(gateway, call, statement))
         return flight.FlightInfo(COUNT, descriptor, [_end(done.dump(), None)])
+    check_length(statement.sql)
     if statement.parameters is None and (names := parameters_of(gateway, statement.sql)):
         raise Invalid(
             f"the statement has parameters ({', '.join(names[:5])}) and no values for them: "

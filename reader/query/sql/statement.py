@@ -87,6 +87,16 @@ class Statement:
         return self.newest.union(others, (one.table for one in self.relations.values()))
 
 
+def check_length(sql: str) -> None:
+    """Raises BadSql for a query that is too long. To be called before DuckDB parses it in whatever
+    way: that may take seconds."""
+    if len(sql) > _LONGEST:
+        raise BadSql(
+            f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: pass values as "
+            "parameters"
+        )
+
+
 def parse(
     syntax: Callable[[str], str],
     sql: str,
@@ -98,11 +108,7 @@ def parse(
     query. Raises BadSql, UnknownTable."""
     if not isinstance(sql, str):
         raise Invalid(f"the SQL is {type(sql).__name__}, expected text")
-    if len(sql) > _LONGEST:
-        raise BadSql(
-            f"the SQL has {len(sql):,} characters, expected at most {_LONGEST:,}: pass values as "
-            "parameters"
-        )
+    check_length(sql)
     check_characters(sql)
     try:
         return _parsed(_tree(syntax, sql), sql, find, given)

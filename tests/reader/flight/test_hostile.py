@@ -14,6 +14,7 @@ from pyarrow import flight
 
 from blockstore.reader.flight.handles import Ticket
 from blockstore.reader.flight.messages import _MESSAGES, packed
+from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.table import create
 from tests.reader.flight.doors import Opened, opened
 from tests.reader.http.gateways import FEW, READ, settings
@@ -155,10 +156,21 @@ def _files(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.rglob("*"))
 
 
-def test_a_command_that_is_too_large_is_refused(door: Opened) -> None:
+def test_a_command_that_is_too_large_is_refused_before_it_is_parsed(
+    door: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+    for name in ("parameters", "split"):
+        monkeypatch.setattr(Syntax, name, lambda _, sql: parsed.append(len(sql)))
     for sql in ("SELECT " + "1," * 600_000 + "1", "SELECT '" + "x" * (5 << 20) + "'"):
         with pytest.raises(pa.ArrowInvalid, match="expected at most"):
             door.client.query(sql)
+        command = packed("CommandStatementQuery", query=sql)
+        with pytest.raises(pa.ArrowInvalid, match="expected at most"):
+            door.client.flight.get_schema(
+                flight.FlightDescriptor.for_command(command), door.client.options()
+            )
+    assert parsed == []
 
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
