@@ -15,18 +15,22 @@ import pyarrow as pa
 import blockstore as bs
 from bench import files
 from bench.peers.api import Handle, Peer, Unsupported
+from blockstore.clock import ManualClock
 from blockstore.format.block import BlockMeta
+from blockstore.ids import Ids
 from blockstore.index.change import Append
 from blockstore.scan.plan import plan_pass
 from blockstore.scan.snapshot import Snapshot
 from blockstore.simulation.large.table import SCHEMA, Numbered, make_tree
 from blockstore.table import Table
-from blockstore.world import World
+from blockstore.world import Threads, World
 
 __all__ = ["CONTESTANTS", "REAL_ROWS", "Leaves"]
 
 REAL_ROWS = files.ROWS
 """Rows that can be read: those with the ids from ``-REAL_ROWS`` to -1."""
+
+_REAL_MS = 1_699_000_000_000
 
 # What ours loads at its first use. Other libraries load all that they have when they are imported.
 for _module in (
@@ -88,7 +92,10 @@ class Leaves(Peer):
 
     def make_files(self, directory: Path, count: int) -> None:
         make_tree(self._url(directory), count, World.real())
-        bs.open(self._url(directory)).append(_real())
+        # As long ago as its rows: what is committed later is newer, as in any table.
+        clock = ManualClock(_REAL_MS)
+        world = World(clock=clock, ids=Ids.seeded(clock, 1), pool=Threads(8))
+        bs.open(self._url(directory), world=world).append(_real())
 
     def open(self, directory: Path) -> Handle:
         return LeavesHandle(bs.open(self._url(directory)))
@@ -100,7 +107,7 @@ class Leaves(Peer):
 def _real() -> pa.Table:
     """The rows that are there."""
     ids = np.arange(-REAL_ROWS, 0)
-    times = pa.array(1_699_000_000_000 + ids).cast(SCHEMA.field("time").type)
+    times = pa.array(_REAL_MS + ids).cast(SCHEMA.field("time").type)
     return pa.table([times, ids, ids / 8], schema=SCHEMA)
 
 

@@ -25,9 +25,20 @@ import pyarrow as pa
 from blockstore.bucket.api import Object, ReadBucket
 from blockstore.errors import Corrupt, ObjectMissing, SnapshotExpired
 from blockstore.index.rows import BULK, FRAME, MemoryBulk, Rows
-from blockstore.index.tree.encoding import decode_blocks, decode_sources, unpacked
+from blockstore.index.tree.encoding import (
+    decode_blocks,
+    decode_frame,
+    decode_sources,
+    unpacked,
+)
 from blockstore.index.tree.leaf import AnyLeaf, Leaf, Root
-from blockstore.index.tree.sums import BlockSums, SourceSums, sums_of_blocks, sums_of_sources
+from blockstore.index.tree.sums import (
+    BlockSums,
+    SourceSums,
+    sums_of_blocks,
+    sums_of_frame,
+    sums_of_sources,
+)
 from blockstore.index.ulids import UlidArray, from_arrow
 
 GetAll: TypeAlias = Callable[[Sequence[str]], Sequence[Object | None]]
@@ -84,18 +95,33 @@ class Leaves:
         self, leaves: Sequence[Leaf[BlockSums]]
     ) -> Iterator[tuple[int, LoadedBlocks]]:
         """The leaves with their places, in order, got some at a time; none is kept."""
+        for place, (leaf, (held, data)) in enumerate(zip(leaves, self._got(leaves), strict=True)):
+            yield place, held or self._decoded(leaf, data, in_a_pass=True)
+
+    def each_frame(self, leaves: Sequence[Leaf[BlockSums]]) -> Iterator[pa.Table]:
+        """The small columns of the leaves, in order, got some at a time; none is kept."""
+        for leaf, (held, data) in zip(leaves, self._got(leaves), strict=True):
+            if held is not None:
+                yield held.table.select(FRAME.names)
+                continue
+            with self._noting(leaf):
+                yield decoded_frame(leaf, data, self._name(leaf))
+
+    def _got(
+        self, leaves: Sequence[Leaf[BlockSums]]
+    ) -> Iterator[tuple[LoadedBlocks | None, bytes]]:
+        """Each leaf as it is kept, or else its bytes."""
         for start in range(0, len(leaves), _AT_ONCE):
             some = leaves[start : start + _AT_ONCE]
             missing = [one for one in some if not self._known(one.sha256)]
             got = dict(zip([one.sha256 for one in missing], self._fetch(missing), strict=True))
-            for place, leaf in enumerate(some, start):
+            for leaf in some:
                 held = self._known(leaf.sha256)
                 if isinstance(held, LoadedBlocks):
-                    yield place, held
+                    yield held, b""
                     continue
                 data = got.pop(leaf.sha256, None)
-                data = self._fetch([leaf])[0] if data is None else data
-                yield place, self._decoded(leaf, data, in_a_pass=True)
+                yield None, self._fetch([leaf])[0] if data is None else data
 
     def sources(self, leaf: Leaf[SourceSums]) -> UlidArray:
         """The sources of a leaf, kept for a while."""
@@ -239,11 +265,24 @@ def decoded_blocks(
     """The rows in an object. Raises Corrupt unless they have the leaf's hash and sums; in a pass
     the JSON of the blocks is not read for that."""
     table = decode_blocks(unpacked(data, leaf.sha256, name), name)
+    _check_order(table, name)
+    _compare(leaf, sums_of_blocks(table, leaf.sums if in_a_pass else None), name)
+    return table
+
+
+def decoded_frame(leaf: Leaf[BlockSums], data: bytes, name: str) -> pa.Table:
+    """The small columns of the rows in an object. Raises Corrupt unless they have the leaf's hash
+    and the sums over these columns."""
+    table = decode_frame(unpacked(data, leaf.sha256, name), name)
+    _check_order(table, name)
+    _compare(leaf, sums_of_frame(table, leaf.sums), name)
+    return table
+
+
+def _check_order(table: pa.Table, name: str) -> None:
     ulids = from_arrow(table["ulid"])
     if not len(ulids) or not (ulids[:-1] < ulids[1:]).all():
         raise Corrupt(f"{name} is empty or not sorted by ULID, or names a block twice")
-    _compare(leaf, sums_of_blocks(table, leaf.sums if in_a_pass else None), name)
-    return table
 
 
 def decoded_sources(leaf: Leaf[SourceSums], data: bytes, name: str) -> UlidArray:
