@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM, _GAP = 640, 190, 66, 150, 40, 24,
 _LABEL = 14
 _COLORS = ("#2f6f4f", "#b5651d", "#3b6ea5", "#8a4f9e", "#9a8a1f", "#a33b3b")
 _TEXT, _GRID = "#6b7680", "#9aa5ad"
-_POWERS = {0: "1", 1: "10", 2: "100", 3: "1,000"}
+_POWERS = {-3: "0.001", -2: "0.01", -1: "0.1", 0: "1", 1: "10", 2: "100", 3: "1,000"}
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 Points = Sequence[tuple[float, float]]
@@ -71,6 +71,7 @@ def _panel(panel: Panel, top: int, across: range) -> list[str]:
             f'<path d="M{at:.1f} {base}V{base + 4}" stroke="{_GRID}"/>',
             f'<text x="{at:.1f}" y="{base + 20}" text-anchor="middle">{_power(power)}</text>',
         ]
+    parts.append(_label(right + 26, base + 20, _TEXT, "files"))
     lines = {name: sorted(line) for name, line in panel.lines.items() if line}
     heights = _apart({name: y(line[-1][1]) for name, line in lines.items()}, base)
     for color, (name, line) in zip(_COLORS, lines.items(), strict=False):
