@@ -12,6 +12,8 @@ from bench.earlier import EARLIER
 from bench.latency_page import TIMELINES, draw_timelines, section
 from bench.plot import svg
 from bench.result import Result, Status
+from bench.scale_page import pictures as scale_pictures
+from bench.scale_page import section as scale_section
 from bench.table import DASH, TIMES, markdown, number
 from bench.targets import NOT_MEASURED, TARGETS, Target
 from bench.year_page import NAME as YEAR
@@ -51,6 +53,8 @@ def write(results: Mapping[str, Result], page: Path, directory: Path | None = No
     plots.mkdir(parents=True, exist_ok=True)
     for name, result in results.items():
         (plots / f"{name}.svg").write_text(svg(CASES[name], result))
+    for name, picture in scale_pictures(results).items():
+        (plots / f"{name}.svg").write_text(picture)
     before: dict[str, Result] = {}
     drawn: list[str] = []
     about = ""
@@ -93,6 +97,7 @@ def render(
             f"![{name}](benchmarks/{name}.svg)",
         ]
     parts += [
+        scale_section(results),
         year_section(year) if year is not None else "",
         "## Peers then and now\n",
         _earlier(results),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bench.result import Result
+from bench.table import TIMES
 
 __all__ = ["NOT_MEASURED", "TARGETS", "Bound", "Target", "Verdict"]
 
@@ -177,6 +178,18 @@ def _times(
     )
 
 
+def _large(case: str, work: str, metric: str, unit: str, goal: float) -> Target:
+    return _at_most(case, work, metric, unit, goal, ours="ours-leaves")
+
+
+def _scale(case: str, files: str, cpu_s: float, memory_mib: float) -> tuple[Target, ...]:
+    work = f"open a table of {files} files and plan a query of one row"
+    return (
+        _large(case, work, "plan_cpu_s", "s CPU", cpu_s),
+        _large(case, "… memory", "plan_mib", "MiB", memory_mib),
+    )
+
+
 TARGETS = (
     _at_latency("s3-append", "append 1,000 rows", 1.0, "lance-s3"),
     _times("s3-group64", "64 threads on one handle, against one thread", 10),
@@ -196,6 +209,15 @@ TARGETS = (
     _at_latency("s3-groupby", "… by a gateway", 1.0, "polars-s3", "ours-gateway-s3"),
     _at_latency(
         "s3-groupby", "… received by SQL", 1.05, "floor-s3", "ours-sql-s3", "down_mib", "MiB"
+    ),
+    _at_latency(
+        "s3-scale-1m",
+        "plan a query of one of 1,000,000 files, cold: round trips",
+        6,
+        None,
+        "ours-leaves-s3",
+        "depth",
+        "",
     ),
     _times("s3-merge", "merge 100 blocks of 200,000 rows, against a folder", 0.8),
     _times("s3-spark", "Spark scan of 10 M rows, against pyarrow in its tasks", 0.9, "read_ratio"),
@@ -228,6 +250,15 @@ TARGETS = (
     _at_most("poll", "… requests of a poll", "requests", "", 2),
     _at_most("poll-1m", "poll with nothing new, 1,000,000 blocks", "poll_ms", "ms", 0.5),
     _at_most("poll-1m", "… requests of a poll", "requests", "", 2),
+    *_scale("scale-1m", "1,000,000", 1.5, 400),
+    *_scale("scale-10m", "10,000,000", 3, 600),
+    _large("scale-1m", "… plan of everything, gone through", "all_cpu_s", "s CPU", 5),
+    _large("scale-1m", "… memory", "all_mib", "MiB", 1_536),
+    _large("scale-100k", "a commit to 100,000 files, against 1,000", "commit_ratio", TIMES, 1.2),
+    _large("scale-1m", "… to 1,000,000", "commit_ratio", TIMES, 1.2),
+    _large("scale-10m", "… to 10,000,000", "commit_ratio", TIMES, 1.2),
+    _large("scale-1m", "plan merges of 1,000,000 files, 100 new", "merges_cpu_s", "s CPU", 2),
+    _large("scale-1m", "… memory", "merges_mib", "MiB", 300),
     _merged("merge_wide", "merge 100 blocks of 200,000 sorted rows, sorted output", 1.5, "duckdb"),
     _merged("merge_wide", "… against DuckDB within the same memory", 1.5, "duckdb-1gib"),
     _at_most("merge_wide", "… peak memory", "memory_mib", "MiB", 1_024),
@@ -345,5 +376,9 @@ TARGETS = (
 
 NOT_MEASURED = (
     ("Spark append at latency", "its JVM has no S3 connector here"),
+    (
+        "Gateway and compactor over 10,000 tables",
+        "counted in simulated time, see [what grows with what](scale.md)",
+    ),
     ("DuckLake", "its DuckDB extension is fetched at run time, and no bench may need the network"),
 )

@@ -25,6 +25,7 @@ from bench.cases.s3_merge import S3_MERGE
 from bench.cases.s3_open import S3_OPEN, S3_POLL
 from bench.cases.s3_query import S3_GROUP_BY, S3_POINT
 from bench.cases.s3_spark import S3_SPARK
+from bench.cases.scale import S3_SCALE_CASES, SCALE_CASES
 from bench.cases.spark_append import SPARK_APPEND
 from bench.cases.spark_merge import SPARK_MERGE
 from bench.cases.spark_read import SPARK_READ
@@ -43,6 +44,7 @@ CASES = {
         *OPEN_CASES,
         POLL,
         POLL_MILLION,
+        *SCALE_CASES,
         SYNC,
         POINT,
         GROUP_BY,
@@ -74,6 +76,7 @@ CASES = {
         S3_GROUP_BY,
         S3_MERGE,
         S3_SPARK,
+        *S3_SCALE_CASES,
     )
 }
 

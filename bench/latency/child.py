@@ -109,6 +109,30 @@ class Turns:
             _seconds(lambda: _expect("rows", sum(self._opened.group_by(shift).values()), expected))
         ]
 
+    def plan(self, key: int, expected: int) -> list[float]:
+        """The files that a query of one row reads."""
+        return [_seconds(lambda: _expect("files", self._opened.plan(key), expected))]
+
+    def plan_all(self, expected: int) -> list[float]:
+        """The files of all rows."""
+        return [_seconds(lambda: _expect("files", self._opened.plan_all(), expected))]
+
+    def plan_merges(self, apart_ms: int, expected: int) -> list[float]:
+        """What there is to merge."""
+        return [_seconds(lambda: _expect("merges", self._opened.plan_merges(apart_ms), expected))]
+
+    def add_files(self, first: int, times: int) -> list[float]:
+        """Commits of one file each."""
+        handle = self._opened
+        return [
+            _seconds(lambda number=number: handle.add_files(number, 1))
+            for number in range(first, first + times)
+        ]
+
+    def add_late(self, count: int) -> list[float]:
+        """A commit of files among those of earlier times."""
+        return [_seconds(lambda: self._opened.add_late(count))]
+
     def merge(self) -> list[float]:
         """All blocks into few."""
         return [_seconds(lambda: self._opened.merge())]

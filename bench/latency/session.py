@@ -15,16 +15,18 @@ from typing import Any
 
 from bench.latency.proxy import Proxy
 from bench.latency.record import Record
+from bench.memory import highest_mib
 from bench.peers.api import Peer, Unsupported
 
 __all__ = ["Measured", "Session"]
 
+NOTHING = Record(exchanges=(), connections=0, unfinished=0)
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One verb that was carried out, and the requests that it made."""
+    """One verb that was carried out, and the requests that a proxy saw of it."""
 
     seconds: list[Any]
     cpu_s: float
@@ -39,7 +41,9 @@ class Measured:
 class Session:
     """A process that runs; made by ``started``."""
 
-    def __init__(self, process: subprocess.Popen[str], proxy: Proxy, start_ms: float) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], proxy: Proxy | None, start_ms: float
+    ) -> None:
         self._process = process
         self._proxy = proxy
         self.start_ms = start_ms
@@ -47,15 +51,14 @@ class Session:
 
     @classmethod
     @contextmanager
-    def started(cls, peer: Peer, directory: Path, proxy: Proxy) -> Iterator[Session]:
-        """Start the process of ``peer``, with a cache of its own that is empty."""
+    def started(cls, peer: Peer, directory: Path, proxy: Proxy | None = None) -> Iterator[Session]:
+        """Start the process of ``peer``, with a cache of its own that is empty; without a proxy its
+        requests are not recorded."""
         with ExitStack() as stack:
             cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-cache-"))
-            settings = {
-                "AWS_ENDPOINT_URL": proxy.endpoint,
-                "XDG_CACHE_HOME": cache,
-                "PYTHONPATH": str(PROJECT),
-            }
+            settings = {"XDG_CACHE_HOME": cache, "PYTHONPATH": str(PROJECT)}
+            if proxy is not None:
+                settings["AWS_ENDPOINT_URL"] = proxy.endpoint
             command = [peer.interpreter(), "-m", "bench.latency.child", peer.name, str(directory)]
             start = time.perf_counter()
             process = stack.enter_context(
@@ -79,7 +82,8 @@ class Session:
 
     def do(self, verb: str, **arguments: Any) -> Measured:
         """Carry out one verb of ``child.Turns``, alone on the proxy."""
-        self._proxy.reset()
+        if self._proxy is not None:
+            self._proxy.reset()
         self.ask(verb, **arguments)
         return self.answer()
 
@@ -91,9 +95,12 @@ class Session:
     def answer(self) -> Measured:
         """Wait for the answer to ``ask``."""
         answer = self._answer()
-        return Measured(
-            seconds=answer["seconds"] or [], cpu_s=answer["cpu_s"], record=self._proxy.take()
-        )
+        record = NOTHING if self._proxy is None else self._proxy.take()
+        return Measured(seconds=answer["seconds"] or [], cpu_s=answer["cpu_s"], record=record)
+
+    def peak_mib(self) -> float:
+        """The most memory that the process, and those which it started, have held so far."""
+        return highest_mib(self._process.pid)
 
     def close(self) -> None:
         """Have it close its handle."""

@@ -14,7 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from bench import files
+
 __all__ = ["Handle", "Peer", "Unsupported"]
+
+AT_ONCE = 100_000
+"""Files in one commit, where a table of very many is made."""
 
 
 class Unsupported(Exception):
@@ -64,6 +69,28 @@ class Handle:
         can)."""
         for table in tables:
             self.append(table)
+
+    def add_files(self, first: int, count: int) -> None:
+        """Commit so many files of ``bench.files`` from a number on, by their metadata alone: the
+        files are not there."""
+        raise self.unsupported("add_files")
+
+    def add_late(self, count: int) -> None:
+        """Commit so many files whose rows have the times of others, far from each other."""
+        raise self.unsupported("add_late")
+
+    def plan(self, key: int) -> int:
+        """Find the files that a query of the row with this ``id`` reads; return how many."""
+        raise self.unsupported("plan")
+
+    def plan_all(self) -> int:
+        """Name the file of every row, one after the other; return how many they are."""
+        raise self.unsupported("plan_all")
+
+    def plan_merges(self, apart_ms: int) -> int:
+        """Find what there is to merge within windows of so many milliseconds, as the compactor
+        does; return how many merges."""
+        raise self.unsupported("plan_merges")
 
     def poll(self) -> None:
         """Learn of new commits, as a reader does that holds the table open."""
@@ -124,6 +151,8 @@ class Peer(ABC):
     """The distribution whose version is recorded."""
     settings: str = ""
     """How the peer is used, in half a sentence, for the reader of the figures."""
+    prunes: bool = True
+    """Whether it knows which values a file has without reading it."""
     resident: bool = False
     """Whether it runs before a query comes, so that opening is not part of a cold query."""
 
@@ -142,6 +171,14 @@ class Peer(ABC):
     def create_keyed(self, directory: Path, schema: pa.Schema, key: str) -> Handle:
         """A new table whose rows change by ``key``."""
         return self.create(directory, schema, [key])
+
+    def make_files(self, directory: Path, count: int) -> None:
+        """A new table of the first ``count`` files of ``bench.files``, in the fastest way that
+        there is."""
+        handle = self.create(directory, files.SCHEMA, ["id"])
+        for first in range(0, count, AT_ONCE):
+            handle.add_files(first, min(AT_ONCE, count - first))
+        handle.close()
 
     @abstractmethod
     def open(self, directory: Path) -> Handle:

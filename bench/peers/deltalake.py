@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
+from bench import files
 from bench.peers.api import Handle, Peer
 
 __all__ = ["CONTESTANTS", "Delta"]
@@ -53,6 +56,20 @@ class DeltaHandle(Handle):
         self._table.create_write_transaction(actions, "append", self._table.schema(), [])
         self._table.update_incremental()
         self._table.create_checkpoint()
+
+    def add_files(self, first: int, count: int) -> None:
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(files.name(number), files.BYTES, {}, 0, True, _statistics(number))
+            for number in range(first, first + count)
+        ]
+        self._table.create_write_transaction(actions, "append", self._table.schema(), [])
+        self._table.update_incremental()
+
+    def plan(self, key: int) -> int:
+        return len(self._table.file_uris(file_pruning_predicate=f"id = {key}"))
+
+    def plan_all(self) -> int:
+        return self.blocks()
 
     def poll(self) -> None:
         self._table.update_incremental()
@@ -110,8 +127,38 @@ class Delta(Peer):
         return DeltaHandle(DeltaTable.create(str(place), schema=schema), place)
 
     def open(self, directory: Path) -> Handle:
-        place = directory / "table"
-        return DeltaHandle(DeltaTable(str(place)), place)
+        return DeltaHandle(self._load(directory), directory / "table")
+
+    def make_files(self, directory: Path, count: int) -> None:
+        super().make_files(directory, count)
+        self._load(directory).create_checkpoint()
+
+    def _load(self, directory: Path) -> DeltaTable:
+        return DeltaTable(str(directory / "table"))
+
+
+def _statistics(number: int) -> str:
+    """What the log says of a file's values."""
+    values = [
+        {
+            column: _text(value) if column == "time" else value
+            for column, value in zip(files.SCHEMA.names, ends, strict=True)
+        }
+        for ends in files.bounds(number)
+    ]
+    nothing = dict.fromkeys(files.SCHEMA.names, 0)
+    return json.dumps(
+        {
+            "numRecords": files.ROWS,
+            "minValues": values[0],
+            "maxValues": values[1],
+            "nullCount": nothing,
+        }
+    )
+
+
+def _text(at_us: float) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
 CONTESTANTS = (Delta(),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
+from pyiceberg.typedef import Record
 
+from bench import files
 from bench.peers.api import Handle, Peer
 
 __all__ = ["CONTESTANTS", "Iceberg"]
@@ -37,6 +41,21 @@ class IcebergHandle(Handle):
             pq.write_table(table, path, compression="zstd", compression_level=1)
             paths.append(str(path))
         self._table.add_files(paths)
+
+    def add_files(self, first: int, count: int) -> None:
+        place = f"{self._table.location()}/data"
+        with (
+            self._table.transaction() as transaction,
+            transaction.update_snapshot().fast_append() as append,
+        ):
+            for number in range(first, first + count):
+                append.append_data_file(_file(place, number))
+
+    def plan(self, key: int) -> int:
+        return len([task.file for task in self._table.scan(row_filter=f"id = {key}").plan_files()])
+
+    def plan_all(self) -> int:
+        return self.blocks()
 
     def iceberg_metadata(self) -> str:
         return str(self._table.metadata_location)
@@ -95,6 +114,40 @@ class Iceberg(Peer):
             uri=f"sqlite:///{directory}/catalog.db",
             warehouse=f"file://{directory}/warehouse",
         )
+
+
+def _file(place: str, number: int) -> DataFile:
+    """A file of ``bench.files``, as a manifest has it."""
+    ends = (
+        {field: _packed(value) for field, value in enumerate(values, 1)}
+        for values in files.bounds(number)
+    )
+    least, greatest = ends
+    fields = range(1, len(files.SCHEMA) + 1)
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{place}/{files.name(number)}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=files.ROWS,
+        file_size_in_bytes=files.BYTES,
+        column_sizes={},
+        value_counts=dict.fromkeys(fields, files.ROWS),
+        null_value_counts=dict.fromkeys(fields, 0),
+        nan_value_counts={},
+        lower_bounds=least,
+        upper_bounds=greatest,
+        key_metadata=None,
+        split_offsets=None,
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    file.spec_id = 0
+    return file
+
+
+def _packed(value: float) -> bytes:
+    return struct.pack("<d" if isinstance(value, float) else "<q", value)
 
 
 CONTESTANTS = (Iceberg(),)

@@ -7,15 +7,24 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
+from lance.fragment import DataFile
 
+from bench import files
 from bench.peers.api import Handle, Peer
 
 __all__ = ["CONTESTANTS", "Lance"]
 
 
+_FORMAT = 2, 2
+"""The version of the files that it writes today."""
+
+
 class LanceHandle(Handle):
-    def __init__(self, dataset: lance.LanceDataset) -> None:
+    def __init__(
+        self, dataset: lance.LanceDataset, options: Mapping[str, str] | None = None
+    ) -> None:
         self._dataset = dataset
+        self._options = None if options is None else dict(options)
         self._source = pa.table({})
 
     def append(self, table: pa.Table) -> None:
@@ -43,6 +52,29 @@ class LanceHandle(Handle):
         self._dataset = lance.LanceDataset.commit(
             self._dataset.uri, operation, read_version=self._dataset.version
         )
+
+    def add_files(self, first: int, count: int) -> None:
+        columns = list(range(len(files.SCHEMA)))
+        fragments = [
+            lance.FragmentMetadata(
+                0,
+                [DataFile(files.name(number), columns, columns, *_FORMAT, files.BYTES)],
+                files.ROWS,
+            )
+            for number in range(first, first + count)
+        ]
+        self._dataset = lance.LanceDataset.commit(
+            self._dataset.uri,
+            lance.LanceOperation.Append(fragments),
+            read_version=self._dataset.version,
+            storage_options=self._options,
+        )
+
+    def plan(self, key: int) -> int:
+        return self.plan_all()
+
+    def plan_all(self) -> int:
+        return len(self._dataset.get_fragments())
 
     def poll(self) -> None:
         self._dataset.checkout_latest()
@@ -81,6 +113,7 @@ class Lance(Peer):
     name = "lance"
     family = "lance"
     distribution = "pylance"
+    prunes = False
     settings = "append through an open dataset; compact_files; its own SQL for the group-by"
 
     def create(self, directory: Path, schema: pa.Schema, sort_by: Sequence[str]) -> Handle:

@@ -28,6 +28,9 @@ Arrays = tuple[npt.NDArray[Any], ...]
 _PIECE = 8_192
 """Blocks that are objects at once: a million of them are 3 GB."""
 
+_JOINED = 512
+"""Pieces of fewer rows are put together."""
+
 _LEAST = 64
 """So few rows become objects: that is faster than to load Arrow's functions, and an odd one among
 many makes no more of them."""
@@ -104,7 +107,7 @@ class Derived(Generic[B]):
                 piece = places[start : start + _PIECE]
                 yield piece, make.of_blocks(self._pick(piece.tolist()))
             return
-        for piece, rows in self._pieces(places):
+        for piece, rows in _joined(self._pieces(places)):
             yield from self._made_of(make, piece, rows)
 
     def _made_of(
@@ -118,3 +121,30 @@ class Derived(Generic[B]):
         else:
             yield from self._made_of(make, places[:half], rows.slice(0, half))
             yield from self._made_of(make, places[half:], rows.slice(half))
+
+
+def _joined(pieces: Iterator[tuple[Places, pa.Table]]) -> Iterator[tuple[Places, pa.Table]]:
+    """The same rows in fewer pieces, in another order: to make something of few rows costs almost
+    as much as of many."""
+    waiting: list[tuple[Places, pa.Table]] = []
+    for places, rows in pieces:
+        if len(places) >= _JOINED:
+            yield places, rows
+            continue
+        # Copied: a slice would keep all that it was cut from.
+        waiting.append((places, rows.take(_numbers(len(rows)))))
+        if sum(len(some) for some, _ in waiting) >= _JOINED:
+            yield _one(waiting)
+            waiting = []
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(pieces: Sequence[tuple[Places, pa.Table]]) -> tuple[Places, pa.Table]:
+    places, tables = zip(*pieces, strict=True)
+    return np.concatenate(places), pa.concat_tables(tables).combine_chunks()
+
+
+def _numbers(count: int) -> pa.Array:
+    # Not ``pa.array``, which imports pandas.
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(np.arange(count))])

@@ -31,6 +31,9 @@ import numpy.typing as npt
 from blockstore.compactor.plan.jobs import PlanSettings
 from blockstore.index.derived import Mask, Places
 
+_SPARSE = 4
+"""So many numbers a row are too many to count by; else sorting the rows takes longer."""
+
 Numbers = npt.NDArray[np.int64]
 Group = tuple[Numbers, Numbers]
 """Of each row its stream and its window, which name a group."""
@@ -116,13 +119,15 @@ def _can_merge(columns: Columns, rows: Places, group: Group, settings: PlanSetti
 
 
 def _numbered(group: Group) -> Numbers:
-    """One number for each group, from 0."""
+    """A number for each group: from 0, and not much above how many rows there are."""
     stream, window = group
     least, streams = int(window.min()), int(stream.max()) + 1
     if (int(window.max()) - least + 1) * streams >= 1 << 63:
         _, window = np.unique(window, return_inverse=True)
         least = 0
-    _, number = np.unique((window - least) * streams + stream, return_inverse=True)
+    number = (window - least) * streams + stream
+    if int(number.max()) >= _SPARSE * len(number):
+        _, number = np.unique(number, return_inverse=True)
     return np.asarray(number, dtype=np.int64)
 
 

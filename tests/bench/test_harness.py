@@ -16,6 +16,7 @@ import pytest
 from bench import peers
 from bench.case import Case, Figures, Metric, Scale, Task
 from bench.cases import CASES, select
+from bench.cases.scale import SCALE_CASES
 from bench.cli import app
 from bench.machine import Machine
 from bench.peers.duckdb import DuckHandle
@@ -26,16 +27,18 @@ from bench.table import markdown
 from bench.targets import TARGETS, Bound, Target
 from bench.worker import Answer, Request, answer
 
-HERE = ("floor", "ours", "ours-durable", "ours-aged", "duckdb")
+HERE = ("floor", "ours", "ours-durable", "ours-aged", "ours-leaves", "duckdb")
 ELSEWHERE = {"append16", "merge_spark", "spark_append", "spark_merge", "spark_read"}
 """Tested by themselves: they start processes of their own."""
 DOORS = "doors"
 """Its clients are in the environment of the benches only."""
+ALIKE = {case.name for case in SCALE_CASES[1:]}
+"""Small, they are the first of them."""
 PAIRS = [
     (case.name, peer)
     for case in CASES.values()
     for peer in HERE
-    if peer in case.peers and case.name not in ELSEWHERE | {DOORS}
+    if peer in case.peers and case.name not in ELSEWHERE | ALIKE | {DOORS}
 ]
 
 
@@ -260,10 +263,12 @@ def test_names_and_groups_select_and_unknown_ones_are_refused_with_the_known() -
         "ours-durable",
         "ours-aged-durable",
         "ours-gateway",
+        "ours-leaves",
         "ours-sql",
         "ours-s3",
         "ours-sql-s3",
         "ours-gateway-s3",
+        "ours-leaves-s3",
     }
     assert peers.names("lance-btree, floor") == {"lance-btree", "floor", "floor-s3"}
     assert peers.names("") == set(peers.ADAPTERS)

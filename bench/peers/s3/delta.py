@@ -35,8 +35,10 @@ class DeltaOnS3(Delta):
         return DeltaOnS3Handle(table, directory)
 
     def open(self, directory: Path) -> Handle:
-        table = DeltaTable(place.url(directory), storage_options=place.object_store())
-        return DeltaOnS3Handle(table, directory)
+        return DeltaOnS3Handle(self._load(directory), directory)
+
+    def _load(self, directory: Path) -> DeltaTable:
+        return DeltaTable(place.url(directory), storage_options=place.object_store())
 
 
 CONTESTANTS = (DeltaOnS3(),)

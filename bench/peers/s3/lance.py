@@ -33,12 +33,14 @@ class LanceOnS3(Lance):
                 schema.empty_table(),
                 place.url(directory),
                 storage_options=place.object_store(),
-            )
+            ),
+            place.object_store(),
         )
 
     def open(self, directory: Path) -> Handle:
         return LanceOnS3Handle(
-            lance.dataset(place.url(directory), storage_options=place.object_store())
+            lance.dataset(place.url(directory), storage_options=place.object_store()),
+            place.object_store(),
         )
 
 

@@ -11,6 +11,7 @@ from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.state import State
 from blockstore.index.tree.blocks import LeafRows
 from blockstore.index.tree.leaf import Root
+from blockstore.index.tree.loading import Leaves
 from blockstore.index.tree.open import base_of
 from blockstore.index.tree.proof import is_proven
 from blockstore.names import BOUNDARY, checkpoint_key
@@ -46,10 +47,16 @@ def check_root(
         )
 
 
-def root_of(bucket: ReadBucket, version: int) -> Root | None:
-    """The root of a version; None where there is none that can be read."""
+def root_of(bucket: ReadBucket, version: int, leaves: Leaves | None = None) -> Root | None:
+    """The root of a version; None where there is none that can be read. It is always looked at;
+    ``leaves`` remember what its bytes say."""
     try:
         data = bucket.get(checkpoint_key(version)).data
-        return base_of(decode_checkpoint(data, version=version, url=bucket.url))
+        if leaves is not None and (known := leaves.root_in(data, version)) is not None:
+            return known
+        root = base_of(decode_checkpoint(data, version=version, url=bucket.url))
     except (ObjectMissing, Corrupt):
         return None
+    if leaves is not None and root is not None:
+        leaves.remember_root(data, root)
+    return root

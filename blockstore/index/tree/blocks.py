@@ -17,6 +17,7 @@ import pyarrow as pa
 from blockstore.index import ulids
 from blockstore.index.derived import Derived, Places
 from blockstore.index.rows import BULK, FRAME, LiveBlock, MemoryBulk, Rows, picked
+from blockstore.index.tree.gathering import gathered
 from blockstore.index.tree.leaf import Leaf, Root
 from blockstore.index.tree.loading import Leaves, LoadedBlocks
 from blockstore.index.tree.sums import BlockSums
@@ -58,10 +59,10 @@ class LeafRows(Rows):
     @once
     def frame(self) -> pa.Table:
         """The small columns of all rows."""
-        loaded = (one.table.select(FRAME.names) for _, one in self._each(range(len(self.leaves))))
-        # Copied: a slice would keep the leaf's large columns.
-        pieces = [pa.concat_tables([FRAME.empty_table(), one]).combine_chunks() for one in loaded]
-        return pa.concat_tables([FRAME.empty_table(), *pieces]).combine_chunks()
+        if len(self.leaves) <= _FEW:
+            few = (one.table.select(FRAME.names) for _, one in self._each(range(len(self.leaves))))
+            return gathered(few, len(self))
+        return gathered(self.loader.each_frame(self.leaves), len(self))
 
     @once
     def ulids(self) -> UlidArray:

@@ -78,11 +78,23 @@ def unpacked(data: bytes, sha256: str, name: str) -> bytes:
 
 def decode_blocks(canonical: bytes, name: str) -> pa.Table:
     """The rows of a leaf of blocks."""
+    return _decoded(canonical, name, COLUMNS)
+
+
+def decode_frame(canonical: bytes, name: str) -> pa.Table:
+    """Their small columns, which come first; the others are passed over."""
+    return _decoded(canonical, name, FRAME)
+
+
+def _decoded(canonical: bytes, name: str, columns: pa.Schema) -> pa.Table:
     reader = _Reader(canonical, _BLOCKS, name)
     try:
-        columns = [_column(reader, field.type, reader.items) for field in COLUMNS]
+        found = [_column(reader, field.type, reader.items) for field in columns]
+        for field in list(COLUMNS)[len(columns) :]:
+            for _ in range(_parts(field.type)):
+                reader.part()
         reader.end()
-        table = pa.Table.from_arrays(columns, schema=COLUMNS)
+        table = pa.Table.from_arrays(found, schema=columns)
         table.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
         raise Corrupt(f"{name} is no leaf of blocks ({error})") from None
@@ -158,7 +170,9 @@ def _column(reader: _Reader, kind: pa.DataType, items: int) -> pa.Array:
     if pa.types.is_integer(kind):
         found = reader.integers()
         _expect(found, items)
-        held = found.astype(kind.to_pandas_dtype())
+        if kind == pa.int64():
+            return pa.Array.from_buffers(kind, items, [None, pa.py_buffer(found)])
+        held = found.astype(np.dtype(f"<i{kind.bit_width // 8}"))
         if (held != found).any():
             raise ValueError("a number is too large for its column")
         return pa.Array.from_buffers(kind, items, [None, pa.py_buffer(held)])
@@ -168,6 +182,13 @@ def _column(reader: _Reader, kind: pa.DataType, items: int) -> pa.Array:
     if int(lengths.sum()) != len(data) or (lengths < 0).any():
         raise ValueError("lengths do not fit their texts")
     return pa.Array.from_buffers(kind, items, [None, _offsets(lengths), pa.py_buffer(data)])
+
+
+def _parts(kind: pa.DataType) -> int:
+    """How many parts a column has."""
+    if pa.types.is_list(kind):
+        return 1 + _parts(kind.value_type)
+    return 1 if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else 2
 
 
 def _expect(values: npt.NDArray[np.generic], items: int) -> None:

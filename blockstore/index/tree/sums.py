@@ -4,8 +4,9 @@ of a plan without being loaded. Pure.
 Rules:
 - They are a function of the leaf's content, and compared with it when it is loaded: a wrong sum
   would leave out blocks that are there. What only the JSON of its blocks says (chunks, kinds, the
-  range) is not compared in a pass over many leaves, which leaves out none of them. Collection,
-  tags and ``verify``, which prove a leaf, compare it.
+  range) is not compared in a pass over many leaves, which leaves out none of them, nor what their
+  sources say in one over small columns alone. Collection, tags and ``verify``, which prove a leaf,
+  compare it.
 - The range of the first sort column is given where every chunk states it in whole numbers, and all
   blocks have one schema; else it is not known, and leaves nothing out.
 - A block's sources are between ``source_low`` and ``source_high`` of its leaf.
@@ -14,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -120,34 +121,46 @@ def sums_of_blocks(rows: pa.Table, like: BlockSums | None = None) -> BlockSums:
     blocks says is taken from there, at a fourth of the cost. Raises Corrupt for a block that is not
     JSON."""
     sources = pc.min_max(rows["sources"].combine_chunks().flatten())
-    ulids = rows["ulid"]
-    alone = ulids.filter(rows["sources"].is_null())
+    alone = rows["ulid"].filter(rows["sources"].is_null())
     lows = [one for one in (sources["min"].as_py(), pc.min(alone).as_py()) if one]
     highs = [one for one in (sources["max"].as_py(), pc.max(alone).as_py()) if one]
-    streams = sorted(pc.unique(rows["stream"]).to_pylist())
     facts = _facts(rows) if like is None else like
     return BlockSums(
-        count=len(rows),
-        first=ulids[0].as_py(),
-        last=ulids[-1].as_py(),
-        min_time=pc.min(rows["min_time"]).as_py(),
-        max_time=pc.max(rows["max_time"]).as_py(),
-        max_min_time=pc.max(rows["min_time"]).as_py(),
-        min_max_time=pc.min(rows["max_time"]).as_py(),
-        rows=pc.sum(rows["rows"]).as_py(),
-        bytes=pc.sum(rows["bytes"]).as_py(),
+        **_of_frame(rows),
         chunks=facts.chunks,
-        min_version=pc.min(rows["version"]).as_py(),
-        max_version=pc.max(rows["version"]).as_py(),
-        excepted=len(rows) - rows["excepted"].null_count,
         changes=facts.changes,
         history=facts.history,
         merged=len(rows) - rows["sources"].null_count,
         source_low=min(lows, default=""),
         source_high=max(highs, default=""),
-        streams=tuple(streams) if len(streams) <= _STREAMS else None,
         key=facts.key,
     )
+
+
+def sums_of_frame(rows: pa.Table, like: BlockSums) -> BlockSums:
+    """The same of rows of which only the small columns are there: what the others say is taken from
+    ``like``."""
+    return replace(like, **_of_frame(rows))
+
+
+def _of_frame(rows: pa.Table) -> dict[str, Any]:
+    ulids = rows["ulid"]
+    streams = sorted(pc.unique(rows["stream"]).to_pylist())
+    return {
+        "count": len(rows),
+        "first": ulids[0].as_py(),
+        "last": ulids[-1].as_py(),
+        "min_time": pc.min(rows["min_time"]).as_py(),
+        "max_time": pc.max(rows["max_time"]).as_py(),
+        "max_min_time": pc.max(rows["min_time"]).as_py(),
+        "min_max_time": pc.min(rows["max_time"]).as_py(),
+        "rows": pc.sum(rows["rows"]).as_py(),
+        "bytes": pc.sum(rows["bytes"]).as_py(),
+        "min_version": pc.min(rows["version"]).as_py(),
+        "max_version": pc.max(rows["version"]).as_py(),
+        "excepted": len(rows) - rows["excepted"].null_count,
+        "streams": tuple(streams) if len(streams) <= _STREAMS else None,
+    }
 
 
 def _facts(rows: pa.Table) -> _Facts:

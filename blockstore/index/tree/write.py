@@ -10,6 +10,8 @@ Rules:
   written. One of another history is left alone, and nothing rests on it.
 - The base is read just before, and where it is gone or another one, the root gets leaves of its
   own: all others believe what names it.
+- A look gets the bytes of a root each time; what bytes say is remembered, so those that the process
+  has written or read before are not read again.
 - The process relies on the root after looks that come after it. A copy may have been put back
   meanwhile, so all of its leaves are there, and the root itself. The base is unchanged, or was
   collected and proves nothing more. The boundary lets the root be relied on. Where one fails the
@@ -64,13 +66,13 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
     name = None
     if found is None:
         # A copy may have been put back that lacks the base: others would believe what names it.
-        alone = alone or (base is not None and root_of(bucket, base.version) != base)
+        alone = alone or (base is not None and root_of(bucket, base.version, leaves) != base)
         blocks = tuple(sent(bucket, block_leaves(state, alone=alone)))
         sources = tuple(sent(bucket, source_leaves(state, alone=alone)))
         root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
         if base is not None and not base.keys.isdisjoint(root.keys):
             root = replace(root, base=base.version)
-        name = _put_if_absent(bucket, state, root)
+        name = _put_if_absent(bucket, state, root, leaves)
         found = root if name is not None else _found(bucket, state, leaves)
     if not isinstance(found, Root) or not _is_whole(bucket, found, base, leaves):
         return WrittenRoot(name=name, state=None)
@@ -94,8 +96,12 @@ def _sent_alone(bucket: Bucket, state: State) -> Root:
     return Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
 
 
-def _put_if_absent(bucket: Bucket, state: State, root: Root) -> NamedCheckpoint | None:
+def _put_if_absent(
+    bucket: Bucket, state: State, root: Root, leaves: Leaves | None = None
+) -> NamedCheckpoint | None:
     data = encode_root(state, root)
+    if leaves is not None:
+        leaves.remember_root(data, root)
     try:
         bucket.put_if_absent(checkpoint_key(state.version), data)
     except AlreadyExists:
@@ -160,9 +166,9 @@ def _is_whole(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves)
     missing = _missing(bucket, root.keys)
     if missing:
         leaves.missed(missing)
-    if missing or root_of(bucket, root.version) != root:
+    if missing or root_of(bucket, root.version, leaves) != root:
         return False
-    if not _is_unchanged(bucket, root, base):
+    if not _is_unchanged(bucket, root, base, leaves):
         if is_there(bucket, checkpoint_key(root.base)):
             return False
         root = replace(root, base=0)
@@ -176,13 +182,13 @@ def _missing(bucket: ReadBucket, keys: frozenset[str]) -> list[str]:
     return [key for key in sorted(keys) if not is_there(bucket, key)]
 
 
-def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None) -> bool:
+def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
     """Whether the root from which a root's leaves were taken is there and names them: a copy may
     have been put back, in which it is another one or none. ``base`` is the one that this process
     took leaves from."""
     if root.base == root.version:
         return True
-    there = root_of(bucket, root.base)
+    there = root_of(bucket, root.base, leaves)
     if there is None or (base is not None and base.version == root.base and there != base):
         return False
     every = root.leaves

@@ -4,6 +4,7 @@ do when leaves are gone."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ from blockstore.index.checkpoint_name import every
 from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.gc import collect
 from blockstore.index.log import Log, create
+from blockstore.index.state import State
 from blockstore.index.tags import tag
+from blockstore.index.tree import believed
 from blockstore.index.tree.open import base_of
 from blockstore.index.tree.write import write_root
 from blockstore.names import CHECKPOINTS, LEAVES, UNNAMED, checkpoint_key, meta_key
@@ -184,6 +187,30 @@ def test_a_base_that_another_put_in_its_place_is_not_believed(
     made = base_of(written.state)
     assert made is not None
     assert {leaf.generation for leaf in made.leaves} == {made.version}
+
+
+def test_a_checkpoint_looks_at_roots_and_reads_none_that_its_handle_has_written(
+    bucket: MemoryBucket, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten million blocks it would read for a second."""
+    read: list[int] = []
+
+    def decode(data: bytes, *, version: int, **rest: Any) -> State:
+        read.append(version)
+        return decode_checkpoint(data, version=version, **rest)
+
+    monkeypatch.setattr(believed, "decode_checkpoint", decode)
+    for number in range(200, 208):
+        log.commit(append(number))
+    assert read == []
+    assert log.state.root == 48
+    assert read_root(bucket, 48) == base_of(log.state)
+    assert read_root(bucket, 44) != base_of(log.state)
+    bucket.put(checkpoint_key(48), bucket.get(checkpoint_key(44)).data)
+    for number in range(208, 212):
+        log.commit(append(number))
+    assert read == [48], "other bytes than it has written are read"
+    assert {leaf.generation for leaf in read_root(bucket, 52).leaves} == {52}
 
 
 def test_a_root_whose_base_the_boundary_passed_is_proven_by_the_root_at_the_boundary(
