@@ -26,8 +26,6 @@ import { Travel, said } from "../travel.js";
 import { Answer } from "./answer.js";
 import { Pictures } from "./picture.js";
 
-const HINT = `${byFinger ? "Press Run" : "Press Ctrl and Enter"} to run the SQL above, or the selected part of it.`;
-
 export class ConsoleView {
   #latest = new Latest();
   #answer = null;
@@ -52,7 +50,7 @@ export class ConsoleView {
     this.saved = savedMenu({ text: () => this.editor.text, chart: () => this.#chart(), onChoose: (sql, chart) => this.put(sql, chart) });
     this.aside = h("div", { class: "aside", id: "aside" });
     this.state = h("div", { class: "state", role: "status", "aria-live": "polite" });
-    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, HINT));
+    this.place = h("div", { class: "answer", id: "answer" }, h("p", { class: "empty" }, `${byFinger ? "Press Run" : "Press Ctrl and Enter"} to run the SQL above, or the selected part of it.`));
     const host = h("div", { class: "editor", id: "editor" });
     this.sidebar = new Sidebar({ catalogue, onInsert: (text) => this.editor.insert(text), onQuery: (sql) => { this.editor.text = sql; this.run(); } });
     fill(section, h("div", { class: "console" }, this.sidebar.element, h("div", { class: "console-main" },
