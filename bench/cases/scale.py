@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bench import files, peers
 from bench.case import Case, Figures, Metric, Prepare, Scale, Task
-from bench.cases.at_latency import counts, delays, metrics, proxied
+from bench.cases.at_latency import counts, delays, median, metrics, proxied
 from bench.latency.session import Session
 from bench.peers.api import Peer, Unsupported
 
@@ -128,17 +128,19 @@ def _all(peer: Peer, count: int) -> int:
 
 
 def measure_far(task: Task) -> Figures:
-    """Open and plan at latency, in a fresh process."""
+    """Open and plan at latency, in fresh processes."""
     count = task.sizes["files"]
     planned = 1 if task.peer.prunes else _all(task.peer, count)
     figures: dict[str, float] = {}
     with proxied() as proxy:
         for delay in delays(task):
             proxy.set(delay_ms=delay)
-            with Session.started(task.peer, task.directory, proxy) as session:
-                found = session.do("plan", key=files.key(count // 2), expected=planned)
-            figures[f"ms_{delay}"] = found.ms
-            figures |= counts([found])
+            found = []
+            for _ in range(task.sizes["repeats"]):
+                with Session.started(task.peer, task.directory, proxy) as session:
+                    found.append(session.do("plan", key=files.key(count // 2), expected=planned))
+            figures[f"ms_{delay}"] = median([each.ms for each in found])
+            figures |= counts(found)
     return figures
 
 
@@ -202,9 +204,9 @@ def _far(name: str, count: int, quick: int, taking_part: tuple[str, ...]) -> Cas
         peers=taking_part,
         metrics=metrics(),
         sizes={
-            Scale.FULL: {"files": count, "every_delay": 0},
-            Scale.QUICK: {"files": quick, "every_delay": 0},
-            Scale.TINY: {"files": 200, "every_delay": 0},
+            Scale.FULL: {"files": count, "repeats": 5, "every_delay": 0},
+            Scale.QUICK: {"files": quick, "repeats": 3, "every_delay": 0},
+            Scale.TINY: {"files": 200, "repeats": 1, "every_delay": 0},
         },
         rounds=1,
         prepare=Prepare(name="s3-files", run=prepare, every_round=True),
