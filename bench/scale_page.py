@@ -22,8 +22,9 @@ clock runs; a library that loads pandas does so before. Other work ran on the ma
 are compared, of all threads, and memory is the peak that the system tells of the process. A plan
 names the files that a query of one row reads; Lance keeps no values of files, so it names all. A
 commit is of one file's metadata, checkpoints included: the mean of 1,024 for ours, of 100 for the
-others. Delta's plan is `file_uris` with a predicate, Iceberg's `plan_files`, Lance's
-`get_fragments`. A gateway is two processes, of which each counts what both share.
+others, of 20 at a million files, which is before Delta's next checkpoint. Delta's plan is
+`file_uris` with a predicate, Iceberg's `plan_files`, Lance's `get_fragments`. A gateway is two
+processes, of which each counts what both share.
 """
 
 
