@@ -19,7 +19,7 @@ What a table of many files costs before a byte of them is read, by the cases `sc
 are not there: the tables are made of what metadata say of them, the same for all. Ours has its
 index in leaves. Each figure is of a process of its own whose libraries are imported before the
 clock runs; a library that loads pandas does so before. Other work ran on the machine: CPU seconds
-are compared, of all threads, and memory is the peak that the system tells of the process. A plan
+are compared, of all threads, and memory is the peak that the system counts for the process. A plan
 names the files that a query of one row reads; Lance keeps no values of files, so it names all. A
 commit is of one file's metadata, checkpoints included: the mean of 1,024 for ours, of 100 for the
 others, of 20 at a million files, which is before Delta's next checkpoint. Delta's plan is
