@@ -19,6 +19,7 @@ from blockstore.clock import ManualClock
 from blockstore.format.block import BlockMeta
 from blockstore.ids import Ids
 from blockstore.index.change import Append
+from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.scan.plan import plan_pass
 from blockstore.scan.snapshot import Snapshot
 from blockstore.simulation.large.table import SCHEMA, Numbered, make_tree
@@ -95,7 +96,10 @@ class Leaves(Peer):
         # As long ago as its rows: what is committed later is newer, as in any table.
         clock = ManualClock(_REAL_MS)
         world = World(clock=clock, ids=Ids.seeded(clock, 1), pool=Threads(8))
-        bs.open(self._url(directory), world=world).append(_real())
+        table = bs.open(self._url(directory), world=world)
+        table.append(_real())
+        # In leaves from the start: what comes later is newer, and need not be sorted in.
+        write_checkpoint(table.bucket, table.log.state)
 
     def open(self, directory: Path) -> Handle:
         return LeavesHandle(bs.open(self._url(directory)))
