@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Spent", "spent"]
+__all__ = ["TICK_S", "Spent", "spent"]
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+"""The clock's resolution, in seconds."""
+
 _JAVA = "java"
 
 
@@ -21,8 +23,9 @@ class Spent(NamedTuple):
     java: float
 
     def since(self, before: Spent) -> Spent:
-        """What was spent in between."""
-        return Spent(self.own - before.own, self.java - before.java)
+        """What was spent in between. The clock has ticks: work of less than one counts as one, so that
+        a rate of it is a number."""
+        return Spent(max(self.own - before.own, TICK_S), max(self.java - before.java, TICK_S))
 
 
 def spent() -> Spent:
@@ -46,5 +49,5 @@ def _status(process: Path) -> tuple[int, str, float, float] | None:
         return None
     name, _, rest = text.partition("(")[2].rpartition(")")
     fields = rest.split()
-    times = [int(one) / _TICKS for one in fields[11:15]]
+    times = [int(one) * TICK_S for one in fields[11:15]]
     return int(fields[1]), name, sum(times[:2]), sum(times[2:])

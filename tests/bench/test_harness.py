@@ -18,6 +18,7 @@ from bench.case import Case, Figures, Metric, Scale, Task
 from bench.cases import CASES, select
 from bench.cases.scale import SCALE_CASES
 from bench.cli import app
+from bench.cpu import TICK_S, spent
 from bench.machine import Machine
 from bench.peers.duckdb import DuckHandle
 from bench.report import load_results, render, write
@@ -340,3 +341,10 @@ def _result(commits: dict[str, tuple[float, ...]]) -> Result:
             for name, rounds in commits.items()
         },
     )
+
+
+def test_work_of_less_than_a_tick_of_the_cpu_clock_counts_as_one() -> None:
+    now = spent()
+    nothing = now.since(now)
+    assert nothing.own == nothing.java == TICK_S, "a rate of it can be computed"
+    assert spent().since(now).own >= TICK_S
