@@ -13,6 +13,9 @@ from blockstore.clock import Clock
 
 _TIME_LETTERS = 10
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _CROCKFORD for second in _CROCKFORD]
+"""The two letters of ten bits."""
+
 _AS_DIGITS = dict.fromkeys(range(128), "!") | {
     ord(letter): "0123456789abcdefghijklmnopqrstuv"[value]
     for value, letter in enumerate(_CROCKFORD)
@@ -76,9 +79,9 @@ def ulid_of(time_ms: int, digest: bytes) -> str:
 
 
 def _text(time_ms: int, entropy: int) -> str:
-    """Return the 128 bits of a ULID as its 26 letters, five bits each.
+    """Return the 128 bits of a ULID as its 26 letters, five bits each, made in pairs.
 
     Raises OverflowError for a time without a ULID.
     """
     number = int.from_bytes(time_ms.to_bytes(6, "big") + entropy.to_bytes(10, "big"), "big")
-    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])

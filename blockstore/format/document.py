@@ -115,6 +115,11 @@ class Document:
         self._taken: set[str] = set()
         self.subject = subject
 
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """All fields as JSON gave them; none counts as taken."""
+        return self._value
+
     def has(self, name: str) -> bool:
         """Return whether the field is there and not null."""
         self._taken.add(name)

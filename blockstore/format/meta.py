@@ -5,6 +5,9 @@ Rules:
 - Decoding checks everything: wrong types, numbers out of range, paths outside the block, duplicate
   keys, counts that contradict the files, or another name than the directory's are Corrupt, naming
   the block and the field.
+- Plain is what this release writes: all fields and no unknown one, each of its type and within its
+  bounds. It is read at once, since a table has millions of blocks; anything else is read field by
+  field (``meta_by_field.py``), which gives the same where both answer.
 - A higher version is refused before anything else is read: NewerFormat.
 - Unknown fields are kept, and written again when the block is rewritten.
 - The name of the block's segments holds the block's ULID, and counts only there: an earlier release
@@ -18,6 +21,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -43,7 +47,7 @@ from blockstore.format.labels import check_labels
 from blockstore.format.schema import deserialize
 from blockstore.format.sources import INLINE, decode_sources, hash_sources
 from blockstore.format.statistics import decode as decode_statistic
-from blockstore.names import META, is_chunk_path, meta_key, object_key, sources_path
+from blockstore.names import META, is_ulid, meta_key, object_key, sources_path
 
 LoadSources = Callable[[], bytes]
 """Returns the bytes of the block's ``sources.parquet``."""
@@ -54,13 +58,28 @@ _OLD_SHA256 = "hash"
 Written too, since a table without an index cannot make an older reader refuse it.
 """
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_SMALL = 2**31 - 1
-_PLAIN_STATS = frozenset({"min", "max", "nulls"})
-_SCALARS = frozenset({type(None), bool, int, float, str})
-_KINDS = {one.value: one for one in BlockKind}
-_VISIBLE_BY = {one.value: one for one in VisibleBy}
 _NESTED = ("stats", "compaction", "blockstore")
+
+_COUNTS = itemgetter("numRows", "numBytes", "numChunks")
+_LEVEL = itemgetter("level", "parents")
+_CONSTANTS = itemgetter("labels", "resolution", "ignore_delay", "revision", "own", "uploaded_time")
+_ORIGIN = itemgetter("producer", "time_column", "sort_by")
+_OF_SPAN = itemgetter("ulid", "minTime", "maxTime")
+_OF_FILE = itemgetter("path", "bytes", "rows", "sha256", "columns")
+_BOUNDS = itemgetter("min", "max", "nulls")
+
+_OPTIONAL = frozenset({"schema", "schema_id", "rows", "segments"})
+
+_INT = {int}
+_STR = {str}
+_SCALARS = frozenset({type(None), bool, int, float, str})
+_VISIBLE_BY = {one.value: one for one in VisibleBy}
+_KINDS = {one.value: one for one in BlockKind}
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SMALL = 2**31
+_INT64 = 2**63
+_TEXT = 1_000
+"""The most characters of a plain text."""
 
 
 def encode(meta: BlockMeta) -> bytes:
@@ -177,44 +196,146 @@ def from_dict(
 
 
 def _meta(document: Document, *, sources: tuple[str, ...], schema: bytes) -> BlockMeta:
-    stats, compaction, block = (document.document(name) for name in _NESTED)
-    job = block.document("job") if block.has("job") else None
-    files = tuple(_file(file) for file in block.documents("files"))
-    labels = block.pairs("labels")
-    ulid = document.ulid("ulid")
+    plain = plain_meta(document.fields, sources=sources, schema=schema)
+    if plain is not None:
+        return plain
+    from blockstore.format.meta_by_field import read_by_field  # few metas have another shape
+
+    return read_by_field(document, sources=sources, schema=schema)
+
+
+class _NotPlain(Exception):
+    """The meta has another shape."""
+
+
+def plain_meta(
+    value: Mapping[str, Any], *, sources: tuple[str, ...], schema: bytes
+) -> BlockMeta | None:
+    """Return the meta of these fields if they are plain; None of any other."""
     try:
+        return _plain(value, sources, schema)
+    except (_NotPlain, Invalid, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _plain(value: Mapping[str, Any], sources: tuple[str, ...], schema: bytes) -> BlockMeta:
+    stats, compaction, block = value["stats"], value["compaction"], value["blockstore"]
+    # What is read below must be there: of that many fields no other one is.
+    _require(
+        len(value) == 6 + ("version" in value)
+        and len(stats) == 3
+        and len(compaction) == 2 + ("sources" in compaction)
+        and len(block) == 12 + len(_OPTIONAL & block.keys())
+    )
+    ulid, low, high = _OF_SPAN(value)
+    rows, size, count = _COUNTS(stats)
+    level, parents = _LEVEL(compaction)
+    labels, resolution, ignore_delay, revision, own, uploaded_time = _CONSTANTS(block)
+    producer, time_column, sort_by = _ORIGIN(block)
+    schema_id = block.get("schema_id", 0)
+    _counts(rows, size, count, level, resolution, revision, schema_id)
+    _times(low, high, uploaded_time)
+    _require(
+        is_ulid(ulid)
+        and 0 < level < _SMALL
+        and revision < _SMALL
+        and schema_id < _SMALL
+        and type(ignore_delay) is bool
+        and type(own) is bool
+        and type(producer) is str
+        and len(producer) <= _TEXT
+        and (time_column is None or (type(time_column) is str and len(time_column) <= _TEXT))
+        and type(sort_by) is list
+        and set(map(type, sort_by)) <= _STR
+        and type(labels) is dict
+        and type(block["files"]) is list
+        and type(parents) is list
+    )
+    if labels:
         check_labels(labels)
-        meta = BlockMeta(
-            ulid=ulid,
-            min_time=document.time("minTime"),
-            max_time=document.time("maxTime"),
-            rows=stats.integer("numRows"),
-            bytes=stats.integer("numBytes"),
-            level=compaction.integer("level", low=1, high=_SMALL),
-            sources=sources,
-            parents=tuple(_parent(parent) for parent in compaction.documents("parents", ())),
-            labels=labels,
-            resolution=block.integer("resolution", 0),
-            visible_by=_VISIBLE_BY[block.choice("visible_by", _VISIBLE_BY)],
-            ignore_delay=block.flag("ignore_delay", False),
-            revision=block.integer("revision", 0, high=_SMALL),
-            own=block.flag("own", True),
-            kind=_KINDS[block.choice("rows", _KINDS, BlockKind.PLAIN.value)],
-            uploaded_time=block.time("uploaded_time", 0),
-            producer=block.text("producer", ""),
-            job=None if job is None else Job(app=job.text("app"), batch=job.integer("batch")),
-            time_column=block.text("time_column") if block.has("time_column") else None,
-            sort_by=block.texts("sort_by", ()),
-            schema=schema,
-            schema_id=block.integer("schema_id", 0, high=_SMALL),
-            files=files,
-            segments=_segments(block, ulid),
-            unknown=_unknown(document, stats, compaction, block),
+    files = tuple([_file(one) for one in block["files"]])
+    chunks = [one.rows for one in files if one.path.startswith("chunks/")]
+    _require(count == len(chunks) and rows == sum(chunks))
+    job, segments = block["job"], block.get("segments")
+    return BlockMeta(
+        ulid=ulid,
+        min_time=low,
+        max_time=high,
+        rows=rows,
+        bytes=size,
+        level=level,
+        sources=sources,
+        parents=tuple([_parent(one) for one in parents]),
+        labels=dict(labels),
+        resolution=resolution,
+        visible_by=_VISIBLE_BY[block["visible_by"]],
+        ignore_delay=ignore_delay,
+        revision=revision,
+        own=own,
+        kind=_KINDS[block["rows"]] if "rows" in block else BlockKind.PLAIN,
+        uploaded_time=uploaded_time,
+        producer=producer,
+        job=None if job is None else Job(app=job["app"], batch=job["batch"]),
+        time_column=time_column,
+        sort_by=tuple(sort_by),
+        schema=schema,
+        schema_id=schema_id,
+        files=files,
+        segments=None if segments is None else _segments(segments, ulid),
+    )
+
+
+def _file(value: Mapping[str, Any]) -> ChunkFile:
+    path, size, rows, sha256, columns = _OF_FILE(value)
+    footer = value.get("footer")
+    _counts(size, rows, 1 if footer is None else footer)
+    # The block checks its paths and footers itself.
+    _require(
+        len(value) == 5 + ("footer" in value)
+        and type(path) is str
+        and _SHA256.fullmatch(sha256) is not None
+    )
+    found = {}
+    for name, one in columns.items():
+        low, high, nulls = _BOUNDS(one)
+        nans = one["nans"] if len(one) > 3 else 0
+        _require(
+            len(one) == 3 + ("nans" in one)
+            and type(nulls) is type(nans) is int
+            and nulls >= 0 <= nans
+            and nulls + nans <= rows
+            and {type(low), type(high)} <= _SCALARS
         )
-    except Invalid as error:
-        raise Corrupt(f"{document.subject} contradicts the format: {error}") from None
-    _check_counts(meta, stats)
-    return meta
+        found[name] = ColumnStats(low, high, nulls, nans)
+    return ChunkFile(path=path, bytes=size, rows=rows, sha256=sha256, footer=footer, columns=found)
+
+
+def _parent(value: Mapping[str, Any]) -> Parent:
+    ulid, low, high = _OF_SPAN(value)
+    _times(low, high)
+    _require(len(value) == 3 and is_ulid(ulid))
+    return Parent(ulid=ulid, min_time=low, max_time=high)
+
+
+def _segments(value: Mapping[str, Any], ulid: str) -> SegmentsFile:
+    _require(len(value) == 3 and value["ulid"] == ulid)
+    size, sha256 = value["bytes"], value["sha256"]
+    _counts(size)
+    _require(size > 0 and _SHA256.fullmatch(sha256) is not None)
+    return SegmentsFile(bytes=size, sha256=sha256)
+
+
+def _counts(*values: int) -> None:
+    _require(set(map(type, values)) == _INT and min(values) >= 0 and max(values) < _INT64)
+
+
+def _times(*values: int) -> None:
+    _require(set(map(type, values)) == _INT and min(values) >= -_INT64 and max(values) < _INT64)
+
+
+def _require(plain: bool) -> None:
+    if not plain:
+        raise _NotPlain
 
 
 def _subject(ulid: str) -> str:
@@ -239,22 +360,6 @@ def _sources(compaction: Document, load: LoadSources | None) -> tuple[str, ...]:
     return found
 
 
-def _parent(document: Document) -> Parent:
-    return Parent(
-        ulid=document.ulid("ulid"),
-        min_time=document.time("minTime"),
-        max_time=document.time("maxTime"),
-    )
-
-
-def _segments(block: Document, ulid: str) -> SegmentsFile | None:
-    if not block.has("segments"):
-        return None
-    named = block.document("segments")
-    found = SegmentsFile(bytes=named.integer("bytes", low=1), sha256=_sha256(named))
-    return found if named.raw("ulid") == ulid or named.ulid("ulid") == ulid else None
-
-
 def _file_dict(file: ChunkFile) -> dict[str, Any]:
     value: dict[str, Any] = {
         "path": file.path,
@@ -273,63 +378,6 @@ def _stats_dict(stats: ColumnStats) -> dict[str, Any]:
     if stats.nans:
         value["nans"] = stats.nans
     return value
-
-
-def _file(document: Document) -> ChunkFile:
-    path = document.text("path", limit=200)
-    if not is_chunk_path(path) and path != sources_path():
-        document.fail("path", "a chunk's path such as chunks/000001.parquet")
-    rows = document.integer("rows")
-    columns = document.document("columns") if document.has("columns") else None
-    return ChunkFile(
-        path=path,
-        bytes=document.integer("bytes"),
-        rows=rows,
-        sha256=_sha256(document),
-        footer=document.integer("footer", low=1) if document.has("footer") else None,
-        columns={} if columns is None else _columns(columns, rows),
-    )
-
-
-def _sha256(document: Document) -> str:
-    sha256 = document.text("sha256", limit=64)
-    if _SHA256.fullmatch(sha256) is None:
-        document.fail("sha256", "64 hexadecimal digits in lower case")
-    return sha256
-
-
-def _columns(columns: Document, rows: int) -> dict[str, ColumnStats]:
-    found = {}
-    for name in columns.names():
-        value = columns.raw(name)
-        # The plain shape, checked at once: most of a meta.json is this, and the first query of a
-        # table of 2,000 blocks decodes 10,000 of them.
-        if type(value) is dict and value.keys() == _PLAIN_STATS:
-            low, high, nulls = value["min"], value["max"], value["nulls"]
-            if type(nulls) is int and 0 <= nulls <= rows and {type(low), type(high)} <= _SCALARS:
-                found[name] = ColumnStats(min=low, max=high, nulls=nulls)
-                continue
-        found[name] = _stats(columns.document(name), rows)
-    return found
-
-
-def _stats(stats: Document, rows: int) -> ColumnStats:
-    low, high = stats.raw("min"), stats.raw("max")
-    for bound, value in (("min", low), ("max", high)):
-        if value is not None and not isinstance(value, (bool, int, float, str)):
-            stats.fail(bound, "a number, a string, true, false or null")
-    nulls = stats.integer("nulls", high=rows)
-    nans = stats.integer("nans", 0, high=rows - nulls)
-    return ColumnStats(min=low, max=high, nulls=nulls, nans=nans)  # type: ignore[arg-type]
-
-
-def _check_counts(meta: BlockMeta, stats: Document) -> None:
-    chunks = meta.chunks
-    if stats.integer("numChunks") != len(chunks):
-        stats.fail("numChunks", f"{len(chunks)}, the number of chunks in files")
-    rows = sum(chunk.rows for chunk in chunks)
-    if meta.rows != rows:
-        stats.fail("numRows", f"{rows}, the sum over its chunks")
 
 
 def _check_against_schema(meta: BlockMeta, types: Mapping[str, pa.DataType], subject: str) -> None:
@@ -361,27 +409,6 @@ def _schema(schema: bytes) -> tuple[bytes, Mapping[str, pa.DataType]]:
     those of the reserved ones that have statistics."""
     reserved = {name: RESERVED[name].type for name in (ROW_ID, VERSION)}
     return schema, {**reserved, **{field.name: field.type for field in deserialize(schema)}}
-
-
-def _unknown(document: Document, *nested: Document) -> bytes:
-    value = document.rest()
-    value.pop("version", None)
-    for name, part in zip(_NESTED, nested, strict=True):
-        rest = part.rest()
-        for known in _ELSEWHERE & rest.keys():
-            del rest[known]
-        if rest:
-            value[name] = rest
-    try:
-        return orjson.dumps(value) if value else b""
-    except TypeError as error:
-        raise Corrupt(
-            f"{document.subject} holds unknown fields that cannot be written again ({error})"
-        ) from None
-
-
-_ELSEWHERE = frozenset({"schema", "sources", "numChunks"})
-"""Known fields of the nested objects that other functions read."""
 
 
 def _add_unknown(value: dict[str, Any], unknown: dict[str, Any]) -> None:
