@@ -197,6 +197,7 @@ function identity() {
 async function call(path, options = {}, accept = "application/json") {
   let response;
   const sent = identity();
+  const began = performance.now();
   try {
     response = await fetch(path, {
       ...options,
@@ -210,7 +211,7 @@ async function call(path, options = {}, accept = "application/json") {
   if (!response.ok) {
     const error = await errorOf(response);
     // A refusal of the token before says nothing of this one.
-    if (error.status === 401 && sent.Authorization === identity().Authorization) document.dispatchEvent(new CustomEvent("blockstore:unauthorised", { detail: error }));
+    if (error.status === 401 && sent.Authorization === identity().Authorization) document.dispatchEvent(new CustomEvent("blockstore:unauthorised", { detail: { message: error.message, began } }));
     throw error;
   }
   return response;

@@ -32,7 +32,7 @@ export class Catalogue extends EventTarget {
     this.#asking = false;
     this.dispatchEvent(new Event("change"));
     if (!document.hidden && this.error?.status !== 401) this.#timer = setTimeout(() => this.refresh(), EVERY_MS);
-    await this.describe();
+    if (this.error?.status !== 401) await this.describe();
   }
 
   /** A table was dropped: it is shown no longer. */

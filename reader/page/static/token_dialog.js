@@ -8,11 +8,14 @@ export function startTokenDialog(button, onChange) {
   const field = h("input", { type: "password", autocomplete: "off", spellcheck: "false", id: "token-field", "aria-describedby": "token-why" });
   const why = h("p", { class: "hint", id: "token-why" });
   const keep = (value) => { keepToken(value); field.value = ""; dialog.close(); say(); onChange(); };
-  const dialog = h("dialog", { class: "token", "aria-labelledby": "token-title" },
+  // Whoever closed the dialog has seen why it was there: requests sent before then do not open it again.
+  let dismissed = 0;
+  const dismiss = () => { dismissed = performance.now(); dialog.close(); };
+  const dialog = h("dialog", { class: "token", "aria-labelledby": "token-title", on: { cancel: (event) => { event.preventDefault(); dismiss(); } } },
     h("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); keep(field.value.trim()); } } },
       h("h2", { id: "token-title" }, "Token"), why, field,
       h("div", { class: "row" }, h("button", { type: "submit", class: "primary" }, "Use token"),
-        h("button", { type: "button", on: { click: () => { forgetQueries(); keep(""); } } }, "Forget token"), h("button", { type: "button", on: { click: () => dialog.close() } }, "Close"))));
+        h("button", { type: "button", on: { click: () => { forgetQueries(); keep(""); } } }, "Forget token"), h("button", { type: "button", on: { click: dismiss } }, "Close"))));
   document.body.append(dialog);
   const open = (message) => {
     fill(why, message ?? "The token is kept until this tab is closed and is sent to this gateway only.");
@@ -20,6 +23,6 @@ export function startTokenDialog(button, onChange) {
   };
   const say = () => { button.setAttribute("aria-label", token() ? "Token: in use" : "Token: none"); button.classList.toggle("on", Boolean(token())); };
   button.addEventListener("click", () => open());
-  document.addEventListener("blockstore:unauthorised", (event) => open(event.detail.message));
+  document.addEventListener("blockstore:unauthorised", ({ detail }) => { if (detail.began > dismissed) open(detail.message); });
   say();
 }

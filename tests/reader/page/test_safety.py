@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from playwright.sync_api import Route
+
 from blockstore.reader.page import FOLDER
-from tests.reader.page.acts import answered, console, expect, run
+from tests.reader.page.acts import answered, console, expect, run, write
 from tests.reader.page.pretended import Pretended, flights, problem
 from tests.support.browser import Visiting
 
@@ -122,3 +124,28 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_sent_in_a_header_only(
     page.get_by_role("button", name="Forget token").click()
     expect(dialog).to_contain_text("this gateway wants a token")
     assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_who_closes_the_dialog_is_asked_again_by_later_requests_only(
+    visit: Visiting, url: str, gateway: Pretended
+) -> None:
+    made = visit(f"{url}#/console", errors=True)
+    page = made.page
+    expect(page.locator(".side-list")).to_contain_text("flights")
+    held: list[Route] = []
+    page.route("**/v1/query", lambda one: held.append(one))
+    gateway.token = "bsk_very-secret"
+    with page.expect_request("**/v1/query"):
+        write(page, "SELECT 1 AS one")
+        page.keyboard.press("Control+Enter")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    dialog = page.locator("dialog.token")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    held.pop().continue_()
+    expect(page.locator(".failure-text")).to_contain_text("this gateway wants a token")
+    expect(dialog).to_be_hidden()
+    page.unroute("**/v1/query")
+    page.locator("#run").click()
+    expect(dialog).to_be_visible()

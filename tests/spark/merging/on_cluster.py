@@ -24,7 +24,7 @@ from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
 from blockstore.spark.merging import SparkMergeEngine
 from blockstore.world import World
-from tests.support.cluster import QUICK
+from tests.support.cluster import QUICK, WORKERS
 
 PATIENCE_S = 600.0
 PIECES = 6
@@ -62,6 +62,10 @@ def main(master: str, url: str, folder: Path, host: str) -> None:
         .config("spark.executor.memory", "512m")
         .config("spark.executor.extraJavaOptions", QUICK)
         .config("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+        # Tasks begin once both workers are there: the first could do all of them before.
+        .config("spark.cores.max", str(len(WORKERS)))
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.scheduler.maxRegisteredResourcesWaitingTime", f"{PATIENCE_S:.0f}s")
         .getOrCreate()
     )
     table = bs.open(url)
