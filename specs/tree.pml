@@ -371,7 +371,12 @@ end_idle:
              :: boundary < version && was == BACK ->
                 promised = promised | BIT(version);
                 MUST(tags_are_whole, HAS(roots, version) && IS_THERE(version, generation[version]))
+#ifdef BROKEN_TAG_OF_ANOTHER
              :: else -> tagged = tagged & ~BIT(version)
+#else
+             :: boundary >= version && was == BACK -> tagged = tagged & ~BIT(version)
+             :: was != BACK -> skip        /* the tag in the copy is another one: its commit refuses */
+#endif
              fi
            }
         :: else

@@ -38,6 +38,7 @@ from tests.blockstore.index.test_gc_crash import Run, look
 from tests.support.faulty import Call, FaultyBucket, Killed
 from tests.support.index_data import append, ulid
 from tests.support.interleave import interleave, requests_of, schedules
+from tests.support.put_back import copy_of, put_back
 from tests.support.tally import tally
 
 WHOLE: Callable[[object], str | None] = lambda blocks: None  # noqa: E731
@@ -254,6 +255,31 @@ def test_a_tag_that_comes_too_late_is_taken_away_again(
     fresh = Log(bucket, world)
     assert [one.operation for one in fresh.entries()][-2:] == ["tag", "untag"]
     assert fresh.state.tags == {}
+
+
+def test_a_tag_that_comes_too_late_leaves_the_one_in_a_copy_that_was_put_back(
+    bucket: MemoryBucket, world: World, grown: Log
+) -> None:
+    tag(grown, world, "q3", 5)
+    copy = copy_of(bucket)
+    untag(grown, world, "q3")
+    faulty = FaultyBucket(bucket)
+
+    def overtake(call: Call) -> None:
+        if call.key == BOUNDARY and "q3" in Log(bucket, world).state.tags:
+            faulty.before.remove(overtake)
+            put_back(bucket, copy)
+            age(world, Log(bucket, world))
+
+    faulty.before.append(overtake)
+    late = Log(faulty, world)
+    late.poll()
+    with pytest.raises(Indeterminate, match="history"):
+        tag(late, world, "q3", 5, look=lambda blocks: "a block is marked")
+    assert not faulty.before
+    fresh = Log(bucket, world)
+    assert fresh.state.tags == {"q3": 5}
+    assert fresh.tagged("q3").version == 5
 
 
 def test_a_tag_that_was_taken_away_in_between_pins_nothing(
