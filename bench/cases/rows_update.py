@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bench import inputs
 from bench.case import Case, Figures, Metric, Prepare, Scale, Task
-from bench.cases.append16 import figures_of, race
+from bench.cases.append16 import Act, figures_of, race
 from bench.peers.api import Handle, Unsupported
 
 __all__ = ["ROWS_POINT", "ROWS_UPDATE", "ROWS_UPDATE16"]
@@ -95,23 +95,46 @@ def point(task: Task) -> Figures:
 
 
 def at_once(task: Task) -> Figures:
-    """Updates by each of ``processes`` of rows of its own, in one table; before them as many
-    appends to another table, which the rate is compared with."""
-    count = task.sizes["processes"]
+    """Updates by each of ``processes`` of rows of its own, in one table: by a condition, and by key
+    with all cells. The rates are compared with that of as many appends to another table."""
+    figures = _changed_at_once(task, _updates)
+    by_key = _changed_at_once(_within(task, "by_key"), _upserts)
+    other = _within(task, "appended")
+    task.peer.create(other.directory, inputs.SCHEMA, ["id"]).close()
+    appended = figures_of(race(other, _appends))["commits_per_s"]
+    return {
+        **figures,
+        "of_appends": figures["commits_per_s"] / appended,
+        "by_key_of_appends": by_key["commits_per_s"] / appended,
+        "by_key_refused_percent": by_key["refused_percent"],
+    }
+
+
+def _changed_at_once(task: Task, act: Act) -> Figures:
+    rows = task.sizes["processes"] * task.sizes["rows"]
     handle = task.peer.create_keyed(task.directory, inputs.SCHEMA, "id")
-    handle.ingest(inputs.ordered(1, count * task.sizes["rows"], task.seed))
+    handle.ingest(inputs.ordered(1, rows, task.seed))
     handle.close()
-    figures = figures_of(race(task, _updates))
+    figures = figures_of(race(task, act))
     handle = task.peer.open(task.directory)
-    if (found := handle.count()) != count * task.sizes["rows"]:
+    if (found := handle.count()) != rows:
         raise ValueError(f"{task.peer.name} has {found} rows after updates, expected as before")
     handle.close()
-    other = replace(task, directory=task.directory / "appended")
+    return figures
+
+
+def _within(task: Task, name: str) -> Task:
+    """The same in a folder of its own."""
+    other = replace(task, directory=task.directory / name)
     other.directory.mkdir()
-    task.peer.create(other.directory, inputs.SCHEMA, ["id"]).close()
-    appended = figures_of(race(other, _appends))
-    ratio = figures["commits_per_s"] / appended["commits_per_s"]
-    return {**figures, "of_appends": ratio}
+    return other
+
+
+def _upserts(handle: Handle, task: Task, number: int) -> Callable[[int], None]:
+    ids = np.arange(number * task.sizes["rows"], (number + 1) * task.sizes["rows"])
+    draw = np.random.default_rng(task.seed)
+    new = [inputs.of_ids(ids, draw) for _ in range(5)]
+    return lambda turn: handle.upsert(new[turn % len(new)], "id")
 
 
 def _updates(handle: Handle, task: Task, number: int) -> Callable[[int], None]:
@@ -213,13 +236,26 @@ ROWS_POINT = Case(
 ROWS_UPDATE16 = Case(
     name="rows_update16",
     sentence="updates of 1,000 rows of its own by each of 16 processes in one table, 20 each, for "
-    "at most 60 s, and as many appends to another table",
+    "at most 60 s, by a condition and by key, and as many appends to another table",
     peers=("ours", "lance", "delta"),
     metrics=(
         Metric(name="commits_per_s", unit="/s", title="updates", higher_is_better=True),
         Metric(name="refused_percent", unit="%", title="refused", higher_is_better=False),
         Metric(name="p99_ms", unit="ms", title="99th percentile", higher_is_better=False),
         Metric(name="of_appends", unit="x", title="appends", higher_is_better=True, digits=2),
+        Metric(
+            name="by_key_of_appends",
+            unit="x",
+            title="by key, of appends",
+            higher_is_better=True,
+            digits=2,
+        ),
+        Metric(
+            name="by_key_refused_percent",
+            unit="%",
+            title="by key, refused",
+            higher_is_better=False,
+        ),
     ),
     sizes={
         Scale.FULL: {"processes": 16, "appends": 20, "rows": 1_000, "limit_s": 60},

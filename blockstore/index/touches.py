@@ -66,19 +66,20 @@ class Touches:
     since: int
     entries: tuple[tuple[int, bytes | None], ...] = ()
     """Those that have touched rows: their ids, and which rows (None: any)."""
+    size: int = 0
+    """The bytes of these rows."""
 
     def added(self, entry: int, rows: bytes | None) -> Touches:
         """With the next entry."""
         if rows == NOTHING:
             return self
         entries = (*self.entries, (entry, rows))
-        since, first = self.since, 0
-        size = sum(len(rows or b"") for _, rows in entries)
+        since, first, size = self.since, 0, self.size + len(rows or b"")
         while len(entries) - first > _KEPT_ENTRIES or size > _KEPT_BYTES:
             since, lost = entries[first]
             size -= len(lost or b"")
             first += 1
-        return Touches(since, entries[first:])
+        return Touches(since, entries[first:], size)
 
     def among(self, hashes: Hashes | None, version: int) -> Hashes | None:
         """Which of these rows entries above ``version`` have touched; None where that is not
