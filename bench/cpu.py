@@ -23,8 +23,8 @@ class Spent(NamedTuple):
     java: float
 
     def since(self, before: Spent) -> Spent:
-        """What was spent in between. The clock has ticks: work of less than one counts as one, so that
-        a rate of it is a number."""
+        """What was spent in between. The clock has ticks: work of less than one counts as one, so
+        that a rate of it is a number."""
         return Spent(max(self.own - before.own, TICK_S), max(self.java - before.java, TICK_S))
 
 

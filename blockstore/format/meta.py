@@ -61,7 +61,6 @@ Written too, since a table without an index cannot make an older reader refuse i
 _NESTED = ("stats", "compaction", "blockstore")
 
 _COUNTS = itemgetter("numRows", "numBytes", "numChunks")
-_LEVEL = itemgetter("level", "parents")
 _CONSTANTS = itemgetter("labels", "resolution", "ignore_delay", "revision", "own", "uploaded_time")
 _ORIGIN = itemgetter("producer", "time_column", "sort_by")
 _OF_SPAN = itemgetter("ulid", "minTime", "maxTime")
@@ -229,7 +228,8 @@ def _plain(value: Mapping[str, Any], sources: tuple[str, ...], schema: bytes) ->
     )
     ulid, low, high = _OF_SPAN(value)
     rows, size, count = _COUNTS(stats)
-    level, parents = _LEVEL(compaction)
+    level: int = compaction["level"]
+    parents: list[Any] = compaction["parents"]
     labels, resolution, ignore_delay, revision, own, uploaded_time = _CONSTANTS(block)
     producer, time_column, sort_by = _ORIGIN(block)
     schema_id = block.get("schema_id", 0)
