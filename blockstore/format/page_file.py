@@ -13,6 +13,8 @@ Rules:
 - The schema element, the codec and the encodings are those of the file; the Arrow type is the one
   that a read of the complete file gives, or NoPages is raised.
 - A caller that gets NoPages reads the complete column chunk: that is always right.
+- What follows from the page index alone is made once for the pages (``PageLayout``), which a caller
+  may keep and use for others of their bytes, as long as these are those of the same file.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ import pyarrow.parquet as pq
 
 from blockstore.format.footer import Footer
 from blockstore.format.pages import ColumnPages, Readable, column_pages
-from blockstore.format.thrift import MALFORMED, struct_at
+from blockstore.format.thrift import MALFORMED, numbers_at
 from blockstore.format.thrift_writer import (
     Value,
     array,
@@ -41,9 +43,11 @@ from blockstore.format.thrift_writer import (
     fields,
     i32,
     i64,
+    integers,
     struct,
 )
 from blockstore.format.unreadable import UNREADABLE
+from blockstore.lazy import once
 
 _MAGIC = b"PAR1"
 _ROW_GROUPS, _CREATED_BY = 4, 6  # of FileMetaData
@@ -53,15 +57,12 @@ _TYPE, _ENCODINGS, _PATH, _CODEC, _COUNT = 1, 2, 3, 4, 5  # of ColumnMetaData
 _DATA, _DICTIONARY = 9, 11  # of the same
 _PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _V1, _V2 = 1, 2, 3, 5, 8  # of PageHeader
 _VALUES, _V2_ROWS = 1, 3  # of the headers of data pages
+_OWN_DICTIONARY = 7
 _IS_DATA, _IS_DICTIONARY, _IS_V2 = 0, 2, 3
+_OWN_HEADERS = {_IS_DATA: _V1, _IS_V2: _V2}
 
 _MOST_COLUMNS = 500
 """In all row groups together: the footer of more is not parsed in Python, some 40 µs each."""
-
-
-_Run = tuple[int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...], dict[int, Any]]
-"""The place of the first page, its first row, the ranges, each page with its rows, and the
-ColumnMetaData."""
 
 
 class NoPages(Exception):
@@ -108,90 +109,143 @@ def page_runs(
         return {}
     try:
         flat = footer.flat
-        wanted = {field.name: field for field in columns if field.name in flat}
-        known = column_pages(footer, [group], [flat[name][0] for name in wanted])
-        listed = footer.fields[_ROW_GROUPS][group][_COLUMNS]
-        created_by = footer.fields.get(_CREATED_BY, b"")
-        total = metadata.row_group(group).num_rows
         found = {}
-        for name, field in wanted.items():
-            place, element = flat[name]
-            pages = known.get((group, place))
-            run = None if pages is None else _run(listed[place], pages, rows, total)
-            if run is not None:
-                at, first, ranges, located, meta = run
-                assert pages is not None
-                found[name] = PageRun(
-                    field=field,
-                    rows=range(first, first + sum(count for _, count in located)),
-                    ranges=ranges,
-                    pages=located,
-                    texts=None if pages.texts is None else pages.texts[at : at + len(located)],
-                    has_dictionary=len(ranges) > 1,
-                    element=element,
-                    described=footer.once(("described", group, place), partial(_described, meta)),
-                    created_by=created_by,
+        for field in columns:
+            if field.name in flat:
+                paged = footer.once(
+                    ("paged", group, flat[field.name]), partial(_paged, footer, group, field.name)
                 )
+                run = None if paged is None else paged.run(field, rows)
+                if run is not None:
+                    found[field.name] = run
     except MALFORMED:
         return {}
     return found
 
 
-def _run(chunk: dict[int, Any], pages: ColumnPages, rows: range, total: int) -> _Run | None:
-    """Return the pages that hold the rows; None if they do not follow one another in the file."""
-    if _FILE_PATH in chunk or any(field in chunk for field in _CRYPTO):
+def _paged(footer: Footer, group: int, name: str) -> _Paged | None:
+    """Return what is known of the pages of a column; None if they cannot be read alone."""
+    place, element = footer.flat[name]
+    pages = column_pages(footer, [group], [place]).get((group, place))
+    chunk = footer.fields[_ROW_GROUPS][group][_COLUMNS][place]
+    if pages is None or _FILE_PATH in chunk or any(field in chunk for field in _CRYPTO):
         return None
     meta = chunk[_META]
-    first = bisect_right(pages.first_rows, rows.start) - 1
-    last = bisect_left(pages.first_rows, rows.stop)
-    ends = pages.first_rows[first + 1 : last + 1]
-    if last == len(pages.first_rows):
-        ends = (*ends, total)
-    located = tuple(
-        (pages.offsets[at], end - pages.first_rows[at])
-        for at, end in zip(range(first, last), ends, strict=True)
-    )
-    end = pages.offsets[last - 1] + pages.compressed[last - 1]
-    bounds = (*pages.offsets[first:last], end)
-    if any(
-        start + pages.compressed[first + at] != following
-        for at, (start, following) in enumerate(pairwise(bounds))
-    ):
-        return None
-    data = (bounds[0], end - bounds[0])
     if meta[_DATA] != pages.offsets[0]:
         return None
+    dictionary = None
     start = meta.get(_DICTIONARY, 0)
-    if not start:
-        return first, pages.first_rows[first], (data,), located, meta
-    if start >= pages.offsets[0]:
-        return None
-    ranges = ((start, pages.offsets[0] - start), data)
-    return first, pages.first_rows[first], ranges, located, meta
+    if start:
+        if start >= pages.offsets[0]:
+            return None
+        dictionary = (start, pages.offsets[0] - start)
+    ends = map(sum, zip(pages.offsets, pages.compressed, strict=True))
+    followed = zip(ends, pages.offsets[1:], strict=False)
+    return _Paged(
+        pages=pages,
+        rows=footer.metadata.row_group(group).num_rows,
+        gaps=tuple(at for at, (end, following) in enumerate(followed) if end != following),
+        dictionary=dictionary,
+        element=element,
+        described=_described(meta),
+        created_by=footer.fields.get(_CREATED_BY, b""),
+    )
 
 
-def read_runs(runs: Iterable[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]:
-    """Return the values of the rows ``rows`` of each run, by the name of its column.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Paged:
+    """One column of a row group, whichever of its pages are read."""
 
-    Columns whose pages hold the same rows are decoded together: to open a file takes longer than to
-    decode a page. ``held`` has the bytes of their ``ranges``. Raises NoPages.
-    """
-    alike: dict[range, list[PageRun]] = {}
-    for run in runs:
-        alike.setdefault(run.rows, []).append(run)
-    found: dict[str, pa.ChunkedArray] = {}
-    for some in alike.values():
-        found |= _read(some, held)
-    return found
+    pages: ColumnPages
+    rows: int
+    gaps: tuple[int, ...]
+    """The places of the pages which the next one does not follow immediately."""
+    dictionary: tuple[int, int] | None
+    element: bytes
+    described: bytes
+    created_by: bytes
+
+    def run(self, field: pa.Field, rows: range) -> PageRun | None:
+        """Return the pages that hold the rows; None if they do not follow one another in the
+        file."""
+        pages = self.pages
+        first = bisect_right(pages.first_rows, rows.start) - 1
+        last = bisect_left(pages.first_rows, rows.stop)
+        if self.gaps and bisect_left(self.gaps, first) < bisect_left(self.gaps, last - 1):
+            return None
+        firsts = (*pages.first_rows[first : last + 1], self.rows)[: last - first + 1]
+        start = pages.offsets[first]
+        data = (start, pages.offsets[last - 1] + pages.compressed[last - 1] - start)
+        return PageRun(
+            field=field,
+            rows=range(firsts[0], firsts[-1]),
+            ranges=(data,) if self.dictionary is None else (self.dictionary, data),
+            pages=tuple(
+                (offset, end - begin)
+                for offset, (begin, end) in zip(
+                    pages.offsets[first:last], pairwise(firsts), strict=True
+                )
+            ),
+            texts=None if pages.texts is None else pages.texts[first:last],
+            has_dictionary=self.dictionary is not None,
+            element=self.element,
+            described=self.described,
+            created_by=self.created_by,
+        )
 
 
-def _read(runs: Sequence[PageRun], held: Readable) -> dict[str, pa.ChunkedArray]:
+class PageLayout:
+    """Pages of some columns with rows of one row group, and how they are read. Threads may share
+    it."""
+
+    def __init__(self, runs: Mapping[str, PageRun]) -> None:
+        """``runs`` are those of one row group, by name."""
+        self.runs = runs
+        self._are_checked = False
+        """Whether the headers of all pages were found to be as the page index says."""
+
+    @once
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The bytes that ``read`` reads: where each range begins, and its length."""
+        return tuple(one for run in self.runs.values() for one in run.ranges)
+
+    @once
+    def _files(self) -> Sequence[tuple[Sequence[PageRun], bytes]]:
+        """Columns whose pages hold the same rows, and the end of the file that they make: they are
+        decoded together, since to open a file takes longer than to decode a page."""
+        alike: dict[range, list[PageRun]] = {}
+        for run in self.runs.values():
+            alike.setdefault(run.rows, []).append(run)
+        return [(runs, _end(runs)) for runs in alike.values()]
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        runs = self.runs.values()
+        return 1_000 + sum(1_500 + 2 * len(run.element) + 200 * len(run.pages) for run in runs)
+
+    def read(self, held: Readable) -> dict[str, pa.ChunkedArray]:
+        """Return the values of the rows ``rows`` of each run, by the name of its column.
+
+        ``held`` has the bytes of ``ranges``, the same ones at each call. Raises NoPages.
+        """
+        found: dict[str, pa.ChunkedArray] = {}
+        for runs, end in self._files:
+            found |= _read(runs, end, held, check=not self._are_checked)
+        self._are_checked = True
+        return found
+
+
+def _read(
+    runs: Sequence[PageRun], end: bytes, held: Readable, *, check: bool
+) -> dict[str, pa.ChunkedArray]:
     names = ", ".join(repr(run.field.name) for run in runs)
     try:
         parts = [[held.read_at(length, start) for start, length in run.ranges] for run in runs]
-        for run, own in zip(runs, parts, strict=True):
-            check_headers(run, own)
-        file = _file(runs, parts)
+        if check:
+            for run, own in zip(runs, parts, strict=True):
+                check_headers(run, own)
+        file = b"".join((_MAGIC, *(part for own in parts for part in own), end))
         with pq.ParquetFile(pa.BufferReader(file), pre_buffer=False) as parquet:
             table = parquet.read(use_threads=False)
     except (*MALFORMED, *UNREADABLE) as error:
@@ -216,16 +270,16 @@ def check_headers(run: PageRun, parts: Sequence[bytes]) -> int:
     data, begin = parts[-1], run.ranges[-1][0]
     size = sum(map(len, parts))
     if run.has_dictionary:
-        header = struct_at(parts[0], 0)
+        header, which, _ = numbers_at(parts[0], 0)
         size += header[_PLAIN_BYTES] - header[_STORED_BYTES]
-        if header[_PAGE_TYPE] != _IS_DICTIONARY:
+        if header[_PAGE_TYPE] != _IS_DICTIONARY or which != _OWN_DICTIONARY:
             raise NoPages(f"column {run.field.name!r} does not begin with its dictionary")
     for start, rows in run.pages:
-        header = struct_at(data, start - begin)
+        header, which, at = numbers_at(data, start - begin)
         kind = header[_PAGE_TYPE]
-        own = header[_V2 if kind == _IS_V2 else _V1]
+        own, _, _ = numbers_at(data, at)
         counts = {own[_VALUES], own[_V2_ROWS] if kind == _IS_V2 else rows}
-        if kind not in (_IS_DATA, _IS_V2) or counts != {rows}:
+        if _OWN_HEADERS.get(kind) != which or counts != {rows}:
             raise NoPages(
                 f"a page of column {run.field.name!r} has {own[_VALUES]:,} values, expected "
                 f"{rows:,} as the page index says"
@@ -234,24 +288,22 @@ def check_headers(run: PageRun, parts: Sequence[bytes]) -> int:
     return int(size)
 
 
-def _file(runs: Sequence[PageRun], parts: Sequence[Sequence[bytes]]) -> bytes:
-    """Return the file: of each column the dictionary and the pages, and a footer for them."""
+def _end(runs: Sequence[PageRun]) -> bytes:
+    """Return the end of the file that begins with the dictionary and the pages of each column."""
     rows = len(runs[0].rows)
     at = len(_MAGIC)
     columns: list[Value] = []
-    for run, own in zip(runs, parts, strict=True):
-        columns.append(struct({2: i64(at), _META: column_of(run, own, at)}))
-        at += sum(map(len, own))
+    for run in runs:
+        columns.append(struct({2: i64(at), _META: column_of(run, at)}))
+        at += run.bytes
     group = struct({_COLUMNS: array(columns), 2: i64(at - len(_MAGIC)), 3: i64(rows)})
-    end = footer_of(
+    return footer_of(
         [run.element for run in runs],
         pa.schema([run.field for run in runs]),
         [group],
         rows,
         runs[0].created_by,
     )
-    data = [part for own in parts for part in own]
-    return b"".join((_MAGIC, *data, end))
 
 
 def _described(meta: Mapping[int, Any]) -> bytes:
@@ -294,18 +346,16 @@ def footer_of(
     return b"".join((data, packed.pack("<I", len(data)), _MAGIC))
 
 
-def column_of(
-    run: PageRun, parts: Sequence[bytes], first: int, plain_bytes: int | None = None
-) -> Value:
+def column_of(run: PageRun, first: int, plain_bytes: int | None = None) -> Value:
     """Return the ColumnMetaData of pages that begin at byte ``first``; ``plain_bytes`` is their
     size decompressed, if a reader needs it."""
-    size = sum(map(len, parts))
-    own: dict[int, Value] = {
-        _COUNT: i64(len(run.rows)),
-        6: i64(size if plain_bytes is None else plain_bytes),
-        7: i64(size),
-        _DATA: i64(first + (len(parts[0]) if run.has_dictionary else 0)),
+    size = run.bytes
+    own = {
+        _COUNT: len(run.rows),
+        6: size if plain_bytes is None else plain_bytes,
+        7: size,
+        _DATA: first + (run.ranges[0][1] if run.has_dictionary else 0),
     }
     if run.has_dictionary:
-        own[_DICTIONARY] = i64(first)
-    return encoded(run.described + fields(own, after=_CODEC))
+        own[_DICTIONARY] = first
+    return encoded(run.described + integers(own, after=_CODEC))

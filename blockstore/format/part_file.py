@@ -97,7 +97,7 @@ def _write(part: FilePart, held: Readable, sink: Callable[[bytes], object]) -> N
         for run in runs:
             parts = [held.read_at(length, start) for start, length in run.ranges]
             plain = check_headers(run, parts)
-            columns.append((run, at, column_of(run, parts, at, plain)))
+            columns.append((run, at, column_of(run, at, plain)))
             for data in parts:
                 sink(data)
                 at += len(data)

@@ -30,6 +30,24 @@ def struct_at(data: bytes, at: int) -> dict[int, Any]:
     return _struct(data, at)[0]
 
 
+def numbers_at(data: bytes, at: int) -> tuple[dict[int, Any], int, int]:
+    """Return the first fields of a struct, up to the first one that is a struct itself, with the
+    number of that (0: there is none), and where it begins."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := data[at]:
+        number, at = (number + (head >> 4), at + 1) if head >> 4 else _number(data, at + 1)
+        kind = head & 15
+        if kind == _STRUCT:
+            return fields, number, at
+        byte = data[at]
+        if _BYTE < kind <= _I64 and byte < 128:
+            fields[number], at = (byte >> 1) ^ -(byte & 1), at + 1
+        else:
+            fields[number], at = _value(data, at, kind)
+    return fields, 0, at + 1
+
+
 def elements_at(data: bytes, at: int, field: int) -> list[bytes]:
     """Return the structs of a list, still encoded: of the field with this number, in the struct
     that begins at this byte.

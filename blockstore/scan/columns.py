@@ -54,6 +54,11 @@ class Columns:
         """The columns that a condition may name."""
         return pa.schema([*self.visible, *HIDDEN])
 
+    @cached_property
+    def by_name(self) -> Mapping[str, pa.Field]:
+        """The same by name: Arrow makes a field at each look into a schema."""
+        return {field.name: field for field in self.all}
+
     def reads(self, id_: int, stored: pa.Schema) -> Mapping[str, ColumnRead]:
         """Return how each column of the table is read out of chunks of the schema ``stored``.
 
@@ -75,8 +80,7 @@ class Columns:
             raise Invalid(
                 f"columns is the text {names!r}, expected a list of column names: [{names!r}]"
             )
-        every = self.all
-        by_name = {field.name: field for field in every}
+        every, by_name = self.all, self.by_name
         fields = []
         for name in names:
             found = by_name.get(name) or _regardless_of_case(every, by_name, name)

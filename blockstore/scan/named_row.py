@@ -50,7 +50,7 @@ def rows_of(plan: ScanPlan, row: Predicate, read: ReadRanges) -> Iterator[pa.Rec
             yield from batches
         return
     chunks = tuple(_holders(plan, row))
-    by_name = {field.name: field for field in (*RESERVED.values(), *plan.columns.all)}
+    by_name = {**RESERVED, **plan.columns.by_name}
     wanted = dict.fromkeys((*plan.needed, VERSION, DELETED))
     versions = replace(
         plan,

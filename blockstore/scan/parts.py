@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from blockstore.format.chunk_reader import (
 )
 from blockstore.format.coded import coded_texts
 from blockstore.format.footer import Footer, column_parts
-from blockstore.format.page_file import NoPages, PageRun, page_runs, read_runs
+from blockstore.format.page_file import NoPages, PageLayout, page_runs
 from blockstore.scan.fetch.held import Held, HeldFile
 from blockstore.scan.fetch.pieces import Range
 
@@ -83,13 +83,12 @@ class Pages:
     group: int
     rows: range
     """Counted from the row group's first."""
-    runs: Mapping[str, PageRun]
+    layout: PageLayout
     """The pages of each column; a column that is not here is read as a whole."""
 
     def ranges(self) -> list[Range]:
         """Return the bytes that ``batches`` reads."""
-        pages = [one for run in self.runs.values() for one in run.ranges]
-        return [*pages, *self.footer.ranges(self._others, self.group)]
+        return [*self.layout.ranges, *self.footer.ranges(self._others, self.group)]
 
     def weight(self) -> int:
         """Return about how many bytes of memory the part takes, fetched and decoded."""
@@ -99,8 +98,8 @@ class Pages:
         """Yield the rows. Raises NoPages, and then ``complete()`` must be read; Corrupt, or what
         Arrow raises."""
         found = {
-            name: self._cut(column, self.runs[name].rows)
-            for name, column in read_runs(self.runs.values(), held).items()
+            name: self._cut(column, self.layout.runs[name].rows)
+            for name, column in self.layout.read(held).items()
         }
         if self._others:
             with _file(held, self.footer.metadata, ()) as parquet:
@@ -127,7 +126,7 @@ class Pages:
 
     @property
     def _others(self) -> tuple[str, ...]:
-        return tuple(name for name in self.columns if name not in self.runs)
+        return tuple(name for name in self.columns if name not in self.layout.runs)
 
     def _cut(self, column: pa.ChunkedArray, rows: range) -> pa.ChunkedArray:
         """Return the values of the part's rows, out of those of more rows."""
@@ -139,6 +138,16 @@ class Pages:
 
 Part = RowGroups | Pages
 
+LayoutKey = tuple[int, tuple[str, ...], range]
+"""A row group, columns, and rows of it."""
+
+Keep = Callable[[LayoutKey, Callable[[], PageLayout]], PageLayout]
+"""Returns what was made of the same file under this key before, or else makes it."""
+
+
+def _make(_: LayoutKey, make: Callable[[], PageLayout]) -> PageLayout:
+    return make()
+
 
 def parts_of(
     key: str,
@@ -146,6 +155,7 @@ def parts_of(
     columns: Sequence[str],
     groups: Iterable[int],
     rows: range | None = None,
+    keep: Keep = _make,
 ) -> list[Part]:
     """Return the parts with the rows of these row groups, in their order.
 
@@ -155,6 +165,7 @@ def parts_of(
         columns: Names that the file has.
         groups: Numbers of row groups, ascending.
         rows: Only these rows of the chunk are needed; None if pages are not to be read alone.
+        keep: What keeps the layouts of pages of this file.
     """
     starts = group_starts(footer.metadata)
     parts: list[Part] = []
@@ -176,7 +187,9 @@ def parts_of(
         if not needed and first < end:
             continue
         weight = sum(length for _, length in footer.ranges(columns, group))
-        pages = _pages(key, footer, columns, group, needed, starts) if rows is not None else None
+        pages = None
+        if rows is not None:
+            pages = _pages(key, footer, columns, group, needed, starts, keep)
         if pages is not None and _LESS * sum(n for _, n in pages.ranges()) < weight:
             complete()
             parts.append(pages)
@@ -196,15 +209,21 @@ def _pages(
     group: int,
     rows: range,
     starts: Sequence[int],
+    keep: Keep,
 ) -> Pages | None:
     if len(rows) == starts[group + 1] - starts[group]:
         return None
     some = range(rows.start - starts[group], rows.stop - starts[group])
-    schema = footer.schema
-    runs = page_runs(footer, group, [schema.field(name) for name in columns], some)
-    if not runs:
+    names = tuple(columns)
+
+    def make() -> PageLayout:
+        fields = [footer.schema.field(name) for name in names]
+        return PageLayout(page_runs(footer, group, fields, some))
+
+    layout = keep((group, names, some), make)
+    if not layout.runs:
         return None
-    return Pages(key=key, footer=footer, columns=tuple(columns), group=group, rows=some, runs=runs)
+    return Pages(key=key, footer=footer, columns=names, group=group, rows=some, layout=layout)
 
 
 def _file(held: Held, metadata: pq.FileMetaData, coded: Sequence[str]) -> pq.ParquetFile:

@@ -21,6 +21,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import BlockKind, BlockMeta
 from blockstore.format.bounds import bounds_from_statistics
 from blockstore.format.identity import DELETED, ROW_ID, Identity, RowIds, stored_columns
+from blockstore.index.rows import KEPT
 from blockstore.lazy import once
 from blockstore.names import object_key
 from blockstore.predicate import Condition, Predicate, between, parse
@@ -213,7 +214,7 @@ def _made(
         kept = judge.kept([chunk for block in found for chunk in judge.chunks(block)])
         seen = judge.seen
     all_chunks = found.chunks_by_statistics + seen
-    changes = () if every_version else tuple(judge.changes(snapshot))
+    changes = () if every_version else judge.changes(snapshot)
     check_given(kept, _hidden(output_schema.names))
     check_given((chunk for chunk in kept if not chunk.certain), _hidden(predicate.columns))
     return ScanPlan(
@@ -308,14 +309,25 @@ class _Judge:
         """Yield all chunks of a block, whatever the condition is."""
         return self._chunks(block)
 
-    def changes(self, snapshot: Snapshot) -> Iterator[ScanChunk]:
-        """Yield the chunks of all blocks of changes, whatever the condition is."""
+    def changes(self, snapshot: Snapshot) -> tuple[ScanChunk, ...]:
+        """Return the chunks of all blocks of changes, whatever the condition is."""
+        name = f"changes {self._columns.labels}"
+        kept = snapshot.made.get(name)
+        if kept is not None:
+            return kept
+        found = tuple(of_changes(snapshot, name, self._kept_or_block))
+        chunks = tuple([one for one in found if isinstance(one, ScanChunk)])
+        if len(chunks) == len(found) <= KEPT:
+            snapshot.made[name] = chunks
+            return chunks
         # The id of a schema that only the block has is of one plan.
-        for one in of_changes(snapshot, f"changes {self._columns.labels}", self._kept_or_block):
-            if isinstance(one, ScanChunk):
-                yield one
-            else:
-                yield from self._chunks(one)
+        return tuple(
+            [
+                chunk
+                for one in found
+                for chunk in ((one,) if isinstance(one, ScanChunk) else self._chunks(one))
+            ]
+        )
 
     def _kept_or_block(self, block: Candidate) -> Sequence[ScanChunk | Candidate]:
         """The chunks, which hold for every plan; if they do not, the block."""

@@ -130,14 +130,15 @@ class _Chunk:
         columns = present(footer.schema, stored) or []
         groups = list(part_of_groups(footer.metadata.num_row_groups, self.part, self.parts))
         rows = None
-        may = self.reader.judge_groups(self.chunk)
         # A chunk's only group was judged with the chunk, by its meta.json.
-        if may is not None and groups and footer.metadata.num_row_groups > 1:
+        may = self.reader.judge_groups(self.chunk) if footer.metadata.num_row_groups > 1 else None
+        if may is not None and groups:
             judged = may(footer.parquet)
             groups = [group for group in groups if judged[group]]
         if groups and opened.whole is None and not self.chunk.certain:
             rows = matching_rows(self.plan, self.chunk, partial(_pages_of, footer))
-        return parts_of(self.chunk.key, footer, columns, groups, rows)
+        keep = partial(self.fetcher.layout, opened)
+        return parts_of(self.chunk.key, footer, columns, groups, rows, keep)
 
     def _read(self, opened: Opened, part: Part) -> Course[Rows]:
         """Fetch a part and decode it; a heavy one is decoded when its rows are used."""

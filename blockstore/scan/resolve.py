@@ -53,7 +53,7 @@ def identities_asked(plan: ScanPlan) -> Range:
 
 def columns_reader(plan: ScanPlan, read: ReadPlan) -> ReadColumns:
     """Return what reads columns of complete chunks of the plan."""
-    by_name = {field.name: field for field in (*plan.columns.all, *RESERVED.values())}
+    by_name = {**plan.columns.by_name, **RESERVED}
 
     def columns(chunks: Sequence[ScanChunk], names: Sequence[str]) -> Iterator[Columns]:
         for some in _runs(chunks):

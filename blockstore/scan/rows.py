@@ -87,7 +87,7 @@ class RowReader:
         needed = self._schemas.get(certain)
         if needed is None:
             names = self._output.names if certain else self._plan.needed
-            by_name = {field.name: field for field in (*self._plan.columns.all, *self._output)}
+            by_name = {**self._plan.columns.by_name, **{one.name: one for one in self._output}}
             needed = self._schemas[certain] = pa.schema([by_name[name] for name in names])
         return needed
 

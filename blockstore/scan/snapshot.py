@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -95,6 +95,12 @@ class Snapshot:
     def columns(self) -> Columns:
         """Every column that a scan could read."""
         return Columns.of(self.definition, self.label_names)
+
+    @once
+    def made(self) -> dict[str, Any]:
+        """What plans keep here that they make of all blocks, whatever a condition is; by name, and
+        of few blocks."""
+        return {}
 
     def prepare(self) -> None:
         """Prepare the first plan over the snapshot: make its columns, and the objects of its blocks

@@ -6,7 +6,9 @@ Rules:
 - A chunk whose segments cannot be read is read as one that has none.
 - The footer and the hashes of the segments are requested side by side, and kept: both are needed
   before a row can be read.
-- Everything that is kept is bounded, and named by a hash of its content: it is never stale.
+- Bytes that are kept in memory since they matched are not compared again.
+- Everything that is kept is bounded, and named by a hash of its content and by what it was compared
+  with: it is never stale.
 
 A handle has one ``Fetcher`` for all its queries; threads may share it.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +25,7 @@ from typing import Any
 from blockstore.errors import Corrupt, ObjectMissing
 from blockstore.format.block import ChunkFile
 from blockstore.format.footer import Footer, footer_start
+from blockstore.format.page_file import PageLayout
 from blockstore.format.segments import SEGMENT_BYTES, FileSegments, load_segments, segments_in
 from blockstore.format.unreadable import UNREADABLE
 from blockstore.scan.fetch.bounded import Bounded
@@ -35,6 +38,7 @@ from blockstore.world import Pool
 
 _FOOTERS_BYTES = 32 << 20
 _HASHES_BYTES = 16 << 20
+_LAYOUTS_BYTES = 16 << 20
 _LEAST_TAIL_BYTES = 64
 _USUAL_TAIL_BYTES = 32 * 1024
 """The tail of a chunk whose meta does not say how long it is."""
@@ -66,7 +70,8 @@ class Fetcher:
         """``store`` is by default one in memory."""
         self.pool = pool
         self.store: SegmentStore = MemoryStore() if store is None else store
-        self._footers: Bounded[str, Footer] = Bounded(_FOOTERS_BYTES)
+        self._footers: Bounded[tuple[str, str], Footer] = Bounded(_FOOTERS_BYTES)
+        self._layouts: Bounded[Hashable, PageLayout] = Bounded(_LAYOUTS_BYTES)
         self._hashes: Bounded[str, Mapping[str, FileSegments]] = Bounded(_HASHES_BYTES)
         self._loading: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
@@ -103,6 +108,16 @@ class Fetcher:
             ]
         return Held(file.bytes, parts)
 
+    def layout(self, opened: Opened, key: Hashable, make: Callable[[], PageLayout]) -> PageLayout:
+        """Return what ``make`` made of the chunk's footer under this key before, or else makes:
+        where pages are takes longer to find out than to read one."""
+        name = opened.remote.file.sha256, opened.remote.hashes, key
+        found = self._layouts.get(name)
+        if found is None:
+            found = make()
+            self._layouts.put(name, found, found.weight)
+        return found
+
     def fetch(self, opened: Opened, piece: range, *, keep: bool = True) -> bytes:
         """Return the bytes of these segments, by one request, checked. Raises Corrupt."""
         return self._fetched(opened.remote, opened.check, piece, keep)
@@ -111,20 +126,20 @@ class Fetcher:
         file = remote.file
         check = partial(_check_whole, file)
         every = range(segments_in(file.bytes))
-        data = self._kept_run(file, every)
-        if not _is_sound(remote, check, every, data):
+        data, is_checked = self._kept_run(remote, every)
+        if not is_checked and not _is_sound(remote, check, every, data):
             (data,) = yield [partial(self._fetched, remote, check, every, keep)]
-        footer = self._footers.get(file.sha256) or self._footer(remote, data)
+        footer = self._known_footer(remote) or self._footer(remote, data)
         return Opened(
             remote=remote, footer=footer, check=check, whole=Held(file.bytes, [(0, data)])
         )
 
     def _by_segments(self, remote: Remote, keep: bool) -> Course[Opened | None]:
         file = remote.file
-        footer = self._footers.get(file.sha256)
+        footer = self._known_footer(remote)
         hashes = self._known(remote)
         tail = _tail(file, file.footer or _USUAL_TAIL_BYTES)
-        data = b"" if footer is not None else self._kept_run(file, tail)
+        data = b"" if footer is not None else self._kept_run(remote, tail)[0]
         calls: list[Callable[[], Any]] = []
         if footer is None and not data:
             calls.append(partial(_bytes_of, remote, tail))
@@ -149,7 +164,7 @@ class Fetcher:
         if not _is_sound(remote, check, tail, data):
             (data,) = yield [partial(self._fetched, remote, check, tail, keep)]
         elif keep:
-            self.store.keep(remote.file, tail.start, data)
+            self.store.keep(remote.file, tail.start, data, hashes=remote.hashes)
         try:
             start = footer_start(data, remote.file.bytes)
         except ValueError as error:
@@ -167,29 +182,42 @@ class Fetcher:
             data = _bytes_of(remote, piece)
             _check(remote, check, piece, data)
         if keep:
-            self.store.keep(remote.file, piece.start, data)
+            self.store.keep(remote.file, piece.start, data, hashes=remote.hashes)
         return data
 
     def _kept(
         self, opened: Opened, ranges: Iterable[Range]
     ) -> tuple[list[tuple[int, bytes]], list[int]]:
         """Return the parts that the store has, and the segments that it does not have."""
-        parts: list[tuple[int, bytes]] = []
-        missing: list[int] = []
+        remote, parts, missing = opened.remote, list[tuple[int, bytes]](), list[int]()
         for run in segment_runs(ranges):
             for number in run:
-                data = self.store.load(opened.remote.file, number)
-                one = range(number, number + 1)
-                if data is not None and _is_sound(opened.remote, opened.check, one, data):
+                data = self.store.load(remote.file, number)
+                if data is not None and (
+                    self.store.is_checked(remote.file, number, data, remote.hashes)
+                    or _is_sound(remote, opened.check, range(number, number + 1), data)
+                ):
                     parts.append((number * SEGMENT_BYTES, data))
                 else:
                     missing.append(number)
         return parts, missing
 
-    def _kept_run(self, file: ChunkFile, run: range) -> bytes:
-        """Return the bytes of these segments if the store has all of them, else none."""
-        kept = [self.store.load(file, number) for number in run]
-        return b"" if None in kept else b"".join(part for part in kept if part is not None)
+    def _kept_run(self, remote: Remote, run: range) -> tuple[bytes, bool]:
+        """Return the bytes of these segments if the store has all of them, else none; and whether
+        they need not be compared."""
+        file = remote.file
+        parts = {number: self.store.load(file, number) for number in run}
+        kept = {number: data for number, data in parts.items() if data is not None}
+        if len(kept) < len(parts) or not kept:
+            return b"", False
+        is_checked = all(
+            self.store.is_checked(file, number, data, remote.hashes)
+            for number, data in kept.items()
+        )
+        return b"".join(kept.values()), is_checked
+
+    def _known_footer(self, remote: Remote) -> Footer | None:
+        return self._footers.get((remote.file.sha256, remote.hashes))
 
     def _footer(self, remote: Remote, data: bytes) -> Footer:
         """Return the footer in the last bytes of the chunk. Raises Corrupt."""
@@ -204,7 +232,7 @@ class Fetcher:
                 f"chunk {remote.key} has {footer.metadata.num_rows:,} rows, expected "
                 f"{file.rows:,} as its meta.json says: restore it from a copy"
             )
-        self._footers.put(file.sha256, footer, footer.weight)
+        self._footers.put((file.sha256, remote.hashes), footer, footer.weight)
         return footer
 
     def _known(self, remote: Remote) -> Mapping[str, FileSegments] | None:

@@ -43,6 +43,14 @@ class Remote:
             return Way.SEGMENTS
         return Way.WHOLE if self.file.bytes <= UNSEGMENTED_WHOLE_BYTES else Way.PLAIN
 
+    @property
+    def hashes(self) -> str:
+        """What its bytes are compared with, by name: bytes that were compared with something else
+        may be others, where a block lies about its chunk."""
+        if self.way is Way.SEGMENTS and self.segments is not None:
+            return self.segments.sha256
+        return self.file.sha256
+
     def without_segments(self) -> Remote:
         """Return the same chunk as one whose segments cannot be read."""
         return replace(self, segments=None)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from blockstore.format import page_file
 from blockstore.format.footer import Footer
-from blockstore.format.page_file import NoPages, page_runs, read_runs
+from blockstore.format.page_file import NoPages, PageLayout, page_runs
 from blockstore.format.pages import column_pages
 from tests.support.examples import few
 
@@ -82,7 +82,7 @@ class Stored:
         """Compare what the pages give with the complete columns; return what was read by pages."""
         whole = self.parquet.read_row_group(group)
         runs = page_runs(self.footer(), group, list(self.parquet.schema_arrow), rows)
-        found = read_runs(runs.values(), self)
+        found = PageLayout(runs).read(self)
         for name, run in runs.items():
             assert run.rows.start <= rows.start < rows.stop <= run.rows.stop
             values = whole.column(name).slice(run.rows.start, len(run.rows))
@@ -194,12 +194,37 @@ def test_columns_whose_pages_hold_the_same_rows_are_decoded_as_one_file() -> Non
         footer = stored.footer()
         runs = page_runs(footer, 0, list(rows.schema), range(1_234, 1_240))
         before = counted.call_count
-        found = read_runs(runs.values(), stored)
+        found = PageLayout(runs).read(stored)
         opened.append(counted.call_count - before)
     assert runs["n"].rows == runs["m"].rows != runs["long"].rows
     assert opened == [2]
     for name, run in runs.items():
         assert found[name].equals(rows[name].slice(run.rows.start, len(run.rows)))
+
+
+def test_what_a_page_index_says_is_found_once_and_compared_with_the_pages_once() -> None:
+    rows = pa.table({"n": range(3_000), "s": [f"t{n % 9}" for n in range(3_000)]})
+    stored = Stored(rows, max_rows_per_page=500, write_batch_size=50)
+    layout = PageLayout(page_runs(stored.footer(), 0, list(rows.schema), range(1_234, 1_240)))
+    with (
+        mock.patch.object(page_file, "check_headers", wraps=page_file.check_headers) as checked,
+        mock.patch.object(page_file, "footer_of", wraps=page_file.footer_of) as made,
+    ):
+        found = [layout.read(stored) for _ in range(3)]
+    assert (checked.call_count, made.call_count) == (2, 1)
+    for one in found:
+        assert one == found[0]
+        assert one["n"].to_pylist() == list(range(1_000, 1_500))
+
+
+def test_a_layout_whose_pages_are_otherwise_than_the_index_says_is_refused_at_every_read() -> None:
+    rows = pa.table({"n": range(1_000)})
+    stored = Stored(rows, max_rows_per_page=100, write_batch_size=100, use_dictionary=False)
+    (run,) = page_runs(stored.footer(), 0, list(rows.schema), range(350, 360)).values()
+    layout = PageLayout({"n": replace(run, pages=((run.pages[0][0], 99),), rows=range(300, 399))})
+    for _ in range(2):
+        with pytest.raises(NoPages, match="page index says"):
+            layout.read(stored)
 
 
 def test_a_part_of_a_struct_with_the_path_of_a_column_is_not_taken_for_it() -> None:
@@ -223,9 +248,9 @@ def test_a_page_index_that_counts_otherwise_than_the_pages_is_not_believed() -> 
         }
 
     with mock.patch.object(page_file, "column_pages", shifted):
-        (run,) = page_runs(stored.footer(), 0, list(rows.schema), range(350, 360)).values()
+        runs = page_runs(stored.footer(), 0, list(rows.schema), range(350, 360))
     with pytest.raises(NoPages, match="page index says"):
-        read_runs([run], stored)
+        PageLayout(runs).read(stored)
 
 
 def test_a_page_index_that_begins_elsewhere_than_the_column_is_not_believed() -> None:
@@ -254,7 +279,7 @@ def test_a_flipped_bit_gives_an_error_or_values_of_the_right_number(data: st.Dat
     stored.data = bytes(damaged)
     for name, run in page_runs(footer, 0, list(rows.schema), range(60, 70)).items():
         try:
-            found = read_runs([run], stored)[name]
+            found = PageLayout({name: run}).read(stored)[name]
         except NoPages:
             continue
         assert len(found) == len(run.rows), name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockstore.format.thrift import elements_at, struct_at
+from blockstore.format.thrift import elements_at, numbers_at, struct_at
 from blockstore.format.thrift_writer import (
     Value,
     array,
@@ -15,6 +15,7 @@ from blockstore.format.thrift_writer import (
     fields,
     i32,
     i64,
+    integers,
     struct,
 )
 
@@ -61,3 +62,28 @@ def test_a_struct_may_be_written_in_two_parts(plain: dict[int, Plain], upto: int
     others = {number: value(inner) for number, inner in plain.items() if number > upto}
     data = beginning(first) + fields(others, after=max(first, default=0))
     assert data == fields({**first, **others})
+
+
+@given(st.dictionaries(st.integers(1, 300), PLAIN, max_size=8))
+def test_the_fields_before_the_first_struct_are_read_without_what_follows(
+    plain: dict[int, Plain],
+) -> None:
+    listed = sorted(plain.items())
+    places = [place for place, (_, inner) in enumerate(listed) if isinstance(inner, dict)]
+    before = listed[: places[0]] if places else listed
+    data = fields({number: value(inner) for number, inner in listed})
+    found, number, at = numbers_at(b"xx" + data, 2)
+    assert found == dict(before)
+    assert number == (listed[places[0]][0] if places else 0)
+    if places:
+        assert struct_at(b"xx" + data, at) == listed[places[0]][1]
+
+
+@given(st.lists(st.tuples(st.integers(1, 15), st.integers(-(2**63), 2**63 - 1)), max_size=8))
+def test_a_struct_of_integers_is_written_as_any_other(steps: list[tuple[int, int]]) -> None:
+    last, plain = 7, {}
+    for step, number in steps:
+        last += step
+        plain[last] = number
+    written = {number: i64(inner) for number, inner in plain.items()}
+    assert integers(plain, after=7) == fields(written, after=7)

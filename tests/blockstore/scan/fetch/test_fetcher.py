@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,10 @@ from blockstore.bucket.api import Bucket
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Corrupt, ObjectMissing
+from blockstore.format.page_file import PageLayout
 from blockstore.format.segments import SEGMENT_BYTES
 from blockstore.names import object_key, segments_path
+from blockstore.scan.fetch import fetcher as fetcher_module
 from blockstore.scan.fetch.course import Course, in_turn
 from blockstore.scan.fetch.fetcher import Fetcher, Opened
 from blockstore.scan.fetch.held import Held
@@ -166,6 +169,60 @@ def test_what_a_store_returns_is_compared_again(bucket: Metered) -> None:
                 data[:100],
                 data[-9:],
             ]
+
+
+@pytest.mark.parametrize("table", [ROWS, rows(2_000)])
+def test_bytes_that_stay_in_memory_are_compared_once(bucket: Metered, table: object) -> None:
+    remote, data = store_chunk(bucket, table)
+    fetcher = Fetcher(Serial())
+    ranges = [(0, 100), (len(data) - 9, 9)]
+    with mock.patch.object(fetcher_module, "_check", wraps=fetcher_module._check) as compared:
+        read(fetcher, remote, ranges)
+        assert compared.call_count
+        compared.reset_mock()
+        assert read(fetcher, remote, ranges) == [data[:100], data[-9:]]
+        assert not compared.call_count
+
+
+def test_a_block_that_lies_about_its_chunk_does_not_spoil_what_is_read_of_others() -> None:
+    """Its segments match, and its meta names the SHA-256 of another block's chunk."""
+    clock = World.manual().clock
+    remote, data = store_chunk(MemoryBucket(clock), ROWS)
+    other, others = store_chunk(MemoryBucket(clock), rows(60_000, seed=1))
+    assert len(data) == len(others)
+    assert data != others
+    liar = replace(other, file=replace(other.file, sha256=remote.file.sha256))
+    fetcher = Fetcher(Serial())
+    ranges = [(0, len(data))]
+    for _ in range(2):
+        assert read(fetcher, liar, ranges) == [others]
+        assert read(fetcher, remote, ranges) == [data]
+    for one, written in ((remote, data), (liar, others)):
+        opened = in_turn(fetcher.pool, fetcher.opening(one))
+        assert opened is not None
+        assert written.endswith(opened.footer.encoded + written[-8:])
+
+
+def test_what_is_kept_of_pages_is_bounded_and_of_one_file(bucket: Metered) -> None:
+    remote, _ = store_chunk(bucket, ROWS)
+    fetcher = Fetcher(Serial())
+    opened = in_turn(fetcher.pool, fetcher.opening(remote))
+    assert opened is not None
+    copy = replace(opened, remote=replace(remote, file=replace(remote.file, sha256="f" * 64)))
+    made = [
+        fetcher.layout(one, (0, ("n",), range(9)), lambda: PageLayout({}))
+        for one in (opened, opened, copy)
+    ]
+    assert made[0] is made[1] is not made[2]
+
+    class Heavy(PageLayout):
+        weight = 3 << 20
+
+    for group in range(20):
+        fetcher.layout(opened, (group, ("f",), range(9)), lambda: Heavy({}))
+    assert fetcher._layouts.weight <= 16 << 20
+    again = fetcher.layout(opened, (0, ("n",), range(9)), lambda: PageLayout({}))
+    assert again is not made[0]
 
 
 def test_a_missing_chunk_is_missing(bucket: Metered) -> None:
