@@ -197,7 +197,7 @@ class BlockMeta:
     @property
     def stream(self) -> StreamKey:
         """The block's stream."""
-        return StreamKey(tuple(sorted(self.labels.items())), self.resolution)
+        return StreamKey(tuple(sorted(self.labels.items())) if self.labels else (), self.resolution)
 
     @property
     def chunks(self) -> tuple[ChunkFile, ...]:

@@ -4,6 +4,7 @@ knows them. Pure."""
 from __future__ import annotations
 
 import functools
+import hashlib
 import platform
 from dataclasses import replace
 
@@ -99,6 +100,8 @@ def resent(payload: bytes, entry: int) -> bytes:
 
 def relinked(before: State, after: State, payload: bytes) -> State:
     """The state ``after``, ending with the bytes that were created at last."""
+    if after.last.sha256 == hashlib.sha256(payload).hexdigest():
+        return after
     return replace(
         after, last=decode_entry(payload, entry_id=after.version).link_after(before.last)
     )

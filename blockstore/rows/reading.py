@@ -40,8 +40,9 @@ def current_rows(
     """Yield the current rows that meet a condition, those of one stream after those of another, or
     of one alone: ``columns``, or else the table's, then the labels, then ``_row_id`` where rows
     have ids, then ``_version``. Raises Invalid for a condition that the table cannot evaluate."""
-    names = schema_of(state).names if columns is None else columns
-    plan = plan_scan(Snapshot.of(state), columns=names, where=where)
+    snapshot = Snapshot.of(state)
+    names = _schema_of(snapshot).names if columns is None else columns
+    plan = plan_scan(snapshot, columns=names, where=where)
     for one, own in by_stream(plan):
         if stream in (None, one):
             for batch in read_plan(access.bucket, own, access.world, reads=access.reads):
@@ -153,10 +154,14 @@ def gathered(batches: Iterable[pa.RecordBatch], values: int) -> Iterator[pa.Tabl
 
 def schema_of(state: State, names: Sequence[str] | None = None) -> pa.Schema:
     """Return the columns of ``current_rows``."""
+    return _schema_of(Snapshot.of(state), names)
+
+
+def _schema_of(snapshot: Snapshot, names: Sequence[str] | None = None) -> pa.Schema:
     if names is not None:
-        return Snapshot.of(state).columns.select(names)
-    hidden = (ROW_ID, VERSION) if isinstance(state.definition.identity, RowIds) else (VERSION,)
-    columns = Snapshot.of(state).columns
+        return snapshot.columns.select(names)
+    hidden = (ROW_ID, VERSION) if isinstance(snapshot.definition.identity, RowIds) else (VERSION,)
+    columns = snapshot.columns
     return columns.select([*columns.visible.names, *hidden])
 
 

@@ -6,13 +6,17 @@ Rules:
   its rows. Blocks never change, so nothing here is ever stale.
 - More changes hide more: a chunk of which all rows are hidden stays so while the changes that hide
   them are there, and the newest versions of some changes are where those of more begin.
+- The columns by which rows are known are kept of small chunks: of a table that is changed often,
+  these are read at each query for what is new.
 - It is bounded in bytes, and safe to share between threads and tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 from blockstore.format.identity import Identity
 from blockstore.scan.chunk import Positions, ScanChunk
@@ -25,6 +29,12 @@ LIMIT_BYTES = 64 << 20
 _ENTRY_BYTES = 256
 """What an entry takes beside its arrays."""
 
+_MOST_COLUMN_BYTES = 512 * 1024
+"""Columns of more are not kept: a few large chunks would displace all else."""
+
+_COLUMNS = 8
+"""The share of the columns, as a divisor: they never displace what was found of them."""
+
 _HIDDEN, _SOME = "hidden", "some"
 
 Name = Hashable
@@ -35,12 +45,13 @@ class HiddenCache:
     """One for all queries of a handle or of an engine."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
-        self._held: Bounded[Hashable, Any] = Bounded(limit_bytes)
+        self._columns: Bounded[Hashable, pa.Array] = Bounded(limit_bytes // _COLUMNS)
+        self._held: Bounded[Hashable, Any] = Bounded(limit_bytes - limit_bytes // _COLUMNS)
 
     @property
     def bytes(self) -> int:
         """The memory that is used."""
-        return self._held.weight
+        return self._held.weight + self._columns.weight
 
     def name_of(self, identity: Identity, changes: Sequence[ScanChunk]) -> Name:
         """Return a name for these chunks of changes, as short as one can be found again."""
@@ -94,6 +105,28 @@ class HiddenCache:
         self._held.put((name, None), newest, newest.bytes + _ENTRY_BYTES)
         weight = _ENTRY_BYTES * (1 + len(changes))
         self._held.put((_SOME, identity, _content(changes[0])), (contents(changes), name), weight)
+
+    def columns(self, chunk: ScanChunk, stored: Mapping[str, str]) -> dict[str, pa.Array] | None:
+        """Return columns of a chunk, of which it stores each under the name of ``stored``; None
+        unless all of them are kept."""
+        found: dict[str, pa.Array] = {}
+        for name, own in stored.items():
+            column = self._columns.get((_content(chunk), own))
+            if column is None:
+                return None
+            found[name] = column
+        return found
+
+    def keep_columns(
+        self, chunk: ScanChunk, stored: Mapping[str, str], columns: Mapping[str, pa.Array]
+    ) -> None:
+        """Keep columns of a chunk, small ones."""
+        for name, own in stored.items():
+            # Of a slice, all that it was cut from stays in memory.
+            size = columns[name].get_total_buffer_size()
+            if size <= _MOST_COLUMN_BYTES:
+                key = _content(chunk), own
+                self._columns.put(key, columns[name], size + _ENTRY_BYTES)
 
 
 def contents(changes: Sequence[ScanChunk]) -> Set[Hashable]:

@@ -141,10 +141,21 @@ def _found(
             yield target, known
         else:
             (shadowed if target.hiders else alone).append(target)
+    if shadowed:
+        yield from _found_shadowed(shadowed, changes, identity, read, cache)
+    # After the others: what hides rows of those was read with its tombstones.
     for target, rows in zip(alone, read([one.chunk for one in alone], (DELETED,)), strict=True):
         yield target, np.flatnonzero(_flags(rows[DELETED]))
-    if not shadowed:
-        return
+
+
+def _found_shadowed(
+    shadowed: Sequence[_Target],
+    changes: Sequence[ScanChunk],
+    identity: Identity,
+    read: ReadColumns,
+    cache: HiddenCache,
+) -> Iterator[tuple[_Target, Positions]]:
+    """The hidden rows of chunks of one stream of which others may hide rows."""
     hiding = {one.key for target in shadowed for one in target.hiders}
     hiders = [one for one in changes if one.key in hiding]
     newest = _newest_of(hiders, identity, read, cache)

@@ -43,9 +43,12 @@ def hashes(identity: Identity, stream: StreamKey, columns: Sequence[pa.Array]) -
     named = repr((stream.labels, stream.resolution)).encode()
     salt = hashlib.blake2b(named, digest_size=16).digest()
     texts = _joined([_plain(column) for column in columns]).cast(pa.binary())
-    digests = [
-        hashlib.blake2b(text, digest_size=8, salt=salt).digest() for text in texts.to_pylist()
-    ]
+    # A copy takes half as long as a new one.
+    begun, digests = hashlib.blake2b(digest_size=8, salt=salt), []
+    for text in texts.to_pylist():
+        digest = begun.copy()
+        digest.update(text)
+        digests.append(digest.digest())
     return np.frombuffer(b"".join(digests), dtype="<u8")
 
 

@@ -3,14 +3,18 @@
 Rules:
 - A plan without changes is resolved already, and costs nothing.
 - Columns of chunks are read completely, without the plan's condition, as any rows are read.
+- A chunk of whose rows all are hidden that have an identity for which the condition asks has no row
+  of the plan, and is left out where that is known without another read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from blockstore.format.fields import RESERVED
 from blockstore.predicate import parse
@@ -33,10 +37,38 @@ def resolved(plan: ScanPlan, read: ReadPlan, cache: HiddenCache | None = None) -
     Raises what ``read`` raises."""
     if not plan.changes or plan.identity is None:
         return plan
-    reader = columns_reader(plan, read)
+    cache = HiddenCache() if cache is None else cache
+    reader = _kept(plan, columns_reader(plan, read), cache)
     asked = identities_asked(plan)
     hidden = hidden_rows(plan.chunks, plan.changes, plan.identity, reader, cache, asked)
-    return replace(plan, chunks=with_hidden(plan.chunks, hidden), changes=())
+    shown = [
+        chunk
+        for chunk in with_hidden(plan.chunks, hidden)
+        if asked == ALL or chunk.hidden is None or not _hides_all(plan, chunk, cache, asked)
+    ]
+    return replace(plan, chunks=tuple(shown), changes=())
+
+
+def _hides_all(plan: ScanPlan, chunk: ScanChunk, cache: HiddenCache, asked: Range) -> bool:
+    """Whether it is known that all rows of a chunk are hidden that have identities of a range."""
+    assert plan.identity is not None, "only rows with an identity are hidden"
+    assert chunk.hidden is not None, "some are"
+    stored = _stored_names(plan, chunk, plan.identity.columns)
+    kept = None if stored is None else cache.columns(chunk, stored)
+    if kept is None:
+        return False
+    (values,) = kept.values()
+    if not pt.is_integer(values.type):
+        return False
+    low, high = asked
+    own = values.to_numpy()
+    meeting = np.ones(len(own), dtype=bool)
+    if low is not None:
+        meeting &= own >= low
+    if high is not None:
+        meeting &= own <= high
+    meeting[chunk.hidden] = False
+    return not meeting.any()
 
 
 def identities_asked(plan: ScanPlan) -> Range:
@@ -49,6 +81,38 @@ def identities_asked(plan: ScanPlan) -> Range:
     hull = plan.predicate.hull(name)
     low, high = (one if isinstance(one, (int, str)) else None for one in (hull.low, hull.high))
     return low, high
+
+
+def _stored_names(
+    plan: ScanPlan, chunk: ScanChunk, names: Iterable[str]
+) -> Mapping[str, str] | None:
+    """Return the names under which a chunk of the plan stores columns; None if it lacks one."""
+    reads = plan.reads(chunk.schema_id)
+    stored = {name: reads[name].stored_as if name in reads else name for name in names}
+    return {name: own for name, own in stored.items() if own} if all(stored.values()) else None
+
+
+def _kept(plan: ScanPlan, read: ReadColumns, cache: HiddenCache) -> ReadColumns:
+    """Return what reads columns as ``read`` does, unless the cache has them."""
+
+    def columns(chunks: Sequence[ScanChunk], names: Sequence[str]) -> Iterator[Columns]:
+        stored = [_stored_names(plan, chunk, names) for chunk in chunks]
+        kept = [
+            None if own is None else cache.columns(chunk, own)
+            for chunk, own in zip(chunks, stored, strict=True)
+        ]
+        missing = [chunk for chunk, found in zip(chunks, kept, strict=True) if found is None]
+        others = iter(read(missing, names))
+        for chunk, own, found in zip(chunks, stored, kept, strict=True):
+            if found is not None:
+                yield found
+                continue
+            made = next(others)
+            if own is not None:
+                cache.keep_columns(chunk, own, made)
+            yield made
+
+    return columns
 
 
 def columns_reader(plan: ScanPlan, read: ReadPlan) -> ReadColumns:

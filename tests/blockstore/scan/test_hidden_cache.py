@@ -89,9 +89,9 @@ def test_a_new_block_of_changes_is_looked_at_where_it_can_hide_rows() -> None:
     scan.to_table()
     put(table, 3, n=9)
     later = table.snapshot().scan(columns=["n"])
-    # Its own rows for what it hides, and for its tombstones; the block that it meets; and of each
-    # of the four blocks the column.
-    assert fetched(bucket, later.to_table) == 2 + 1 + 4
+    # Its own rows, once for what it hides and for its tombstones; the block that it meets; and of
+    # each of the four blocks the column.
+    assert fetched(bucket, later.to_table) == 1 + 1 + 4
     assert fetched(bucket, later.to_table) == 4
     assert fetched(bucket, scan.to_table) == 3
     assert sorted(later.to_table()["n"].to_pylist()) == [0] * 29 + [9]
@@ -113,9 +113,46 @@ def test_changes_of_new_rows_with_ids_read_their_own_block_alone() -> None:
         table.append(pa.table({"name": ["a", "b"], "n": [1, 2]}))
     table.set_cells([{"_row_id": 3, "n": 7}])
     # Which ids the write has follows from the index: no chunk of it is read.
-    assert fetched(bucket, table.snapshot().count) == 2
+    assert fetched(bucket, table.snapshot().count) == 1
     assert fetched(bucket, table.snapshot().count) == 0
     assert table.snapshot().count() == 6
+
+
+def test_rows_that_are_changed_again_and_again_cost_what_is_new() -> None:
+    """Of the last change its identities and its rows; of the others it is known which rows they
+    have, and none of these is left that is asked for."""
+    table, bucket = keyed()
+    put(table, *range(100))
+    for step in range(1, 8):
+        table.update({"n": step}, where="id BETWEEN 10 AND 19")
+        found = table.snapshot().scan(columns=["n"], where="id BETWEEN 10 AND 19")
+        # And once the identities of the rows that it changed first.
+        assert fetched(bucket, found.to_table) == (3 if step == 1 else 2)
+        assert found.to_table()["n"].to_pylist() == [step] * 10
+    rest = table.snapshot().scan(columns=["id"], where="id BETWEEN 9 AND 12").to_table()
+    assert sorted(rest["id"].to_pylist()) == [9, 10, 11, 12]
+    table.delete("id = 15")
+    assert table.snapshot().scan(where="id BETWEEN 10 AND 19").to_table().num_rows == 9
+    assert table.snapshot().scan(where="id = 15 OR id = 99").to_table()["id"].to_pylist() == [99]
+
+
+def test_columns_of_large_chunks_are_not_kept_and_displace_nothing() -> None:
+    cache = HiddenCache(80_000)
+    chunk = Store().chunk("a", [1, 2, 3], 1)
+    stored = {"id": "id"}
+    cache.keep_positions("changes", chunk, np.arange(3))
+    for number in range(60):
+        small = pa.array(range(100 + number))
+        other = replace(chunk, version=number + 2)
+        cache.keep_columns(other, stored, {"id": small})
+        assert cache.columns(other, stored) == {"id": small}
+        assert cache.columns(other, {"id": "another"}) is None
+        assert cache.columns(other, {**stored, DELETED: DELETED}) is None
+    assert cache.bytes <= 80_000
+    assert cache.positions("changes", chunk) is not None
+    large = pa.array(range(100_000))
+    cache.keep_columns(chunk, stored, {"id": large.slice(5, 10)})
+    assert cache.columns(chunk, stored) is None, "the slice would keep all that it was cut from"
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
