@@ -18,7 +18,8 @@ __all__ = ["S3_SCALE_CASES", "SCALE_CASES"]
 SMALL = 1_000
 """Files of the table whose commits are timed beside those of a larger one."""
 LATE = 100
-BATCHES = 4
+TURN = 16
+"""Commits of one turn: how fast the machine is changes within seconds."""
 APART_MS = 1_000
 """Windows of merges, in which no two files are but those that came late."""
 
@@ -86,10 +87,10 @@ def _committed(task: Task) -> dict[str, float]:
     ):
         for session, (_, first) in zip((large, other), places, strict=True):
             session.do("add_files", first=first, times=1)
-        for batch in range(BATCHES):
+        for done in range(0, times, TURN):
             for which, session in enumerate((large, other)):
-                first = places[which][1] + 1 + batch * (times // BATCHES)
-                found = session.do("add_files", first=first, times=times // BATCHES)
+                first = places[which][1] + 1 + done
+                found = session.do("add_files", first=first, times=min(TURN, times - done))
                 seconds[which] += found.ms / 1_000
                 cpu_s[which] += found.cpu_s
         commit_mib = large.peak_mib()

@@ -142,7 +142,7 @@ def decode_checkpoint(
             )
         rows = Rows(frame, bulk)
         _check_sorted(rows, name)
-        return _state(rest, rows, version, name, leaves)
+        return _state(rest, rows, version, name, data, leaves)
 
 
 def holds_state(stored: State, state: State) -> bool:
@@ -304,7 +304,14 @@ def _rest(state: State) -> dict[str, object]:
     }
 
 
-def _state(rest: Document, rows: Rows, version: int, name: str, leaves: GetLeaves | None) -> State:
+def _state(
+    rest: Document,
+    rows: Rows,
+    version: int,
+    name: str,
+    data: bytes,
+    leaves: GetLeaves | None,
+) -> State:
     requires = rest.texts("requires", ())
     refuse_unknown(requires, name)
     dead = _array(rest.text("accounted", ""), rest, "accounted")
@@ -317,7 +324,7 @@ def _state(rest: Document, rows: Rows, version: int, name: str, leaves: GetLeave
         if len(rows) or len(dead):
             rest.fail("tree", "all blocks and sources in leaves")
         rows, accounted = opened(
-            rest.raw("tree"), version, name, None if leaves is None else leaves()
+            rest.raw("tree"), version, name, data, None if leaves is None else leaves()
         )
     table = rest.raw("table")
     if not isinstance(table, dict):

@@ -50,13 +50,11 @@ def check_root(
 def root_of(bucket: ReadBucket, version: int, leaves: Leaves | None = None) -> Root | None:
     """The root of a version; None where there is none that can be read. It is always looked at;
     ``leaves`` remember what its bytes say."""
+    get_leaves = None if leaves is None else lambda: leaves
     try:
         data = bucket.get(checkpoint_key(version)).data
         if leaves is not None and (known := leaves.root_in(data, version)) is not None:
             return known
-        root = base_of(decode_checkpoint(data, version=version, url=bucket.url))
+        return base_of(decode_checkpoint(data, version=version, url=bucket.url, leaves=get_leaves))
     except (ObjectMissing, Corrupt):
         return None
-    if leaves is not None and root is not None:
-        leaves.remember_root(data, root)
-    return root

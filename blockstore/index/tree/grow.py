@@ -6,7 +6,8 @@ Rules:
   as cutting all of them from the start (a test compares both).
 - A leaf whose content the base has too keeps the base's name, and is not sent. That is decided
   before it is.
-- Only the leaves of changed stretches are loaded, and one stretch after the other.
+- Only the leaves of changed stretches are loaded, and one stretch after the other. The others are
+  not looked at one by one, for there are many.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def block_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[BlockSu
     put = Rows.of(block for block in overlay.values() if block is not None)
     changed = np.array(sorted(overlay), dtype=ulids.EMPTY.dtype)
     gone = frozenset(ulid for ulid, block in overlay.items() if block is None)
-    for part in _parts(held.leaves, changed, gone, BLOCKS):
-        if not part.changed and not alone:
+    touched = _touched(held.leaves, changed, alone=alone)
+    for part in _parts(held.leaves, touched, gone, BLOCKS):
+        if not part.anew:
             yield from (Grown(leaf=leaf, canonical=None) for leaf in part.leaves)
             continue
         old = (one.table for _, one in held.loader.each_block_leaf(part.leaves))
-        rows = _with(old, changed, put, part) if part.changed else old
-        yield from cut_blocks(rows, known, state.version)
+        yield from cut_blocks(_with(old, changed, put, part), known, state.version)
 
 
 def source_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[SourceSums]]:
@@ -79,8 +80,8 @@ def source_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[Source
     gone = gone[~ulids.holds(added, gone)]
     changed = ulids.unique(added, gone)
     lost = frozenset(ulids.to_texts(gone))
-    for part in _parts(held.leaves, changed, lost, SOURCES):
-        if not part.changed and not alone:
+    for part in _parts(held.leaves, _touched(held.leaves, changed, alone=alone), lost, SOURCES):
+        if not part.anew:
             yield from (Grown(leaf=leaf, canonical=None) for leaf in part.leaves)
             continue
         old = ulids.unique(ulids.EMPTY, *held.loader.each_source_leaf(part.leaves))
@@ -95,7 +96,8 @@ class _Part(Generic[S]):
     """Leaves that follow one another, up to an end that stays one."""
 
     leaves: Sequence[Leaf[S]]
-    changed: bool
+    anew: bool
+    """Whether they are made again: something has changed in them, or all are."""
     above: bytes
     """The last ULID before them; all are above it."""
     last: bytes | None
@@ -108,35 +110,57 @@ class _Part(Generic[S]):
 
 
 def _parts(
-    leaves: Sequence[Leaf[S]], changed: UlidArray, gone: frozenset[str], rule: Rule
+    leaves: Sequence[Leaf[S]], touched: Iterable[int], gone: frozenset[str], rule: Rule
 ) -> Iterator[_Part[S]]:
-    """All leaves in order, in parts: the stretches that changed, each with those that follow it
-    where its end is gone; and what is between them."""
-    lasts = ulids.from_texts(leaf.sums.last for leaf in leaves)
-    places = frozenset(lasts.searchsorted(changed).tolist())
-    stretch: list[Leaf[S]] = []
-    first, above = 0, b""
-    for place, leaf in enumerate(leaves):
-        stretch.append(leaf)
-        last = leaf.sums.last
-        if not rule.is_end(last) or last in gone:
+    """All leaves in order, in parts: the stretches of those at the places ``touched``, which are
+    sorted, each with the stretches that follow it where its end is gone; and what is between
+    them. The place behind the last leaf is what follows all of them."""
+
+    def stays(place: int) -> bool:
+        last = leaves[place].sums.last
+        return rule.is_end(last) and last not in gone
+
+    def part(first: int, stop: int, *, anew: bool, is_open: bool = False) -> _Part[S]:
+        above = leaves[first - 1].sums.last.encode("ascii") if first else b""
+        last = None if is_open else leaves[stop - 1].sums.last.encode("ascii")
+        return _Part(leaves=leaves[first:stop], anew=anew, above=above, last=last)
+
+    done = 0
+    for place in touched:
+        if place < done:
             continue
-        touched = not places.isdisjoint(range(first, place + 1))
-        edge = last.encode("ascii")
-        yield _Part(leaves=stretch, changed=touched, above=above, last=edge)
-        stretch, first, above = [], place + 1, edge
-    rest = not places.isdisjoint(range(first, len(leaves) + 1))
-    if stretch or rest:
-        yield _Part(leaves=stretch, changed=rest, above=above, last=None)
+        first, stop = place, place
+        while first > done and not stays(first - 1):
+            first -= 1
+        while stop < len(leaves) and not stays(stop):
+            stop += 1
+        if first > done:
+            yield part(done, first, anew=False)
+        yield part(first, stop + 1, anew=True, is_open=stop == len(leaves))
+        done = stop + 1
+    if done < len(leaves):
+        yield part(done, len(leaves), anew=False)
+
+
+def _touched(leaves: Sequence[Leaf[S]], changed: UlidArray, *, alone: bool) -> Sequence[int]:
+    """The places of the leaves in which something has changed, or of all that are made anew."""
+    if alone:
+        return range(len(leaves) + 1)
+    lasts = ulids.from_texts(leaf.sums.last for leaf in leaves)
+    places: list[int] = np.unique(lasts.searchsorted(changed)).tolist()
+    return places
 
 
 def _with(
     old: Iterable[pa.Table], changed: UlidArray, put: Rows, part: _Part[BlockSums]
 ) -> Iterator[pa.Table]:
     """The rows of a part as they are now."""
+    mine = ulids.to_texts(changed[part.holds(changed)])
+    if not mine:
+        yield from old
+        return
     rows = pa.concat_tables([COLUMNS.empty_table(), *old]).combine_chunks()
     held = Rows(rows.select(FRAME.names), MemoryBulk(rows.select(BULK.names)))
-    mine = ulids.to_texts(changed[part.holds(changed)])
     gone = [place for ulid in mine if (place := held.position(ulid)) is not None]
     yield held.merged(gone, put.only(np.flatnonzero(part.holds(put.ulids)).tolist())).stored()
 

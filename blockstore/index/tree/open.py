@@ -8,12 +8,18 @@ from blockstore.index.state import State
 from blockstore.index.tree.blocks import LeafRows
 from blockstore.index.tree.leaf import Root, read_root
 from blockstore.index.tree.loading import Leaves
-from blockstore.index.tree.sources import LeafSources
+from blockstore.index.tree.sources import LeafSources, SourceLeaves
 
 
-def opened(found: object, version: int, name: str, leaves: Leaves | None) -> tuple[Rows, Sources]:
-    """What a checkpoint's tree holds, not loaded yet. Raises Corrupt."""
-    return held_by(read_root(found, version, name), leaves)
+def opened(
+    found: object, version: int, name: str, data: bytes, leaves: Leaves | None
+) -> tuple[Rows, Sources]:
+    """What a checkpoint's tree holds, not loaded yet; ``leaves`` remember which root is in the
+    bytes of the checkpoint, ``data``. Raises Corrupt."""
+    root = read_root(found, version, name)
+    if leaves is not None:
+        leaves.remember_root(data, root)
+    return held_by(root, leaves)
 
 
 def base_of(state: State) -> Root | None:
@@ -25,4 +31,4 @@ def base_of(state: State) -> Root | None:
 def held_by(root: Root, leaves: Leaves | None) -> tuple[LeafRows, LeafSources]:
     """What a root holds, not loaded yet."""
     loader = Leaves(lambda keys: [None for _ in keys], "no table") if leaves is None else leaves
-    return LeafRows(root, loader), LeafSources(root.sources, loader)
+    return LeafRows(root, loader), LeafSources(SourceLeaves(root.sources), loader)

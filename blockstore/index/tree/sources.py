@@ -20,21 +20,44 @@ from blockstore.index.tree.sums import SourceSums
 from blockstore.lazy import once
 
 
+class SourceLeaves:
+    """The leaves of sources of one root, and where each begins and ends: shared by the sets of all
+    versions that rest on it."""
+
+    def __init__(self, every: tuple[Leaf[SourceSums], ...]) -> None:
+        self.every = every
+
+    @once
+    def firsts(self) -> ulids.UlidArray:
+        """The first source of each."""
+        return ulids.from_texts(leaf.sums.first for leaf in self.every)
+
+    @once
+    def lasts(self) -> ulids.UlidArray:
+        """The last source of each."""
+        return ulids.from_texts(leaf.sums.last for leaf in self.every)
+
+
 class LeafSources(Sources):
     """The sources of a root's leaves without ``gone``, and those of an overlay."""
 
     def __init__(
         self,
-        held: tuple[Leaf[SourceSums], ...],
+        held: SourceLeaves,
         leaves: Leaves,
         added: Added | None = None,
         gone: ulids.UlidArray = ulids.EMPTY,
     ) -> None:
         super().__init__(self._load_all, added)
-        self.leaves = held
+        self._held = held
         self.gone = gone
         """Sources of the leaves that were forgotten, sorted."""
         self.loader = leaves
+
+    @property
+    def leaves(self) -> tuple[Leaf[SourceSums], ...]:
+        """The root's leaves."""
+        return self._held.every
 
     @property
     def added(self) -> Added:
@@ -63,7 +86,7 @@ class LeafSources(Sources):
         added = self._added.mutate()
         for source in sources:
             added[source] = None
-        return LeafSources(self.leaves, self.loader, added.finish(), self.gone)
+        return LeafSources(self._held, self.loader, added.finish(), self.gone)
 
     def above(self, floor: str, keep: ulids.UlidArray) -> LeafSources:
         edge = floor.encode("ascii")
@@ -75,7 +98,7 @@ class LeafSources(Sources):
         added = self._added.mutate()
         for source in ulids.to_texts(mine[~ulids.holds(keep, mine)]):
             del added[source]
-        return LeafSources(self.leaves, self.loader, added.finish(), ulids.unique(*gone))
+        return LeafSources(self._held, self.loader, added.finish(), ulids.unique(*gone))
 
     def upto(self, floor: str) -> ulids.UlidArray:
         low = [leaf for leaf in self.leaves if leaf.sums.first <= floor]
@@ -90,23 +113,16 @@ class LeafSources(Sources):
         added = immutables.Map({source: None for source in self._added if source not in at._added})
         forgotten = ulids.from_texts(source for source in at._added if source not in self._added)
         later = self.gone[~ulids.holds(at.gone, self.gone)]
-        return LeafSources(written.leaves, written.loader, added, ulids.unique(later, forgotten))
+        return LeafSources(written._held, written.loader, added, ulids.unique(later, forgotten))
 
     def _places(self, sources: ulids.UlidArray) -> npt.NDArray[np.int64]:
         """The leaf in whose range each source is; -1: in none."""
-        if not self.leaves or not len(sources):
+        held = self._held
+        if not held.every or not len(sources):
             return np.full(len(sources), -1, dtype=np.int64)
-        places = np.minimum(self._lasts.searchsorted(sources), len(self.leaves) - 1)
-        inside = (self._firsts[places] <= sources) & (sources <= self._lasts[places])
+        places = np.minimum(held.lasts.searchsorted(sources), len(held.every) - 1)
+        inside = (held.firsts[places] <= sources) & (sources <= held.lasts[places])
         return np.where(inside, places, -1)
-
-    @once
-    def _firsts(self) -> ulids.UlidArray:
-        return ulids.from_texts(leaf.sums.first for leaf in self.leaves)
-
-    @once
-    def _lasts(self) -> ulids.UlidArray:
-        return ulids.from_texts(leaf.sums.last for leaf in self.leaves)
 
     def _load_all(self) -> ulids.UlidArray:
         every = ulids.unique(ulids.EMPTY, *self.loader.each_source_leaf(self.leaves))

@@ -21,7 +21,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from blockstore.index.state import State
 from blockstore.index.tree.believed import proven_now, root_of
 from blockstore.index.tree.encoding import packed, unpacked
 from blockstore.index.tree.grow import Grown, block_leaves, source_leaves
-from blockstore.index.tree.leaf import Leaf, Root
+from blockstore.index.tree.leaf import AnyLeaf, Leaf, Root
 from blockstore.index.tree.loading import Leaves
 from blockstore.index.tree.open import base_of, held_by
 from blockstore.index.tree.sources import LeafSources
@@ -70,7 +70,7 @@ def write_root(bucket: Bucket, state: State, leaves: Leaves, *, alone: bool = Fa
         blocks = tuple(sent(bucket, block_leaves(state, alone=alone)))
         sources = tuple(sent(bucket, source_leaves(state, alone=alone)))
         root = Root(version=state.version, base=state.version, blocks=blocks, sources=sources)
-        if base is not None and not base.keys.isdisjoint(root.keys):
+        if base is not None and any(leaf.generation < root.version for leaf in root.leaves):
             root = replace(root, base=base.version)
         name = _put_if_absent(bucket, state, root, leaves)
         found = root if name is not None else _found(bucket, state, leaves)
@@ -85,7 +85,7 @@ def put_alone(bucket: Bucket, state: State) -> NamedCheckpoint | None:
     there is a checkpoint. Leaves that went meanwhile with a copy put back are written again."""
     root = _sent_alone(bucket, state)
     name = _put_if_absent(bucket, state, root)
-    if name is not None and _missing(bucket, root.keys):
+    if name is not None and _missing(bucket, root.leaves):
         _sent_alone(bucket, state)
     return name
 
@@ -163,7 +163,7 @@ def moved(later: State, at: State, written: State) -> State:
 
 def _is_whole(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
     """Whether a root that is there may be relied on, by the looks that come after it."""
-    missing = _missing(bucket, root.keys)
+    missing = _missing(bucket, root.leaves)
     if missing:
         leaves.missed(missing)
     if missing or root_of(bucket, root.version, leaves) != root:
@@ -175,11 +175,11 @@ def _is_whole(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves)
     return proven_now(bucket, root)
 
 
-def _missing(bucket: ReadBucket, keys: frozenset[str]) -> list[str]:
+def _missing(bucket: ReadBucket, leaves: Sequence[AnyLeaf]) -> list[str]:
     """Those of these leaves that are not there. A listing may lag, so it does not say so alone."""
-    if len(keys) > _FEW:
-        keys -= {info.key for info in bucket.list(LEAVES)}
-    return [key for key in sorted(keys) if not is_there(bucket, key)]
+    listed = {info.key for info in bucket.list(LEAVES)} if len(leaves) > _FEW else frozenset[str]()
+    unseen = [leaf.key for leaf in leaves if leaf.key not in listed]
+    return [key for key in unseen if not is_there(bucket, key)]
 
 
 def _is_unchanged(bucket: ReadBucket, root: Root, base: Root | None, leaves: Leaves) -> bool:
