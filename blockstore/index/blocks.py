@@ -162,22 +162,16 @@ class _View:
         """The frame of all, sorted."""
         return self.table.drop_columns([_SLOT])
 
-    @property
-    def kept(self) -> pa.Table:
-        """The frame of the base's rows that count, with ``slot``."""
-        frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))
-        if not self.gone:
-            return frame
-        kept = np.ones(len(self.base), dtype=bool)
-        kept[self.gone] = False
-        return frame.filter(pa.array(kept))
-
     @once
     def table(self) -> pa.Table:
         """The same with ``slot``."""
-        frame = self.kept
+        frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))
         if not self.overlay:
             return frame
+        if self.gone:
+            kept = np.ones(len(self.base), dtype=bool)
+            kept[self.gone] = False
+            frame = frame.filter(pa.array(kept))
         added = self.frame.append_column(_SLOT, numbers(-1 - np.arange(len(self.new))))
         in_order = (
             not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
@@ -382,12 +376,10 @@ class Blocks:
         """The streams of all blocks, each once."""
         rest, sums = self.summed(lambda leaf: leaf.streams is not None)
         texts = dict.fromkeys(text for leaf in sums for text in leaf.streams or ())
-        view = rest._view
-        column = view.kept["stream"]
+        column = rest.table()["stream"]
         few = column if len(column) <= _FEW else column.unique()  # which loads Arrow's functions
         texts |= dict.fromkeys(few.to_pylist())
-        found = dict.fromkeys(stream_named(text) for text in texts)
-        return list(found | dict.fromkeys(block.meta.stream for block in view.new))
+        return [stream_named(text) for text in texts]
 
     def summed(self, known: Callable[[BlockSums], bool]) -> tuple[Blocks, Sequence[BlockSums]]:
         """The set without the leaves for which ``known`` is true and in which nothing has changed,
