@@ -62,7 +62,7 @@ def block_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[BlockSu
     gone = frozenset(ulid for ulid, block in overlay.items() if block is None)
     touched = _touched(held.leaves, changed, alone=alone)
     for part in _parts(held.leaves, touched, gone, BLOCKS):
-        if not part.anew:
+        if not part.remade:
             yield from (Grown(leaf=leaf, canonical=None) for leaf in part.leaves)
             continue
         old = (one.table for _, one in held.loader.each_block_leaf(part.leaves))
@@ -81,7 +81,7 @@ def source_leaves(state: State, *, alone: bool = False) -> Iterator[Grown[Source
     changed = ulids.unique(added, gone)
     lost = frozenset(ulids.to_texts(gone))
     for part in _parts(held.leaves, _touched(held.leaves, changed, alone=alone), lost, SOURCES):
-        if not part.anew:
+        if not part.remade:
             yield from (Grown(leaf=leaf, canonical=None) for leaf in part.leaves)
             continue
         old = ulids.unique(ulids.EMPTY, *held.loader.each_source_leaf(part.leaves))
@@ -96,7 +96,7 @@ class _Part(Generic[S]):
     """Leaves that follow one another, up to an end that stays one."""
 
     leaves: Sequence[Leaf[S]]
-    anew: bool
+    remade: bool
     """Whether they are made again: something has changed in them, or all are."""
     above: bytes
     """The last ULID before them; all are above it."""
@@ -120,10 +120,10 @@ def _parts(
         last = leaves[place].sums.last
         return rule.is_end(last) and last not in gone
 
-    def part(first: int, stop: int, *, anew: bool, is_open: bool = False) -> _Part[S]:
+    def part(first: int, stop: int, *, remade: bool, is_open: bool = False) -> _Part[S]:
         above = leaves[first - 1].sums.last.encode("ascii") if first else b""
         last = None if is_open else leaves[stop - 1].sums.last.encode("ascii")
-        return _Part(leaves=leaves[first:stop], anew=anew, above=above, last=last)
+        return _Part(leaves=leaves[first:stop], remade=remade, above=above, last=last)
 
     done = 0
     for place in touched:
@@ -135,15 +135,15 @@ def _parts(
         while stop < len(leaves) and not stays(stop):
             stop += 1
         if first > done:
-            yield part(done, first, anew=False)
-        yield part(first, stop + 1, anew=True, is_open=stop == len(leaves))
+            yield part(done, first, remade=False)
+        yield part(first, stop + 1, remade=True, is_open=stop == len(leaves))
         done = stop + 1
     if done < len(leaves):
-        yield part(done, len(leaves), anew=False)
+        yield part(done, len(leaves), remade=False)
 
 
 def _touched(leaves: Sequence[Leaf[S]], changed: UlidArray, *, alone: bool) -> Sequence[int]:
-    """The places of the leaves in which something has changed, or of all that are made anew."""
+    """The places of the leaves in which something has changed; of all, where all are made again."""
     if alone:
         return range(len(leaves) + 1)
     lasts = ulids.from_texts(leaf.sums.last for leaf in leaves)
