@@ -1,6 +1,6 @@
 """The addresses of the compactor's page.
 
-``/`` is the page, ``/page`` its files, ``/static`` what it shares with the gateway's,
+``/`` is the page, ``/assets`` its files and what it shares with the gateway's,
 ``/api/status`` and ``/api/timeline`` what it shows. All of it is read only.
 """
 
@@ -17,7 +17,7 @@ from blockstore.compactor.process.status import Status
 from blockstore.compactor.web.encode import encode_status
 from blockstore.errors import Invalid
 from blockstore.service.pages.live import LiveTimelines
-from blockstore.service.pages.responses import MIDDLEWARE, page_route, static_route
+from blockstore.service.pages.responses import MIDDLEWARE, page_routes
 from blockstore.service.pages.routes import TimelineSource, answering, timeline_routes
 from blockstore.table import Table
 from blockstore.world import World
@@ -60,9 +60,7 @@ def routes(source: PageSource, *, timelines: TimelineSource | None = None) -> li
         return encode_status(source.status(), asked.get("filter", "")[:200], int(page))
 
     return [
-        page_route("/", _FILES / "index.html"),
-        static_route("/page", _FILES),
-        static_route(),
+        *page_routes(_FILES),
         Route("/api/status", answering(status), methods=["GET"], middleware=MIDDLEWARE),
         *timeline_routes(timelines, "/api/timeline"),
     ]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
-from blockstore.service.pages.responses import page_route, static_route
+from blockstore.service.pages import responses
 
 __all__ = ["page_routes"]
 
@@ -29,6 +29,6 @@ FOLDER = Path(__file__).parent / "static"
 
 
 def page_routes() -> list[BaseRoute]:
-    """``/`` is the page, ``/page/…`` its own files, ``/static/…`` what it shares with the
+    """``/`` is the page, ``/assets/…`` are its own files and those that it shares with the
     compactor's page."""
-    return [page_route("/", FOLDER / "index.html"), static_route("/page", FOLDER), static_route()]
+    return responses.page_routes(FOLDER)

@@ -17,5 +17,5 @@ Rules:
 Example::
 
     timelines = LiveTimelines(open_table, world)
-    routes = [*timeline_routes(timelines), static_route()]
+    routes = [*timeline_routes(timelines), *page_routes(folder)]
 """

@@ -1,8 +1,11 @@
 """The responses of a page: its files, and JSON that it polls.
 
 Rules:
-- Only files inside a page's folder are served. A browser revalidates each (ETag), so after an
-  upgrade no page mixes old parts with new ones.
+- Only files inside a page's folder are served.
+- The HTML is revalidated (ETag). All else has an address that changes with the files
+  (``/assets/…``), so a browser keeps it without asking again, and after an upgrade no page mixes
+  old parts with new ones. Under the address of another release, which a proxy in front of several
+  may ask for, the files are served as they are here, and not kept.
 - The ETag of JSON is the hash of its bytes: polling costs only headers while nothing changes.
 """
 
@@ -29,10 +32,15 @@ MIDDLEWARE = (Middleware(SecurityHeaders), Middleware(GZipMiddleware, minimum_si
 """The middleware of every response of a page."""
 
 _REVALIDATED = {"Cache-Control": "no-cache"}
+_KEPT = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 class _Files(StaticFiles):
-    """Static files that a browser revalidates."""
+    """Files that a browser keeps, if their address is that of this release."""
+
+    def __init__(self, folder: Path, release: str) -> None:
+        super().__init__(directory=folder)
+        self._release = release
 
     def file_response(
         self,
@@ -42,24 +50,39 @@ class _Files(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         response = super().file_response(full_path, stat_result, scope, status_code)
-        response.headers.update(_REVALIDATED)
+        is_ours = scope["path_params"]["release"] == self._release
+        response.headers.update(_KEPT if is_ours else _REVALIDATED)
         return response
 
 
-def static_route(prefix: str = "/static", folder: Path = STATIC) -> BaseRoute:
-    """The files of a folder under ``prefix``; by default those that both pages share."""
-    return Mount(prefix, app=_Files(directory=folder), middleware=MIDDLEWARE)
-
-
-def page_route(path: str, file: Path) -> Route:
-    """One HTML file at ``path``."""
-    body = file.read_bytes()
+def page_routes(folder: Path) -> list[BaseRoute]:
+    """A page: ``/`` is the ``index.html`` of the folder, in which ``{assets}`` is the address of
+    the rest. Under it ``page/`` has the folder's files, and ``static/`` those that both pages
+    share."""
+    release = _digest(folder, STATIC)
+    body = (folder / "index.html").read_bytes().replace(b"{assets}", f"/assets/{release}".encode())
     tag = _etag(body)
 
     def page(request: Request) -> Response:
         return _unless_known(request, body, tag, "text/html; charset=utf-8")
 
-    return Route(path, page, methods=["GET"], middleware=MIDDLEWARE)
+    return [
+        Route("/", page, methods=["GET"], middleware=MIDDLEWARE),
+        *(
+            Mount(f"/assets/{{release}}/{name}", app=_Files(files, release), middleware=MIDDLEWARE)
+            for name, files in (("page", folder), ("static", STATIC))
+        ),
+    ]
+
+
+def _digest(*folders: Path) -> str:
+    """A name for all files of these folders, by their paths and bytes."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def json_response(request: Request, body: bytes) -> Response:

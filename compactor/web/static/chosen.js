@@ -1,8 +1,8 @@
 // The chosen table: its versions, the filters, the timeline, and the clicked block.
 
-import { fill, h } from "/static/shared/elements.js";
-import { bytes, count, counted, time } from "/static/shared/format.js";
-import { Timeline } from "/static/shared/timeline.js";
+import { fill, h } from "../static/shared/elements.js";
+import { bytes, count, counted, time } from "../static/shared/format.js";
+import { Timeline } from "../static/shared/timeline.js";
 import { showBlock, showHint } from "./inspector.js";
 import { isTended } from "./overview.js";
 

@@ -1,7 +1,7 @@
 // One block: first what the timeline has of it, then its meta.json.
 
-import { copyButton, fill, h } from "/static/shared/elements.js";
-import { bytes, count, counted, span, streamName, time } from "/static/shared/format.js";
+import { copyButton, fill, h } from "../static/shared/elements.js";
+import { bytes, count, counted, span, streamName, time } from "../static/shared/format.js";
 
 const find = (id) => document.getElementById(id);
 let wanted = null;

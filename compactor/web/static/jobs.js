@@ -1,7 +1,7 @@
 // Jobs: running with their progress, planned with their reasons, finished with their outcomes.
 
-import { fill, h } from "/static/shared/elements.js";
-import { ago, bytes, count, counted, duration, span, streamName } from "/static/shared/format.js";
+import { fill, h } from "../static/shared/elements.js";
+import { ago, bytes, count, counted, duration, span, streamName } from "../static/shared/format.js";
 import { scrolling, table } from "./tables.js";
 
 const TABS = ["running", "planned", "finished"];

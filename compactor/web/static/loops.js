@@ -1,7 +1,7 @@
 // The loops of the lake and of the chosen table: when each last succeeded and failed, and when it runs next.
 
-import { fill, h } from "/static/shared/elements.js";
-import { ago, count, duration } from "/static/shared/format.js";
+import { fill, h } from "../static/shared/elements.js";
+import { ago, count, duration } from "../static/shared/format.js";
 import { table } from "./tables.js";
 
 const find = (id) => document.getElementById(id);

@@ -1,7 +1,7 @@
 // The most important facts: whether the process is well, how large the backlog is, which table needs a person.
 
-import { fill, h } from "/static/shared/elements.js";
-import { ago, bytes, compact, count, counted, duration } from "/static/shared/format.js";
+import { fill, h } from "../static/shared/elements.js";
+import { ago, bytes, compact, count, counted, duration } from "../static/shared/format.js";
 import { table } from "./tables.js";
 
 const BADGES = { ok: "good", starting: "", failing: "warn", degraded: "bad", left: "" };

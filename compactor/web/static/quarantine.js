@@ -1,7 +1,7 @@
 // Quarantined blocks: what is wrong with each, the command that only looks, and the one that repairs it.
 
-import { fill, h } from "/static/shared/elements.js";
-import { ago, counted } from "/static/shared/format.js";
+import { fill, h } from "../static/shared/elements.js";
+import { ago, counted } from "../static/shared/format.js";
 import { command } from "./inspector.js";
 import { table } from "./tables.js";
 

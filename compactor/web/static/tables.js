@@ -1,6 +1,6 @@
 // Tables of the page: on a narrow screen each row becomes a card, whose lines name their column.
 
-import { h } from "/static/shared/elements.js";
+import { h } from "../static/shared/elements.js";
 
 /** A table of these columns ({ name, number, wide, less, cell(row) → text, node or list }) over these rows; `less` ones are left out there. */
 export function table(caption, columns, rows, attributes = () => ({})) {

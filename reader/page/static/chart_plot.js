@@ -1,7 +1,7 @@
 // One drawn chart, by the chart library: its axes, scales and series.
 
 import { count } from "./format.js";
-import { uPlot } from "/static/vendor/chart.js";
+import { uPlot } from "../static/vendor/chart.js";
 
 /** Draw `data` into an element. `look` is {kind, width, height, colours, ranges, hasLegend}; `ranges` are those of all facets, or null. */
 export function plotOf(place, data, { kind, width, height, colours, ranges, hasLegend }) {

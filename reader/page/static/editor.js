@@ -7,7 +7,7 @@ import {
   Compartment, Decoration, EditorState, EditorView, HighlightStyle, PostgreSQL, Prec, SQLDialect, StateEffect, StateField, acceptCompletion, autocompletion,
   bracketMatching, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, defaultKeymap, drawSelection,
   highlightActiveLine, highlightSpecialChars, history, historyKeymap, keymap, lineNumbers, placeholder, sql, syntaxHighlighting, tags,
-} from "/static/vendor/editor.js";
+} from "../static/vendor/editor.js";
 
 // PostgreSQL has 700 words. These come before the others that fit as well: "sel" is SELECT, not SELF. WHEN is left out: "whe" is WHERE.
 const USUAL = new Set(`SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET DISTINCT ALL AS WITH VALUES UNION EXCEPT JOIN LEFT RIGHT FULL INNER OUTER

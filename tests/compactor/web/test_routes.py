@@ -80,7 +80,7 @@ def test_nothing_can_be_changed_through_the_page() -> None:
             "/api/timeline?table=readings",
             "/api/timeline/block",
             "/",
-            "/page/page.js",
+            "/assets/0/page/page.js",
         ):
             for method in ("POST", "PUT", "DELETE", "PATCH"):
                 assert client.request(method, path).status_code == 405, (method, path)

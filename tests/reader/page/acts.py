@@ -77,6 +77,7 @@ def nameless(page: Page) -> list[str]:
 
 def run_js(page: Page, module: str, body: str, argument: object = None) -> Any:
     """Call ``body`` with a module of the page as ``m`` and an argument as ``a``."""
+    find = "(await (await fetch('/')).text()).match(/\\/assets\\/[0-9a-f]+\\/page\\//)[0]"
     return page.evaluate(
-        f"async (a) => {{ const m = await import('/page/{module}'); {body} }}", argument
+        f"async (a) => {{ const m = await import({find} + '{module}'); {body} }}", argument
     )

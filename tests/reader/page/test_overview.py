@@ -62,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def opened(visit: Visiting, served: Served, token: str, table: str, **looks: object) -> Page:
-    page = visit(f"{served.url}/page/icon.svg", **looks).page
+    page = visit(f"{served.url}/assets/0/page/icon.svg", **looks).page
     page.evaluate("(token) => sessionStorage.setItem('blockstore.token', token)", token)
     page.goto(f"{served.url}/#/tables/{table}")
     expect(page.locator("#statistics-note")).not_to_be_empty()
@@ -118,7 +118,7 @@ def test_sample_rows_come_when_they_are_asked_for(visit: Visiting, served: Serve
 def test_of_a_restricted_table_nothing_is_shown_but_what_a_query_shows(
     visit: Visiting, served: Served
 ) -> None:
-    made = visit(f"{served.url}/page/icon.svg")
+    made = visit(f"{served.url}/assets/0/page/icon.svg")
     page = made.page
     page.evaluate("(token) => sessionStorage.setItem('blockstore.token', token)", SOME)
     page.goto(f"{served.url}/#/tables/pay")

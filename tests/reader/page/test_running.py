@@ -47,7 +47,7 @@ def running(served: Served) -> Iterator[Iterator[bytes]]:
 
 
 def opened(visit: Visiting, served: Served, token: str, **looks: object) -> Page:
-    page = visit(f"{served.url}/page/icon.svg", **looks).page
+    page = visit(f"{served.url}/assets/0/page/icon.svg", **looks).page
     page.evaluate("(token) => sessionStorage.setItem('blockstore.token', token)", token)
     page.goto(f"{served.url}/#/queries")
     return page

@@ -2,7 +2,7 @@
 
 import { fill, h } from "../dom.js";
 import { bytes, count, moment } from "../format.js";
-import { Timeline } from "/static/shared/timeline.js";
+import { Timeline } from "../../static/shared/timeline.js";
 
 export class BlocksTab {
   constructor(columns) {

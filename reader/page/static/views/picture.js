@@ -3,7 +3,7 @@
 
 import { fill, h } from "../dom.js";
 import { bytes, count, many, moment } from "../format.js";
-import { Timeline } from "/static/shared/timeline.js";
+import { Timeline } from "../../static/shared/timeline.js";
 
 const READ = "read";
 const REASONS = [

@@ -1,7 +1,9 @@
-"""Files of a page: only those of its folder, revalidated, with the headers of a page."""
+"""Files of a page: only those of its folder, kept by browsers as long as they are the same, with
+the headers of a page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,43 +11,71 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from blockstore.service.pages.responses import STATIC, page_route, static_route
+from blockstore.service.pages.responses import STATIC, page_routes
 from tests.support.asking import asking
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[httpx.Client]:
     (tmp_path / "page").mkdir()
-    (tmp_path / "page" / "index.html").write_text("<!doctype html><title>t</title>")
+    (tmp_path / "page" / "index.html").write_text('<!doctype html><link href="{assets}/page/a.js">')
+    (tmp_path / "page" / "a.js").write_text("1;")
     (tmp_path / "secret.txt").write_text("secret")
-    folder = tmp_path / "page"
-    routes = [page_route("/", folder / "index.html"), static_route("/page", folder), static_route()]
-    with asking(Starlette(routes=routes)) as client:
+    with asking(Starlette(routes=page_routes(tmp_path / "page"))) as client:
         yield client
 
 
-def test_the_page_and_the_shared_files_are_served_and_revalidated(client: httpx.Client) -> None:
-    for path, kind in (
-        ("/", "text/html"),
-        ("/static/shared/timeline.js", "text/javascript"),
-        ("/static/shared/tokens.css", "text/css"),
-        ("/static/vendor/chart.js", "text/javascript"),
-    ):
+def assets(client: httpx.Client) -> str:
+    """The address of the page's files."""
+    found = re.search(r'"(/assets/[0-9a-f]{16})/page/a\.js"', client.get("/").text)
+    assert found is not None
+    return found[1]
+
+
+SHARED = (
+    ("page/a.js", "text/javascript"),
+    ("static/shared/timeline.js", "text/javascript"),
+    ("static/shared/tokens.css", "text/css"),
+    ("static/vendor/chart.js", "text/javascript"),
+)
+
+
+def test_the_page_is_revalidated_and_its_files_are_kept(client: httpx.Client) -> None:
+    named = [(f"{assets(client)}/{path}", kind, "immutable") for path, kind in SHARED]
+    other = [(f"/assets/another/{path}", kind, "no-cache") for path, kind in SHARED]
+    for path, kind, kept in [("/", "text/html", "no-cache"), *named, *other]:
         answer = client.get(path)
         assert answer.status_code == 200, path
         assert answer.headers["content-type"].startswith(kind)
-        assert answer.headers["cache-control"] == "no-cache"
+        assert kept in answer.headers["cache-control"]
         assert "script-src 'self';" in answer.headers["content-security-policy"]
         again = client.get(path, headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
+        assert kept in again.headers["cache-control"]
+
+
+def test_a_file_that_changed_has_another_address(client: httpx.Client, tmp_path: Path) -> None:
+    folder, found = tmp_path / "page", {assets(client)}
+    for name, text in (("a.js", "2;"), ("b.js", "2;"), ("a.js", "1;")):
+        (folder / name).write_text(text)
+        with asking(Starlette(routes=page_routes(folder))) as other:
+            found.add(assets(other))
+    assert len(found) == 4
+    (folder / "b.js").unlink()
+    with asking(Starlette(routes=page_routes(folder))) as other:
+        assert assets(other) == assets(client)
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/page/%2e%2e/secret.txt", "/page/..%2fsecret.txt", "/static/../serving.py", "/page/none"],
+    ["page/%2e%2e/secret.txt", "page/..%2fsecret.txt", "static/../serving.py", "page/none"],
 )
-def test_nothing_outside_the_folder_is_served(client: httpx.Client, path: str) -> None:
-    answer = client.get(path)
+@pytest.mark.parametrize("release", ["ours", "other", ".."])
+def test_nothing_outside_the_folder_is_served(
+    client: httpx.Client, release: str, path: str
+) -> None:
+    at = assets(client) if release == "ours" else f"/assets/{release}"
+    answer = client.get(f"{at}/{path}")
     assert answer.status_code == 404
     assert "secret" not in answer.text
 
