@@ -148,15 +148,15 @@ _ALL: Iterable[Callable[[Patch], None]] = (
 ROW_PLANTS: Mapping[str, Callable[[Patch], None]] = {plant.__name__: plant for plant in _ALL}
 ROW_SEEDS: Mapping[str, int] = {
     "a_tombstone_always_dropped": 27,
-    "plain_over_an_older": 27,
+    "plain_over_an_older": 48,
     "the_first_writer_does_not_win": 180,
     "blind_changes_are_not_looked_at": 195,
-    "expiry_without_tombstones": 182,
-    "former_versions_leave_early": 187,
+    "expiry_without_tombstones": 195,
+    "former_versions_leave_early": 224,
     "former_versions_are_dropped": 11,
-    "an_expected_version_is_not_looked_at": 66,
+    "an_expected_version_is_not_looked_at": 103,
     "a_restore_without_a_read_version": 29,
-    "cells_of_an_older_row": 68,
+    "cells_of_an_older_row": 103,
     "readers_see_what_was_deleted": 11,
 }
 """Where the search begins, so that it is short: a fault is seen with this seed, or a later one."""

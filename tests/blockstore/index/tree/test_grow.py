@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
 
@@ -16,7 +17,10 @@ from blockstore.index.tree.loading import leaves_of
 from blockstore.index.tree.open import base_of
 from blockstore.names import checkpoint_key
 from tests.support.index_data import ulid
+from tests.support.tiers import is_fast
 from tests.support.trees import changes, empty_bucket, leaf_keys, moved, stored
+
+HISTORIES = 12 if is_fast() else int(os.environ.get("BLOCKSTORE_HISTORIES", "24"))
 
 
 def names(state: State) -> tuple[list[str], list[str]]:
@@ -45,10 +49,10 @@ def asserted_equal(held: State, plain: State) -> None:
     assert held.blocks.take(places) == plain.blocks.take(places)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(HISTORIES))
 def test_leaves_are_a_function_of_the_state(seed: int) -> None:
-    """A hundred histories, each with roots at other versions: growing gives what cutting anew
-    gives, and what a root holds is the fold."""
+    """Each history has roots at other versions: growing gives what cutting anew gives, and what a
+    root holds is the fold."""
     bucket, draw = empty_bucket(), random.Random(seed)
     plain = held = moved()
     for entry in changes(seed, 32):
