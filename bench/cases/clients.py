@@ -8,13 +8,14 @@ that it names: a run with a failed query or a wrong answer has no figures.
 from __future__ import annotations
 
 from bench.case import Case, Figures, Metric, Scale, Task
-from tests.end_to_end.gateway_load import run
 
 __all__ = ["CLIENTS"]
 
 
 def measure(task: Task) -> Figures:
     """Queries a second, and what one takes; each counts and sums all rows."""
+    from tests.end_to_end.gateway_load import run  # here: no other bench has it in its process
+
     report = run(task.directory, task.sizes["clients"], task.sizes["seconds"], task.seed)
     if wrong := [*report.failed, *report.wrong]:
         raise ValueError(

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pyarrow.compute as pc
-from pyiceberg.table import StaticTable
 
 from bench.case import Case, Figures, Metric, Prepare, Task
 from bench.cases.query import PREPARE_NAME, SIZES, prepare
@@ -52,6 +51,8 @@ def measure(task: Task) -> Figures:
 
 
 def _by_pyiceberg(metadata: str, rows: int) -> list[float]:
+    from pyiceberg.table import StaticTable  # here: no other bench has it in its process
+
     taken = []
     for number in range(_TIMES + 1):
         started = time.perf_counter()

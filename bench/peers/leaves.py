@@ -40,6 +40,7 @@ for _module in (
     "blockstore.index.queue",
     "blockstore.index.tree.open",
     "blockstore.scan.leaves",
+    "blockstore.compactor.run.once",
 ):
     importlib.import_module(_module)
 
