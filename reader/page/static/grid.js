@@ -1,5 +1,5 @@
 // A grid over a result of any length: only visible cells are elements. Role grid, one tab stop, arrow keys move.
-// A click on the head of a column, or the key S, calls `onHead` with its name; `order` is the column that the rows are in the order of.
+// A click on the head of a column, or the key S, calls `onHead` with its name and its place; `order` is the column that the rows are in the order of, by either.
 // Rules: text only; a row is read from the result when it becomes visible. What cells look like while they are edited, and
 // what keys and clicks on them do then, is handed in (edit/row_editor.js).
 
@@ -26,7 +26,7 @@ export class Grid {
     this.widths = result.columns.map((column) => widthOf(column));
     const digits = String(result.rows).length;
     this.gutter = (edit ? 40 : 22) + digits * 8;
-    this.heads = h("div", { class: "grid-head", role: "row", "aria-rowindex": 1, on: { click: (event) => { const head = event.target.closest("[data-head]"); if (head) onHead?.(result.columns[head.dataset.head].name); } } });
+    this.heads = h("div", { class: "grid-head", role: "row", "aria-rowindex": 1, on: { click: (event) => { const head = event.target.closest("[data-head]"); if (head) onHead?.(result.columns[head.dataset.head].name, Number(head.dataset.head)); } } });
     this.heads.classList.toggle("choosing", onHead !== null);
     this.body = h("div", { class: "grid-body", role: "presentation" });
     this.element = h("div", {
@@ -123,7 +123,7 @@ export class Grid {
 
   #head(item) {
     const column = this.result.columns[item.index];
-    const sorted = this.order?.column === column.name ? this.order : null;
+    const sorted = [column.name, item.index].includes(this.order?.column) ? this.order : null;
     return placed(h("div", { class: `cell head${column.isRight ? " right" : ""}`, role: "columnheader", "aria-colindex": item.index + 2, "data-head": item.index, "aria-sort": sorted ? (sorted.descending ? "descending" : "ascending") : null, title: `${column.name} (${column.typeName})` },
       h("span", { class: "name-line" }, h("span", { class: "name" }, column.name || "(no name)"), sorted ? h("span", { class: "sorted", "aria-hidden": "true" }, sorted.descending ? "↓" : "↑") : null),
       " ", h("span", { class: "type" }, column.typeName)), item);
@@ -187,7 +187,7 @@ export class Grid {
       Home: [far ? 0 : row, 0], End: [far ? last.row : row, last.column],
     }[event.key];
     if (event.key === "Enter" && !far) this.look();
-    if (event.key === "s" && !far && !event.altKey && !this.edit) this.onHead?.(this.result.columns[column].name);
+    if (event.key === "s" && !far && !event.altKey && !this.edit) this.onHead?.(this.result.columns[column].name, column);
     if (!next || last.row < 0) return;
     event.preventDefault();
     this.#cell = { row: clamp(next[0], last.row), column: clamp(next[1], last.column) };

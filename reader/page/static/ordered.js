@@ -1,10 +1,9 @@
-// A result in the order of one of its columns, as it is shown: the result itself stays as it came.
+// A result in the order of one of its columns, by place for names may repeat: the result itself stays as it came.
 // Null comes last in both directions, and NaN after the numbers. Rows of equal values stay as they came.
 
 export class Ordered {
   constructor(result, { column, descending }) {
-    const by = result.columns.find(({ name }) => name === column);
-    const keys = Array.from({ length: result.rows }, (_, row) => by.key(row));
+    const keys = Array.from({ length: result.rows }, (_, row) => result.columns[column].key(row));
     const places = Uint32Array.from(keys.keys()).sort((a, b) => compare(keys[a], keys[b], descending) || a - b);
     this.columns = result.columns.map((one) => placed(one, places));
     this.rows = result.rows;

@@ -267,9 +267,9 @@ class Pretended:
                 engine.register(name, self.versions[name][used[name] - 1])
         sql = body["sql"].rstrip().rstrip(";")
         try:
-            answer = engine.sql(
-                f"SELECT * FROM ({sql}\n) LIMIT {body.get('limit', 10**9)}"
-            ).to_arrow_table()
+            found = engine.sql(f"SELECT * FROM ({sql}\n) LIMIT {body.get('limit', 10**9)}")
+            # Within brackets DuckDB would give a second column of one name another.
+            answer = found.to_arrow_table().rename_columns(engine.sql(sql).columns)
         except duckdb.Error as error:
             line = re.search(r"LINE (\d+): ", str(error))
             place = {"line": int(line[1]), "column": 8} if line else None

@@ -79,6 +79,19 @@ def test_a_click_on_a_column_orders_its_rows(visit: Visiting, url: str, name: st
     expect(page.locator("#said")).to_have_text("In the order of the query")
 
 
+def test_of_columns_of_one_name_the_one_that_was_chosen_orders_the_rows(
+    visit: Visiting, url: str
+) -> None:
+    page = visit(url, width=1440).page
+    run(page, "SELECT i AS row, i AS n, (i * 2) % 5 AS n FROM range(5) t(i) ORDER BY i")
+    answered(page)
+    for expected, state in (("03142", "ascending"), ("24130", "descending")):
+        page.get_by_role("columnheader").nth(3).click()
+        expect(page.locator("[aria-sort]")).to_have_count(1)
+        expect(page.get_by_role("columnheader").nth(3)).to_have_attribute("aria-sort", state)
+        assert _rows(page) == expected
+
+
 def test_the_key_s_orders_by_the_column_of_the_cell_and_the_query_stays(
     visit: Visiting, url: str, gateway: Pretended
 ) -> None:

@@ -44,12 +44,11 @@ export class Answer {
 
   #grid() {
     const rows = this.order ? new Ordered(this.result, this.order) : this.result;
-    return new Grid(rows, { order: this.order, onHead: (name) => this.#sort(name) });
+    return new Grid(rows, { order: this.order, onHead: (name, place) => this.#sort(name, place) });
   }
 
-  #sort(name) {
-    const place = this.result.columns.findIndex((column) => column.name === name);
-    this.order = next(this.order, name);
+  #sort(name, place) {
+    this.order = next(this.order, place);
     this.choose("table");
     this.#part.go({ row: 0, column: place });
     this.#part.element.focus({ preventScroll: true });
