@@ -1,5 +1,5 @@
 // A grid over a result of any length: only visible cells are elements. Role grid, one tab stop, arrow keys move.
-// A click on the head of a column, or the key S, calls `onHead` with its name and its place; `order` is the column that the rows are in the order of, by either.
+// A click on the head of a column, or the key S, calls `onHead` with its name and its place; `order`, {place, descending}, is what the rows are in the order of.
 // Rules: text only; a row is read from the result when it becomes visible. What cells look like while they are edited, and
 // what keys and clicks on them do then, is handed in (edit/row_editor.js).
 
@@ -123,7 +123,7 @@ export class Grid {
 
   #head(item) {
     const column = this.result.columns[item.index];
-    const sorted = [column.name, item.index].includes(this.order?.column) ? this.order : null;
+    const sorted = this.order?.place === item.index ? this.order : null;
     return placed(h("div", { class: `cell head${column.isRight ? " right" : ""}`, role: "columnheader", "aria-colindex": item.index + 2, "data-head": item.index, "aria-sort": sorted ? (sorted.descending ? "descending" : "ascending") : null, title: `${column.name} (${column.typeName})` },
       h("span", { class: "name-line" }, h("span", { class: "name" }, column.name || "(no name)"), sorted ? h("span", { class: "sorted", "aria-hidden": "true" }, sorted.descending ? "↓" : "↑") : null),
       " ", h("span", { class: "type" }, column.typeName)), item);

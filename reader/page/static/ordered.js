@@ -2,8 +2,8 @@
 // Null comes last in both directions, and NaN after the numbers. Rows of equal values stay as they came.
 
 export class Ordered {
-  constructor(result, { column, descending }) {
-    const keys = Array.from({ length: result.rows }, (_, row) => result.columns[column].key(row));
+  constructor(result, { place, descending }) {
+    const keys = Array.from({ length: result.rows }, (_, row) => result.columns[place].key(row));
     const places = Uint32Array.from(keys.keys()).sort((a, b) => compare(keys[a], keys[b], descending) || a - b);
     this.columns = result.columns.map((one) => placed(one, places));
     this.rows = result.rows;
@@ -11,10 +11,10 @@ export class Ordered {
   }
 }
 
-/** The next order after a choice of a column: ascending, descending, as it came. */
-export function next(order, column) {
-  if (order?.column !== column) return { column, descending: false };
-  return order.descending ? null : { column, descending: true };
+/** The next order after a choice of the column at a place: ascending, descending, as it came. */
+export function next(order, place) {
+  if (order?.place !== place) return { place, descending: false };
+  return order.descending ? null : { place, descending: true };
 }
 
 function placed(column, places) {

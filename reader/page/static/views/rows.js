@@ -114,7 +114,7 @@ export class RowsTab {
   #draw(at = null) {
     this.#part?.stop();
     const changes = this.#changes;
-    const heads = { order: this.order, onHead: (name) => this.byColumn.open(name) };
+    const heads = { order: this.order && { ...this.order, place: changes.columns.findIndex((column) => column.name === this.order.column) }, onHead: (name) => this.byColumn.open(name) };
     this.#part = this.#editing ? new RowEditor(changes, this.detail.name, heads) : new Grid(changes, { label: `Rows of ${this.detail.name}`, ...heads });
     fill(this.place, this.#part.element, changes.rows === 0 ? h("p", { class: "empty" }, "No rows.") : null);
     this.#part.start();

@@ -51,8 +51,8 @@ def asserted_equal(held: State, plain: State) -> None:
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_leaves_are_a_function_of_the_state(seed: int) -> None:
-    """Each history has roots at other versions: growing gives what cutting anew gives, and what a
-    root holds is the fold."""
+    """Each history writes roots at versions of its own. The leaves that grew from the last root are
+    the same as leaves cut from the whole state, and a root holds exactly the fold."""
     bucket, draw = empty_bucket(), random.Random(seed)
     plain = held = moved()
     for entry in changes(seed, 32):

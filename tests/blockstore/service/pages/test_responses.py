@@ -66,6 +66,20 @@ def test_a_file_that_changed_has_another_address(client: httpx.Client, tmp_path:
         assert assets(other) == assets(client)
 
 
+def test_an_upgrade_under_a_running_process_changes_nothing(
+    client: httpx.Client, tmp_path: Path
+) -> None:
+    """A browser keeps what it got under this address for a year: it must be this release's."""
+    at = assets(client)
+    (tmp_path / "page" / "a.js").write_text("another release;")
+    (tmp_path / "page" / "b.js").write_text("a new file;")
+    assert client.get(f"{at}/page/a.js").text == "1;"
+    assert client.get(f"{at}/page/b.js").status_code == 404
+    (tmp_path / "page" / "a.js").unlink()
+    assert client.get(f"{at}/page/a.js").text == "1;"
+    assert assets(client) == at
+
+
 @pytest.mark.parametrize(
     "path",
     ["page/%2e%2e/secret.txt", "page/..%2fsecret.txt", "static/../serving.py", "page/none"],
