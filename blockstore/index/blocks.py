@@ -23,8 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from blockstore.format.block import StreamKey
+from blockstore.index.arrow import numbers
 from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
-from blockstore.index.rows import KEPT, LiveBlock, Rows, numbers, stream_named
+from blockstore.index.rows import KEPT, LiveBlock, Rows, coded, stream_named
 from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
 from blockstore.lazy import once
 
@@ -35,8 +36,6 @@ _OVERLAY = 1_024
 _SHARE = 8
 _PARTS = 4
 _FEW = 64
-_SLOT = "slot"
-"""A hidden column of ``table()``: the base's row, or below zero the overlay's."""
 
 Overlay = immutables.Map[str, LiveBlock | None]
 """What is new or changed since the base; None where a block of the base is gone."""
@@ -84,6 +83,8 @@ class _View:
         self.parts: dict[tuple[int, ...], Blocks] = {}
         """The set without some leaves of its base, by the leaves that are left; replaced, never
         changed."""
+        self._some: pa.Table | None = None
+        """What ``columns`` returned last."""
         self._before = before
 
     @property
@@ -109,7 +110,7 @@ class _View:
     @property
     def made(self) -> _Made | None:
         """What an overlay that follows may take over."""
-        if "frame" not in self.__dict__:
+        if self.__dict__.keys().isdisjoint(("frame", "derived")):
             return self._before
         return _Made(self.new, self.frame, self.derived)
 
@@ -154,30 +155,36 @@ class _View:
 
     @once
     def slots(self) -> npt.NDArray[np.int64]:
-        """Where each row of ``table`` is."""
-        return np.asarray(self.table[_SLOT].to_numpy())
-
-    @once
-    def frame_of_all(self) -> pa.Table:
-        """The frame of all, sorted."""
-        return self.table.drop_columns([_SLOT])
+        """Where each row of ``table`` is: the base's row, or below zero the overlay's."""
+        gone = np.sort(np.array(self.gone, dtype=np.int64))
+        kept = np.delete(np.arange(len(self.base)), gone)
+        new = from_texts(block.ulid for block in self.new)
+        at = self.base.ulids.searchsorted(new)
+        return np.insert(kept, at - gone.searchsorted(at), -1 - np.arange(len(new)))
 
     @once
     def table(self) -> pa.Table:
-        """The same with ``slot``."""
-        frame = self.base.frame.append_column(_SLOT, numbers(np.arange(len(self.base))))
+        """The frame of all, sorted."""
+        return self._joined(self.base.frame, self.frame) if self.overlay else self.base.frame
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some columns of the same, as ``rows.CODED`` has them."""
+        if "table" in self.__dict__:
+            return coded(self.table, names)
         if not self.overlay:
-            return frame
-        if self.gone:
-            kept = np.ones(len(self.base), dtype=bool)
-            kept[self.gone] = False
-            frame = frame.filter(pa.array(kept))
-        added = self.frame.append_column(_SLOT, numbers(-1 - np.arange(len(self.new))))
-        in_order = (
-            not frame.num_rows or not self.new or frame["ulid"][-1].as_py() < self.new[0].ulid
-        )
-        both = pa.concat_tables([frame, added])
-        return both if in_order else both.sort_by("ulid")
+            return self.base.columns(names)
+        some = self._some
+        if some is None or not set(names) <= set(some.column_names):
+            self._some = some = self._joined(self.base.columns(names), coded(self.frame, names))
+        return some.select(names)
+
+    def _joined(self, base: pa.Table, new: pa.Table) -> pa.Table:
+        """The rows that count of both, sorted."""
+        both = pa.concat_tables([base, new]).unify_dictionaries()
+        slots = self.slots
+        if len(slots) == len(both) and (slots[len(base) :] < 0).all():
+            return both
+        return both.take(numbers(np.where(slots >= 0, slots, len(base) - 1 - slots)))
 
 
 class Blocks:
@@ -286,7 +293,12 @@ class Blocks:
     def table(self) -> pa.Table:
         """The columns of ``rows.FRAME``, one row a block, sorted by ULID: what plans and pruning
         scan."""
-        return self._view.frame_of_all
+        return self._view.table
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some of these columns, the ULIDs among them, as ``rows.CODED`` has them: of leaves
+        nothing else is read or kept."""
+        return self._view.columns(names)
 
     def derived(self, name: str, of: object, make: Make[LiveBlock], rows: Mask) -> Arrays:
         """What ``make`` returns, in the order of ``table()``; meaningful for ``rows``. Kept under

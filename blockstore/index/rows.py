@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
@@ -27,6 +26,7 @@ from blockstore.errors import Corrupt
 from blockstore.format.block import BlockKind, BlockMeta, StreamKey
 from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
+from blockstore.index.arrow import flags, numbers, texts
 from blockstore.index.derived import Derived, Places
 from blockstore.index.ulids import UlidArray
 from blockstore.lazy import once
@@ -53,6 +53,11 @@ FRAME = pa.schema(
         ("excepted", pa.list_(pa.string())),
     ]
 )
+CODED = FRAME.set(
+    FRAME.get_field_index("stream"), pa.field("stream", pa.dictionary(pa.int32(), pa.string()))
+)
+"""The same where some columns alone are read: a million blocks have few streams."""
+
 KEPT = 8_192
 """Blocks whose objects are kept once they were made: about 3 kB each."""
 
@@ -130,7 +135,7 @@ class MemoryBulk:
         return self._rows if isinstance(self._rows, pa.Table) else _bulk(self._rows)
 
     def take(self, positions: Sequence[int]) -> pa.Table:
-        return self._table.take(pa.array(positions, pa.int64()))
+        return self._table.take(numbers(positions))
 
     def pieces(self, positions: Places) -> Iterator[tuple[Places, pa.Table]]:
         for start in range(0, len(positions), PIECE):
@@ -177,6 +182,10 @@ class Rows:
     def __len__(self) -> int:
         return int(self.frame.num_rows)
 
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Some of the columns ``CODED``, the ULIDs among them."""
+        return coded(self.frame, names)
+
     @once
     def ulids(self) -> UlidArray:
         """The ULIDs, sorted, for search."""
@@ -209,7 +218,7 @@ class Rows:
             for source in wanted
             if (place := self.position(source)) is not None and alone[place]
         }
-        values, first = pa.array(wanted, pa.string()), 0
+        values, first = texts(wanted), 0
         for chunk in listed.chunks:
             held = pc.is_in(chunk.flatten(), value_set=values)
             found.update(
@@ -229,7 +238,7 @@ class Rows:
 
     def only(self, positions: Sequence[int]) -> Rows:
         """These rows alone, not read."""
-        chosen = pa.array(sorted(positions), pa.int64())
+        chosen = numbers(sorted(positions))
         return Rows(self.frame.take(chosen), MemoryBulk(self._bulk.take(chosen.to_pylist())))
 
     def pieces(self, positions: Places) -> Iterator[tuple[Places, pa.Table]]:
@@ -267,7 +276,7 @@ class Rows:
         return self is other
 
     def _make(self, positions: Sequence[int]) -> list[LiveBlock]:
-        return _blocks(self.frame.take(pa.array(positions, pa.int64())), self._bulk.take(positions))
+        return _blocks(self.frame.take(numbers(positions)), self._bulk.take(positions))
 
     def merged(self, gone: Iterable[int], new: Rows) -> Rows:
         """These rows without those at ``gone``, and with ``new``: what an overlay becomes once it
@@ -277,7 +286,7 @@ class Rows:
         if len(lost):
             kept = np.ones(len(self), dtype=bool)
             kept[lost] = False
-            mask = pa.array(kept)
+            mask = flags(kept)
             frame, bulk = frame.filter(mask), bulk.filter(mask)
         sorted_already = (
             not frame.num_rows
@@ -287,7 +296,7 @@ class Rows:
         frame = pa.concat_tables([frame, new.frame])
         bulk = pa.concat_tables([bulk, new._bulk.all()])
         if not sorted_already:
-            order = pa.array(np.argsort(ulids.from_arrow(frame["ulid"]), kind="stable"))
+            order = numbers(np.argsort(ulids.from_arrow(frame["ulid"]), kind="stable"))
             frame, bulk = frame.take(order), bulk.take(order)
         return Rows(frame.combine_chunks(), MemoryBulk(_few_chunks(bulk)))
 
@@ -301,24 +310,12 @@ _NO_FRAME = pa.Table.from_arrays([pa.nulls(0, field.type) for field in FRAME], s
 has it."""
 
 
-def numbers(values: npt.NDArray[np.int64]) -> pa.Array:
-    """The numbers as Arrow's, not copied: ``pa.array`` would import pandas too."""
-    held = np.ascontiguousarray(values, dtype=np.int64)
-    return pa.Array.from_buffers(pa.int64(), len(held), [None, pa.py_buffer(held)])
-
-
-def integers(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
-    """The numbers of an Arrow column of integers without nulls, not copied where they are 64 bits
-    in one piece: its ``to_numpy`` would import pandas too."""
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    width = column.type.bit_width // 8
-    held = [
-        np.frombuffer(chunk.buffers()[1], f"i{width}", len(chunk), width * chunk.offset)
-        for chunk in chunks
-        if len(chunk)
+def coded(frame: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Some columns of a frame, as ``CODED`` has them."""
+    chosen = [
+        frame[name].dictionary_encode() if name == "stream" else frame[name] for name in names
     ]
-    found = held[0] if len(held) == 1 else np.concatenate([np.zeros(0, f"i{width}"), *held])
-    return found.astype(np.int64, copy=False)
+    return pa.table(chosen, schema=pa.schema([CODED.field(name) for name in names]))
 
 
 def picked(table: pa.Table, places: Places) -> pa.Table:
@@ -351,22 +348,24 @@ def _blocks(frame: pa.Table, bulk: pa.Table) -> list[LiveBlock]:
 
 def _frame(blocks: Sequence[LiveBlock]) -> pa.Table:
     metas = [block.meta for block in blocks]
-    columns: dict[str, list[object]] = {
-        "ulid": [meta.ulid for meta in metas],
-        "min_time": [meta.min_time for meta in metas],
-        "max_time": [meta.max_time for meta in metas],
-        "rows": [meta.rows for meta in metas],
-        "bytes": [meta.bytes for meta in metas],
-        "level": [meta.level for meta in metas],
-        "revision": [meta.revision for meta in metas],
-        "resolution": [meta.resolution for meta in metas],
-        "stream": [_stream(meta.stream) for meta in metas],
-        "schema_id": [meta.schema_id for meta in metas],
-        "visible_by": [str(meta.visible_by) for meta in metas],
-        "own": [meta.own for meta in metas],
-        "version": [block.version for block in blocks],
-        "first_row_id": [block.first_row_id for block in blocks],
-        "excepted": [sorted(block.excepted) or None for block in blocks],
+    excepted = [sorted(block.excepted) or None for block in blocks]
+    lists = FRAME.field("excepted").type
+    columns = {
+        "ulid": texts([meta.ulid for meta in metas]),
+        "min_time": numbers([meta.min_time for meta in metas]),
+        "max_time": numbers([meta.max_time for meta in metas]),
+        "rows": numbers([meta.rows for meta in metas]),
+        "bytes": numbers([meta.bytes for meta in metas]),
+        "level": numbers([meta.level for meta in metas], pa.int32()),
+        "revision": numbers([meta.revision for meta in metas], pa.int32()),
+        "resolution": numbers([meta.resolution for meta in metas]),
+        "stream": texts([_stream(meta.stream) for meta in metas]),
+        "schema_id": numbers([meta.schema_id for meta in metas], pa.int32()),
+        "visible_by": texts([str(meta.visible_by) for meta in metas]),
+        "own": flags([meta.own for meta in metas]),
+        "version": numbers([block.version for block in blocks]),
+        "first_row_id": numbers([block.first_row_id for block in blocks]),
+        "excepted": pa.array(excepted, lists) if any(excepted) else pa.nulls(len(blocks), lists),
     }
     return pa.table(columns, schema=FRAME)
 
@@ -419,9 +418,7 @@ def _block(
 
 
 def _flatten(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(
-        [chunk.flatten() for chunk in column.chunks] or [pa.array([], pa.string())]
-    )
+    return pa.concat_arrays([chunk.flatten() for chunk in column.chunks] or [texts([])])
 
 
 def _few_chunks(table: pa.Table) -> pa.Table:

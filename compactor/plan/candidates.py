@@ -5,7 +5,7 @@ Rules:
   candidates on which it depends (``relevant.py``), and reads the order of those alone.
 - What was read of a block stays with it (``index/derived.py``), so the next plan of the same
   process reads only what is new.
-- The columns come from ``Blocks.table()``. Nothing else here asks how the index stores blocks.
+- The columns come from ``Blocks.columns()``. Nothing else here asks how the index stores blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,17 @@ from blockstore.compactor.plan.relevant import Columns, relevant
 from blockstore.format.block import BlockKind, StreamKey
 from blockstore.format.definition import Definition
 from blockstore.index import ulids as of_ulids
+from blockstore.index.arrow import integers, numbers
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Mask, Places
-from blockstore.index.rows import integers, numbers, stream_named
+from blockstore.index.rows import stream_named
 from blockstore.index.ulids import UlidArray
 from blockstore.scan.candidates import are
+
+N = TypeVar("N", bound=np.generic)
+
+COLUMNS = ("ulid", "min_time", "max_time", "rows", "bytes", "level", "stream")
+"""The small columns that are read of all blocks."""
 
 _FEW = 1_000
 """All of so few blocks are planned: it is not worth to choose among them."""
@@ -114,7 +120,7 @@ class LiveCandidates:
     no_compact: Mask
     """Which of the rows have a no-compact mark."""
     frame: pa.Table
-    """``blocks.table()``."""
+    """``blocks.columns(COLUMNS)``."""
     few: int = _FEW
 
     @classmethod
@@ -128,7 +134,7 @@ class LiveCandidates:
         skip: Callable[[StreamKey], bool] = lambda _: False,
     ) -> LiveCandidates:
         """All live blocks but those of some ULIDs and streams."""
-        frame = blocks.table()
+        frame = blocks.columns(COLUMNS)
         every = cls(
             blocks=blocks,
             definition=definition,
@@ -193,27 +199,26 @@ class LiveCandidates:
         return of_ulids.from_arrow(self.frame["ulid"])
 
     @cached_property
-    def _streams(self) -> tuple[list[StreamKey], npt.NDArray[np.int64]]:
+    def _streams(self) -> tuple[list[StreamKey], npt.NDArray[np.int32]]:
         """The streams, and the number of that of each row. A stream may be written in several
         ways."""
-        encoded = self.frame["stream"].combine_chunks().dictionary_encode()
+        encoded = self.frame["stream"].unify_dictionaries().combine_chunks()
         named = [stream_named(text) for text in encoded.dictionary.to_pylist()]
         streams = sorted(set(named))
         number = {stream: place for place, stream in enumerate(streams)}
-        codes = np.array([number[stream] for stream in named], dtype=np.int64)
+        codes = np.array([number[stream] for stream in named], dtype=np.int32)
         return streams, codes[integers(encoded.indices)]
 
     def _columns(self, rows: Places) -> Columns:
-        def numbers_of(name: str) -> npt.NDArray[np.int64]:
-            found = integers(self.frame[name])
-            return found if len(rows) == len(found) else found[rows]
+        def of(values: npt.NDArray[N]) -> npt.NDArray[N]:
+            return values if len(rows) == len(values) else values[rows]
 
         return Columns(
-            stream=self._streams[1][rows],
-            min_time=numbers_of("min_time"),
-            max_time=numbers_of("max_time"),
-            bytes=numbers_of("bytes"),
-            marked=self.no_compact[rows],
+            stream=of(self._streams[1]),
+            min_time=of(integers(self.frame["min_time"])),
+            max_time=of(integers(self.frame["max_time"])),
+            bytes=of(integers(self.frame["bytes"])),
+            marked=of(self.no_compact),
             timed=self.definition.time_column is not None,
         )
 

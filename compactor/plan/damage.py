@@ -22,7 +22,7 @@ from blockstore.bucket.api import ReadBucket, is_there
 from blockstore.errors import ObjectMissing
 from blockstore.format.block import BlockMeta
 from blockstore.index import ulids as of_ulids
-from blockstore.index.rows import integers
+from blockstore.index.arrow import integers
 from blockstore.lifecycle.listing import Directory, Listing
 from blockstore.names import META, is_chunk_path, meta_key, object_key
 from blockstore.world import Serial, World

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from blockstore.compactor.merge import MergeInput
+from blockstore.compactor.plan.candidates import COLUMNS
 from blockstore.compactor.plan.skip import Labels, has_label, is_skipped
 from blockstore.format.block import BlockKind
 from blockstore.format.definition import Definition
+from blockstore.index.arrow import integers
 from blockstore.index.blocks import Blocks
-from blockstore.index.rows import LiveBlock, integers, stream_named
+from blockstore.index.rows import LiveBlock, stream_named
 from blockstore.scan.candidates import are
 
 
@@ -45,7 +47,7 @@ class LiveInputs(Mapping[str, MergeInput]):
 
     def read_rows(self, definition: Definition) -> int:
         """The rows of those that queries read."""
-        frame = self._blocks.table()
+        frame = self._blocks.columns(COLUMNS)
         read = ~are(BlockKind.HISTORY, self._blocks, definition)
         if self._skip:
             texts = frame["stream"].to_pylist()

@@ -25,7 +25,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from blockstore.compactor.merge import MergeInput
-from blockstore.compactor.plan.candidates import Candidates, FewCandidates, LiveCandidates
+from blockstore.compactor.plan.candidates import (
+    COLUMNS,
+    Candidates,
+    FewCandidates,
+    LiveCandidates,
+)
 from blockstore.compactor.plan.damage import contradicted, suspects
 from blockstore.compactor.plan.inputs import LiveInputs
 from blockstore.compactor.plan.jobs import Candidate
@@ -171,7 +176,7 @@ def _of_state(
             listing=listing,
         )
     kept, marked = _marks(listing)
-    unmarked = suspects(listing, state.blocks.table(), but=kept | marked | {*left_out})
+    unmarked = suspects(listing, state.blocks.columns(COLUMNS), but=kept | marked | {*left_out})
     odd = LiveInputs(state.blocks, skip).get_all(unmarked).values()
     damaged = contradicted(table.bucket, listing, (one.meta for one in odd))
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 from blockstore.format.block import BlockKind
 from blockstore.format.definition import Definition
 from blockstore.format.names_now import columns_now, sort_by_of, time_column_of
+from blockstore.index.arrow import integers, texts
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Arrays, Mask
-from blockstore.index.rows import LiveBlock, integers
+from blockstore.index.rows import LiveBlock
 
 _FIELDS = pa.struct(
     [("time_column", pa.string()), ("sort_by", pa.list_(pa.string())), ("rows", pa.string())]
@@ -22,6 +23,7 @@ _FIELDS = pa.struct(
 _KINDS = {one.value: one for one in BlockKind}
 _BETWEEN = "\0"
 """Joins the columns of a sort key; a name that has it is read out of the block."""
+_EMPTY, _PLAIN, _NUL = texts(["", BlockKind.PLAIN.value, _BETWEEN])
 
 
 class Order(NamedTuple):
@@ -74,12 +76,12 @@ class _Orders:
             return None
         time_column, sort_by, kind = (pc.struct_field(documents, [place]) for place in range(3))
         names = sort_by.flatten()
-        odd = pc.or_(pc.equal(names, ""), pc.match_substring(names, _BETWEEN))
+        odd = pc.or_(pc.equal(names, _EMPTY), pc.match_substring(names, _BETWEEN))
         if names.null_count or pc.any(odd).as_py():
             return None
-        joined = pc.fill_null(pc.binary_join(sort_by, _BETWEEN), "")
+        joined = pc.fill_null(pc.binary_join(sort_by, _NUL), _EMPTY)
         schema_id = pc.cast(rows["schema_id"].combine_chunks(), pa.int32())
-        kinds = pc.fill_null(kind, BlockKind.PLAIN.value)
+        kinds = pc.fill_null(kind, _PLAIN)
         if not set(pc.unique(kinds).to_pylist()) <= _KINDS.keys():
             return None
         return (_array(self._told_apart([schema_id, time_column, joined, kinds], rows)),)

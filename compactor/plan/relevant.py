@@ -35,15 +35,14 @@ _SPARSE = 4
 """So many numbers a row are too many to count by; else sorting the rows takes longer."""
 
 Numbers = npt.NDArray[np.int64]
-Group = tuple[Numbers, Numbers]
-"""Of each row its stream and its window, which name a group."""
+Small = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """The blocks that may be merged, a row each."""
 
-    stream: Numbers
+    stream: Small
     """The number of its stream, from 0."""
     min_time: Numbers
     max_time: Numbers
@@ -71,11 +70,11 @@ def relevant(columns: Columns, settings: PlanSettings, now_ms: int, wanted: Mask
 
 def _groups(
     columns: Columns, settings: PlanSettings, now_ms: int
-) -> Iterator[tuple[Places, Group]]:
-    """All groups of which jobs can be made: rows, with the group of each."""
+) -> Iterator[tuple[Places, Numbers | Small]]:
+    """All groups of which jobs can be made: rows, with the number of each one's group."""
     every = np.arange(len(columns))
     if not columns.timed:
-        yield every, (columns.stream, np.zeros_like(columns.stream))
+        yield every, columns.stream
         return
     closed_ms, newest = _closed_ms(settings, now_ms), _newest(columns)
     rest = every
@@ -85,27 +84,28 @@ def _groups(
         by_time = fits & (_end(number, range_ms) <= closed_ms)
         by_data = fits & (newest[columns.stream[rest]] > _end(number, range_ms))
         closed = by_time | by_data
-        yield rest[closed], (columns.stream[rest[closed]], number[closed])
+        yield rest[closed], _numbered(columns, rest[closed], number[closed])
         rest = rest[~by_time]
     yield from _unsettled(columns, settings, rest)
 
 
 def _unsettled(
     columns: Columns, settings: PlanSettings, rest: Places
-) -> Iterator[tuple[Places, Group]]:
+) -> Iterator[tuple[Places, Numbers | Small]]:
     """Blocks that are in no window, or in windows that may be open: by the smallest around each."""
     for range_ms in settings.ranges_ms:
         fits, number = _window(columns, rest, range_ms)
-        yield rest[fits], (columns.stream[rest[fits]], number[fits])
+        yield rest[fits], _numbered(columns, rest[fits], number[fits])
         rest = rest[~fits]
-    yield rest, (columns.stream[rest], np.zeros_like(rest))
+    yield rest, columns.stream[rest]
 
 
-def _can_merge(columns: Columns, rows: Places, group: Group, settings: PlanSettings) -> Mask:
+def _can_merge(
+    columns: Columns, rows: Places, number: Numbers | Small, settings: PlanSettings
+) -> Mask:
     """The rows of groups of which two blocks without a mark fit into one."""
     if len(rows) < 2:
         return np.zeros(len(rows), dtype=bool)
-    number = _numbered(group)
     free = ~columns.marked[rows]
     count = np.bincount(number[free], minlength=int(number.max()) + 1)
     some = np.flatnonzero(free & (count >= 2)[number])
@@ -118,9 +118,11 @@ def _can_merge(columns: Columns, rows: Places, group: Group, settings: PlanSetti
     return stays[number]
 
 
-def _numbered(group: Group) -> Numbers:
-    """A number for each group: from 0, and not much above how many rows there are."""
-    stream, window = group
+def _numbered(columns: Columns, rows: Places, window: Numbers) -> Numbers:
+    """A number for each stream and window: from 0, and not much above how many rows there are."""
+    if not len(rows):
+        return window
+    stream = columns.stream[rows]
     least, streams = int(window.min()), int(stream.max()) + 1
     if (int(window.max()) - least + 1) * streams >= 1 << 63:
         _, window = np.unique(window, return_inverse=True)

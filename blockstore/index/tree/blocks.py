@@ -3,8 +3,8 @@
 Rules:
 - A row's place counts over all leaves, in order.
 - A ULID outside the ranges of all leaves costs no request.
-- What goes over all rows loads some leaves at a time and keeps none; only ``frame``, the small
-  columns of all rows, stays in memory once it was asked for.
+- What goes over all rows loads some leaves at a time and keeps none; only the small columns of all
+  rows that were asked for stay in memory.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from blockstore.index import ulids
+from blockstore.index.arrow import numbers
 from blockstore.index.derived import Derived, Places
-from blockstore.index.rows import BULK, FRAME, LiveBlock, MemoryBulk, Rows, picked
+from blockstore.index.rows import BULK, CODED, FRAME, LiveBlock, MemoryBulk, Rows, coded, picked
 from blockstore.index.tree.gathering import gathered
 from blockstore.index.tree.leaf import Leaf, Root
 from blockstore.index.tree.loading import Leaves, LoadedBlocks
@@ -46,6 +47,8 @@ class LeafRows(Rows):
         self._starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
         self._parts: dict[tuple[int, ...], LeafRows] = {}
         self._made: dict[int, LiveBlock] = {}
+        self._some: pa.Table | None = None
+        """Some small columns of all rows, which were asked for last."""
         self._bulk = _LeafBulk(self)
         self.derived: Derived[LiveBlock] = Derived(len(self), self._make, self.pieces)
 
@@ -59,15 +62,24 @@ class LeafRows(Rows):
     @once
     def frame(self) -> pa.Table:
         """The small columns of all rows."""
-        if len(self.leaves) <= _FEW:
-            few = (one.table.select(FRAME.names) for _, one in self._each(range(len(self.leaves))))
-            return gathered(few, len(self))
-        return gathered(self.loader.each_frame(self.leaves), len(self))
+        found = gathered(self._frames(FRAME.names), len(self))
+        self._some = None
+        return found
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        if "frame" in self.__dict__:
+            return coded(self.frame, names)
+        some = self._some
+        if some is None or not set(names) <= set(some.column_names):
+            wanted = pa.schema([CODED.field(name) for name in names])
+            self._some = some = gathered(self._frames(names), len(self), wanted)
+        return some.select(names)
 
     @once
     def ulids(self) -> UlidArray:
-        every = self._each(range(len(self.leaves)))
-        return np.concatenate([ulids.EMPTY, *(one.rows.ulids.copy() for _, one in every)])
+        chunks = self.columns(("ulid",))["ulid"].chunks
+        found = [ulids.from_arrow(chunk) for chunk in chunks]
+        return found[0] if len(found) == 1 else np.concatenate([ulids.EMPTY, *found])
 
     @property
     def sources(self) -> UlidArray:
@@ -163,6 +175,12 @@ class LeafRows(Rows):
         found = self.loader.each_block_leaf([self.leaves[one] for one in at])
         yield from ((at[place], loaded) for place, loaded in found)
 
+    def _frames(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        if len(self.leaves) <= _FEW:
+            every = self._each(range(len(self.leaves)))
+            return (one.table.select(names) for _, one in every)
+        return self.loader.each_frame(self.leaves, names)
+
     def _leaf_of(self, positions: Places) -> Places:
         return np.searchsorted(self._starts, positions, side="right").astype(np.int64) - 1
 
@@ -188,7 +206,7 @@ class _LeafBulk:
         places = np.array(positions, dtype=np.int64)
         ordered, back = np.unique(places, return_inverse=True)
         found = [BULK.empty_table(), *(table for _, table in self.pieces(ordered))]
-        return pa.concat_tables(found).take(pa.array(back.tolist(), pa.int64()))
+        return pa.concat_tables(found).take(numbers(back))
 
     def pieces(self, positions: Places) -> Iterator[tuple[Places, pa.Table]]:
         for places, table in self._rows.pieces(positions):

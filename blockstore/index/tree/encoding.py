@@ -13,7 +13,7 @@ Rules (docs/format.md, "Leaves"):
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -78,23 +78,22 @@ def unpacked(data: bytes, sha256: str, name: str) -> bytes:
 
 def decode_blocks(canonical: bytes, name: str) -> pa.Table:
     """The rows of a leaf of blocks."""
-    return _decoded(canonical, name, COLUMNS)
+    return decode_columns(canonical, name, COLUMNS.names)
 
 
-def decode_frame(canonical: bytes, name: str) -> pa.Table:
-    """Their small columns, which come first; the others are passed over."""
-    return _decoded(canonical, name, FRAME)
-
-
-def _decoded(canonical: bytes, name: str, columns: pa.Schema) -> pa.Table:
+def decode_columns(canonical: bytes, name: str, names: Collection[str]) -> pa.Table:
+    """Some of their columns, in the order of ``COLUMNS``; the others are passed over."""
     reader = _Reader(canonical, _BLOCKS, name)
+    found = {}
     try:
-        found = [_column(reader, field.type, reader.items) for field in columns]
-        for field in list(COLUMNS)[len(columns) :]:
-            for _ in range(_parts(field.type)):
-                reader.part()
+        for field in COLUMNS:
+            if field.name in names:
+                found[field] = _column(reader, field.type, reader.items)
+            else:
+                for _ in range(_parts(field.type)):
+                    reader.part()
         reader.end()
-        table = pa.Table.from_arrays(found, schema=columns)
+        table = pa.Table.from_arrays(list(found.values()), schema=pa.schema(list(found)))
         table.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
         raise Corrupt(f"{name} is no leaf of blocks ({error})") from None

@@ -14,21 +14,23 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from blockstore.index import ulids
+from blockstore.index.arrow import integers, texts
 from blockstore.index.rows import FRAME
 
 _MOST = 1 << 30
 """Bytes of texts in one chunk."""
 
 
-def gathered(frames: Iterable[pa.Table], rows: int) -> pa.Table:
-    """These tables of the columns ``FRAME``, one after the other; ``rows`` is how many rows they
-    have together."""
-    columns = [_column(field.type, rows) for field in FRAME]
+def gathered(frames: Iterable[pa.Table], rows: int, schema: pa.Schema = FRAME) -> pa.Table:
+    """These tables, one after the other, as columns of ``FRAME`` or ``CODED``; ``rows`` is how many
+    rows they have together."""
+    columns = [_column(field, rows) for field in schema]
     for frame in frames:
-        for column, field in zip(columns, FRAME, strict=True):
+        for column, field in zip(columns, schema, strict=True):
             for chunk in frame[field.name].chunks:
                 column.add(chunk)
-    return pa.table([column.done() for column in columns], schema=FRAME)
+    return pa.table([column.done() for column in columns], schema=schema)
 
 
 class _Column(Protocol):
@@ -37,9 +39,14 @@ class _Column(Protocol):
     def done(self) -> pa.ChunkedArray: ...
 
 
-def _column(kind: pa.DataType, rows: int) -> _Column:
+def _column(field: pa.Field, rows: int) -> _Column:
+    kind = field.type
+    if field.name == "ulid":
+        return _Ulids(rows)
     if pa.types.is_integer(kind):
         return _Numbers(kind, rows)
+    if pa.types.is_dictionary(kind):
+        return _Codes(rows)
     return _Texts(rows) if kind == pa.string() else _Others(kind)
 
 
@@ -58,6 +65,25 @@ class _Numbers:
     def done(self) -> pa.ChunkedArray:
         held = [None, pa.py_buffer(self._values)]
         return pa.chunked_array([pa.Array.from_buffers(self._kind, self._rows, held)])
+
+
+class _Ulids:
+    """Not as other texts: a buffer that grows leaves holes as large as itself behind."""
+
+    def __init__(self, rows: int) -> None:
+        self._values = np.empty(rows, dtype=ulids.EMPTY.dtype)
+        self._rows = 0
+
+    def add(self, array: pa.Array) -> None:
+        end = self._rows + len(array)
+        self._values[self._rows : end] = ulids.from_arrow(array)
+        self._rows = end
+
+    def done(self) -> pa.ChunkedArray:
+        most = max(1, _MOST // self._values.itemsize)
+        starts = range(0, self._rows, most)
+        chunks = [ulids.to_arrow(self._values[start : start + most]) for start in starts]
+        return pa.chunked_array(chunks, pa.string())
 
 
 class _Texts:
@@ -94,6 +120,26 @@ class _Texts:
             count = self._rows - self._first
             self._chunks.append(pa.Array.from_buffers(pa.string(), count, held))
             self._data, self._first = bytearray(), self._rows
+
+
+class _Codes:
+    """Texts of which few differ: of each only its number is kept."""
+
+    def __init__(self, rows: int) -> None:
+        self._number: dict[str, int] = {}
+        self._codes = _Numbers(pa.int32(), rows)
+
+    def add(self, array: pa.Array) -> None:
+        encoded = array.dictionary_encode()
+        known = self._number
+        texts = encoded.dictionary.to_pylist()
+        codes = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int32)
+        held = pa.py_buffer(codes[integers(encoded.indices)])
+        self._codes.add(pa.Array.from_buffers(pa.int32(), len(array), [None, held]))
+
+    def done(self) -> pa.ChunkedArray:
+        (codes,) = self._codes.done().chunks
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, texts(list(self._number)))])
 
 
 class _Others:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +28,7 @@ from blockstore.errors import Corrupt, ObjectMissing, SnapshotExpired
 from blockstore.index.rows import BULK, FRAME, MemoryBulk, Rows
 from blockstore.index.tree.encoding import (
     decode_blocks,
-    decode_frame,
+    decode_columns,
     decode_sources,
     unpacked,
 )
@@ -105,14 +105,16 @@ class Leaves:
         for place, (leaf, (held, data)) in enumerate(zip(leaves, self._got(leaves), strict=True)):
             yield place, held or self._decoded(leaf, data, in_a_pass=True)
 
-    def each_frame(self, leaves: Sequence[Leaf[BlockSums]]) -> Iterator[pa.Table]:
-        """The small columns of the leaves, in order, got some at a time; none is kept."""
+    def each_frame(
+        self, leaves: Sequence[Leaf[BlockSums]], names: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Some small columns of the leaves, in order, got some at a time; none is kept."""
         for leaf, (held, data) in zip(leaves, self._got(leaves), strict=True):
             if held is not None:
-                yield held.table.select(FRAME.names)
+                yield held.table.select(names)
                 continue
             with self._noting(leaf):
-                yield decoded_frame(leaf, data, self._name(leaf))
+                yield decoded_frame(leaf, data, self._name(leaf), names)
 
     def _got(
         self, leaves: Sequence[Leaf[BlockSums]]
@@ -291,10 +293,12 @@ def decoded_blocks(
     return table
 
 
-def decoded_frame(leaf: Leaf[BlockSums], data: bytes, name: str) -> pa.Table:
-    """The small columns of the rows in an object. Raises Corrupt unless they have the leaf's hash
-    and the sums over these columns."""
-    table = decode_frame(unpacked(data, leaf.sha256, name), name)
+def decoded_frame(
+    leaf: Leaf[BlockSums], data: bytes, name: str, names: Collection[str] = FRAME.names
+) -> pa.Table:
+    """Some small columns of the rows in an object, the ULIDs among them. Raises Corrupt unless they
+    have the leaf's hash and the sums over these columns."""
+    table = decode_columns(unpacked(data, leaf.sha256, name), name, names)
     _check_order(table, name)
     _compare(leaf, sums_of_frame(table, leaf.sums), name)
     return table

@@ -14,7 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Corrupt
 from blockstore.format.block import BlockKind
+from blockstore.index.arrow import integers
 from blockstore.index.ulids import UlidArray
 
 _STREAMS = 16
@@ -126,7 +127,7 @@ def sums_of_blocks(rows: pa.Table, like: BlockSums | None = None) -> BlockSums:
     highs = [one for one in (sources["max"].as_py(), pc.max(alone).as_py()) if one]
     facts = _facts(rows) if like is None else like
     return BlockSums(
-        **_of_frame(rows),
+        **_of_columns(rows),
         chunks=facts.chunks,
         changes=facts.changes,
         history=facts.history,
@@ -138,29 +139,41 @@ def sums_of_blocks(rows: pa.Table, like: BlockSums | None = None) -> BlockSums:
 
 
 def sums_of_frame(rows: pa.Table, like: BlockSums) -> BlockSums:
-    """The same of rows of which only the small columns are there: what the others say is taken from
-    ``like``."""
-    return replace(like, **_of_frame(rows))
+    """The same of rows of which only some small columns are there: what the others say is taken
+    from ``like``."""
+    return replace(like, **_of_columns(rows))
 
 
-def _of_frame(rows: pa.Table) -> dict[str, Any]:
-    ulids = rows["ulid"]
-    streams = sorted(pc.unique(rows["stream"]).to_pylist())
-    return {
-        "count": len(rows),
-        "first": ulids[0].as_py(),
-        "last": ulids[-1].as_py(),
-        "min_time": pc.min(rows["min_time"]).as_py(),
-        "max_time": pc.max(rows["max_time"]).as_py(),
-        "max_min_time": pc.max(rows["min_time"]).as_py(),
-        "min_max_time": pc.min(rows["max_time"]).as_py(),
-        "rows": pc.sum(rows["rows"]).as_py(),
-        "bytes": pc.sum(rows["bytes"]).as_py(),
-        "min_version": pc.min(rows["version"]).as_py(),
-        "max_version": pc.max(rows["version"]).as_py(),
-        "excepted": len(rows) - rows["excepted"].null_count,
-        "streams": tuple(streams) if len(streams) <= _STREAMS else None,
-    }
+def _of_columns(rows: pa.Table) -> dict[str, Any]:
+    """What the small columns that are there say."""
+    found: dict[str, Any] = {"count": len(rows)}
+    for name in rows.column_names:
+        if name in _SUMS:
+            found |= _SUMS[name](rows[name])
+    return found
+
+
+def _range(column: pa.ChunkedArray, least: str, greatest: str) -> dict[str, int]:
+    values = integers(column)
+    return {least: int(values.min()), greatest: int(values.max())}
+
+
+def _streams_of(column: pa.ChunkedArray) -> dict[str, tuple[str, ...] | None]:
+    streams = sorted(pc.unique(column).to_pylist())
+    return {"streams": tuple(streams) if len(streams) <= _STREAMS else None}
+
+
+_SUMS: Mapping[str, Callable[[pa.ChunkedArray], dict[str, Any]]] = {
+    "ulid": lambda column: {"first": column[0].as_py(), "last": column[-1].as_py()},
+    "min_time": lambda column: _range(column, "min_time", "max_min_time"),
+    "max_time": lambda column: _range(column, "min_max_time", "max_time"),
+    "rows": lambda column: {"rows": int(integers(column).sum())},
+    "bytes": lambda column: {"bytes": int(integers(column).sum())},
+    "stream": _streams_of,
+    "version": lambda column: _range(column, "min_version", "max_version"),
+    "excepted": lambda column: {"excepted": len(column) - column.null_count},
+}
+"""By small column: the sums that it alone says."""
 
 
 def _facts(rows: pa.Table) -> _Facts:

@@ -16,7 +16,7 @@ from blockstore.index import blocks as blocks_module
 from blockstore.index import rows as rows_module
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Arrays
-from blockstore.index.rows import FRAME, LiveBlock, Rows
+from blockstore.index.rows import CODED, FRAME, LiveBlock, Rows
 from tests.support.examples import few
 from tests.support.index_data import block, ulid
 
@@ -33,6 +33,9 @@ STEPS = st.lists(
     ),
     max_size=60,
 )
+
+
+SOME = ("ulid", "bytes", "stream")
 
 
 @settings(max_examples=few(60), deadline=None)
@@ -58,6 +61,9 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
         versions.append((found, model))
     for blocks, expected in versions:
         ordered = [expected[name] for name in sorted(expected)]
+        some = blocks.columns(SOME)
+        assert some.schema == pa.schema([CODED.field(name) for name in SOME])
+        assert some.to_pylist() == Rows.of(ordered).frame.select(SOME).to_pylist()
         assert list(blocks) == ordered
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(blocks_module, "KEPT", 2)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from blockstore.index import derived
+from blockstore.index.arrow import numbers
 from blockstore.index.derived import Arrays, Derived, Places
-from blockstore.index.rows import numbers
 
 SIZE = 1_000
 

@@ -15,7 +15,7 @@ from blockstore.index.rows import FRAME, LiveBlock, Rows
 from blockstore.index.tree import gathering
 from blockstore.index.tree.encoding import (
     decode_blocks,
-    decode_frame,
+    decode_columns,
     encode_blocks,
     packed,
     sha256_of,
@@ -66,22 +66,22 @@ def test_nothing_is_gathered_of_no_frames() -> None:
 
 
 def test_what_was_gathered_holds_no_leaf() -> None:
-    frames = (decode_frame(CANONICAL, "a leaf") for _ in range(2))
+    frames = (decode_columns(CANONICAL, "a leaf", FRAME.names) for _ in range(2))
     found = gathered(frames, 2 * len(BLOCKS))
     assert found.get_total_buffer_size() < 2 * 2 * ROWS.frame.nbytes
 
 
 def test_the_small_columns_are_those_of_the_whole_leaf() -> None:
-    assert decode_frame(CANONICAL, "a leaf").equals(ROWS.frame)
+    assert decode_columns(CANONICAL, "a leaf", FRAME.names).equals(ROWS.frame)
     assert decoded_frame(leaf(), packed(CANONICAL), "a leaf").equals(ROWS.frame)
 
 
 @pytest.mark.parametrize("cut", [0, 30, 1_000, len(CANONICAL) // 2, -1])
 def test_small_columns_of_what_is_cut_short_are_not_read(cut: int) -> None:
     with pytest.raises(Corrupt):
-        decode_frame(CANONICAL[:cut], "a leaf")
+        decode_columns(CANONICAL[:cut], "a leaf", FRAME.names)
     with pytest.raises(Corrupt):
-        decode_frame(CANONICAL + b"\0", "a leaf")
+        decode_columns(CANONICAL + b"\0", "a leaf", FRAME.names)
 
 
 @pytest.mark.parametrize(

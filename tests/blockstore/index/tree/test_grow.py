@@ -32,6 +32,9 @@ def asserted_equal(held: State, plain: State) -> None:
     """Every question about both has one answer."""
     assert len(held.blocks) == len(plain.blocks)
     assert held.blocks.ulids() == plain.blocks.ulids()
+    for names in (("bytes", "ulid"), ("ulid", "stream", "level"), ("ulid",)):
+        some = held.blocks.columns(names).to_pylist()
+        assert some == plain.blocks.table().select(names).to_pylist()
     assert held.blocks == plain.blocks
     assert plain.blocks == held.blocks
     assert list(held.blocks.sources()) == list(plain.blocks.sources())
