@@ -205,15 +205,16 @@ def _made(
         history=every_version,
     )
     kept: Sequence[ScanChunk]
+    left_out = found.chunks_by_statistics
     if held is not None and len(found.places) > held and judge.needs_no_look and not found.listed:
         from blockstore.scan.many_chunks import ManyChunks  # few tables are so large
 
-        kept = ManyChunks(found, judge.unjudged, snapshot)
-        seen = len(kept)
+        kept = many = ManyChunks(found, judge.unjudged, snapshot)
+        stay = many.stated()
     else:
         kept = judge.kept([chunk for block in found for chunk in judge.chunks(block)])
-        seen = judge.seen
-    all_chunks = found.chunks_by_statistics + seen
+        stay = len(kept)
+        left_out += judge.seen - stay
     changes = () if every_version else judge.changes(snapshot)
     check_given(kept, _hidden(output_schema.names))
     check_given((chunk for chunk in kept if not chunk.certain), _hidden(predicate.columns))
@@ -230,8 +231,8 @@ def _made(
             blocks_by_time=found.by_time,
             blocks_by_labels=found.by_labels,
             blocks_excepted=found.excepted,
-            chunks=all_chunks,
-            chunks_by_statistics=all_chunks - len(kept),
+            chunks=left_out + stay,
+            chunks_by_statistics=left_out,
         ),
     )
 

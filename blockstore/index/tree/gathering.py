@@ -83,7 +83,7 @@ class _Ulids:
         most = max(1, _MOST // self._values.itemsize)
         starts = range(0, self._rows, most)
         chunks = [ulids.to_arrow(self._values[start : start + most]) for start in starts]
-        return pa.chunked_array(chunks, pa.string())
+        return _chunked(chunks, pa.string())
 
 
 class _Texts:
@@ -108,7 +108,7 @@ class _Texts:
 
     def done(self) -> pa.ChunkedArray:
         self._end_chunk()
-        return pa.chunked_array(self._chunks, pa.string())
+        return _chunked(self._chunks, pa.string())
 
     def _end_chunk(self) -> None:
         if self._rows > self._first:
@@ -153,4 +153,9 @@ class _Others:
         self._arrays.append(pa.concat_arrays([pa.nulls(0, self._kind), array]))
 
     def done(self) -> pa.ChunkedArray:
-        return pa.chunked_array(self._arrays, self._kind).combine_chunks()
+        return _chunked(self._arrays, self._kind).combine_chunks()
+
+
+def _chunked(arrays: list[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
+    """One after the other; Arrow's own function imports pandas to make a column of none."""
+    return pa.chunked_array(arrays or [pa.nulls(0, kind)], kind)

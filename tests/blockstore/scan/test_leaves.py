@@ -14,6 +14,8 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.rows import LiveBlock
 from blockstore.index.tree import grow
 from blockstore.index.tree.split import Rule
+from blockstore.scan import plan as plan_module
+from blockstore.scan.many_chunks import ManyChunks
 from blockstore.scan.plan import plan_pass, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from tests.support.index_data import NOW, block, ulid
@@ -100,3 +102,26 @@ def test_a_plan_of_leaves_is_the_plan_of_their_blocks(
             assert mine.pruned == its.pruned, where
     assert in_leaves.blocks.totals() == plain.blocks.totals()
     assert ulid(100) < ulid(179)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_one_pass_over_leaves_says_how_many_chunks_there_are(
+    hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grow, "BLOCKS", Rule(bits=2, most=6))
+    monkeypatch.setattr(plan_module, "MANY", 3)
+    draw = random.Random(7)
+    every = [live(draw, number) for number in range(100, 180)]
+    if not hidden:
+        every = [replace(one, excepted=frozenset()) for one in every]
+    definition = Definition.create(SCHEMA.remove(3), time_column="time", labels={"host": "h1"})
+    held = stored(empty_bucket(), replace(moved(), blocks=Blocks.of(every[:70]), table=definition))
+    gone = [every[place].ulid for place in (2, 3, 50)]
+    in_leaves = Snapshot.of(replace(held, blocks=held.blocks.changed(gone, every[70:])))
+    kept = [one for one in every if one.ulid not in gone]
+    plain = Snapshot.of(replace(held, blocks=Blocks.of(kept)))
+    mine, its = plan_pass(in_leaves), plan_scan(plain)
+    assert isinstance(mine.chunks, ManyChunks)
+    assert mine.pruned == its.pruned
+    assert tuple(mine.chunks) == its.chunks
+    assert len(mine.chunks) == len(its.chunks)
