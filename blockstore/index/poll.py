@@ -6,7 +6,9 @@ Rules:
 - Side by side, on a store where that pays: each GET of what may come next together with the
   boundary and those looks, until nothing comes. So the boundary and the looks were read after every
   entry that counts, and only the 404 may have come after them. An entry that was created, collected
-  and deleted in between would be a 404 too, and the boundary of before would not show it.
+  and deleted in between would be a 404 too, and the boundary of before would not show it. A 404
+  after news ends it as in turn, with the boundary and the looks alone: where others commit all the
+  time, something would come for ever.
 - That cannot be where the state was the newest lately: what came after it is collected no earlier
   than ``history_retention`` after its own successor was created. So the poll is made side by side
   only where the handle has itself seen the state as the newest less than half of that ago, and at
@@ -166,22 +168,25 @@ class Poll:
     def _side_by_side(
         self, state: State, found: list[Object], beside: Beside = Beside.BOUNDARY
     ) -> Following:
-        width = 1
+        width, at_end = 1, False
         while True:
             start = state.version + 1 + len(found)
+            keys = [] if at_end else [entry_key(entry) for entry in range(start, start + width)]
             reads = bool(found) or beside is Beside.BOUNDARY or self._owes_boundary(state)
             looks = bool(found) or beside is Beside.LOOK
             boundary, standing, together, more = self._requests.wave(
                 self._boundary.read if reads else lambda: None,
                 (lambda: self._looks.look(state)) if looks else lambda: Look.SAME,
                 _before_last(state, found),
-                [entry_key(entry) for entry in range(start, start + width)],
+                keys,
             )
             new = _until_gap(more)
             found += new
             if not new or len(found) >= FAR_BEHIND:
                 break
-            width = min(2 * width, _WIDEST) if len(new) == width else 1
+            # What came meanwhile came after this poll began: a fast writer is not followed on.
+            at_end = len(new) < width
+            width = min(2 * width, _WIDEST)
         if not self.was_newest(state):
             boundary = self._boundary.read()
         return Following(entries=found, boundary=boundary, standing=standing, together=together)

@@ -146,6 +146,30 @@ def test_every_new_entry_is_read_before_a_boundary(
     ].index(BOUNDARY)
 
 
+def test_a_poll_ends_though_others_commit_all_the_time(
+    bucket: MemoryBucket, world: World, log: Log
+) -> None:
+    """Once it has seen the end of the log it looks at what it has found, and follows no further."""
+    far = Far(bucket, world)
+    reader = Log(far, world)
+    reader.poll()
+    for number in range(100, 120):
+        log.commit(append(number))
+    there = log.state.version
+    far.calls.clear()
+    numbers = iter(range(200, 400))
+
+    def commit(call: Call) -> None:
+        if call.key == BOUNDARY:  # which each wave of requests reads
+            log.commit(append(next(numbers)))
+
+    far.before.append(commit)
+    found = reader.poll()
+    assert there <= found.version < log.state.version
+    assert found == log.at(found.version)
+    assert len(far.calls) < 4 * (found.version - 1)
+
+
 def test_an_entry_that_the_boundary_has_passed_is_not_applied_though_it_was_read(
     bucket: MemoryBucket, world: World, log: Log
 ) -> None:
