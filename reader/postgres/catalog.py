@@ -25,13 +25,13 @@ from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.postgres import types as t
 from blockstore.reader.postgres.backends import Backend
 from blockstore.reader.postgres.catalog_columns import COLUMNS, arrow_of
+from blockstore.reader.postgres.catalog_constant import BTREE, CONSTANT
 from blockstore.reader.postgres.variables import SERVER_VERSION, Variables
 
 Row: TypeAlias = dict[str, Any]
 
 PUBLIC, PG_CATALOG, INFORMATION_SCHEMA = 2200, 11, 13_000
 OWNER, DATABASE = 10, 5
-_HEAP, _BTREE = 2, 403
 _FIRST_OID = 16_384
 READS = ("SELECT",)
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
@@ -123,7 +123,7 @@ def oid_of(kind: str, name: str) -> int:
 def rows_of(name: str, what: Known) -> pa.Table:
     """The rows of a catalog, ``pg_class`` or ``information_schema.tables``."""
     columns = COLUMNS[name]
-    made = list(_ROWS[name](what)) if name in _ROWS else []
+    made = list(_ROWS[name](what)) if name in _ROWS else CONSTANT.get(name, ())
     arrays = [
         pa.array([row.get(column, default) for row in made], arrow_of(kind))
         for column, (kind, default) in columns.items()
@@ -150,7 +150,7 @@ def _classes(what: Known) -> Iterator[Row]:
                 "oid": oid_of("index", table.name),
                 "relname": f"{table.name}_pkey",
                 "relkind": "i",
-                "relam": _BTREE,
+                "relam": BTREE,
                 "relnatts": len(table.key),
             }
 
@@ -281,18 +281,26 @@ def _settings(what: Known) -> Iterator[Row]:
         yield {"name": name, "setting": value, "reset_val": value, "boot_val": value}
 
 
+def definition_of_index(table: Held) -> str:
+    """The statement that would make the index of the key."""
+    columns = ", ".join(table.key)
+    name = f"{table.name}_pkey"
+    return f"CREATE UNIQUE INDEX {name} ON public.{table.name} USING btree ({columns})"
+
+
+def _indexes_listed(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        if table.key:
+            yield {
+                "tablename": table.name,
+                "indexname": f"{table.name}_pkey",
+                "indexdef": definition_of_index(table),
+            }
+
+
 def _listed(what: Known) -> Iterator[Row]:
     for table in what.tables:
         yield {"tablename": table.name, "tableowner": what.user, "hasindexes": bool(table.key)}
-
-
-def _tablespaces(_: Known) -> Iterator[Row]:
-    yield {"oid": 1663, "spcname": "pg_default"}
-
-
-def _methods(_: Known) -> Iterator[Row]:
-    yield {"oid": _HEAP, "amname": "heap", "amtype": "t"}
-    yield {"oid": _BTREE, "amname": "btree", "amtype": "i"}
 
 
 def _sessions(what: Known) -> Iterator[Row]:
@@ -374,6 +382,20 @@ def _info_keys(what: Known) -> Iterator[Row]:
             }
 
 
+def _info_uses(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        for column in table.key:
+            yield {**_key_names(table, what), "column_name": column}
+
+
+def _info_used(what: Known) -> Iterator[Row]:
+    return (_key_names(table, what) for table in what.tables if table.key)
+
+
+def _enabled(what: Known) -> Iterator[Row]:
+    yield {"role_name": what.user}
+
+
 def _granted(what: Known) -> Iterator[Row]:
     for table in what.tables:
         for right in table_rights(what, table):
@@ -392,7 +414,6 @@ def _catalog_name(what: Known) -> Iterator[Row]:
 
 
 _ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
-    "pg_am": _methods,
     "pg_attribute": _attributes,
     "pg_authid": _roles,
     "pg_class": _classes,
@@ -400,15 +421,18 @@ _ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
     "pg_database": _databases,
     "pg_description": _descriptions,
     "pg_index": _indexes,
+    "pg_indexes": _indexes_listed,
     "pg_namespace": _namespaces,
     "pg_roles": _roles,
     "pg_settings": _settings,
     "pg_stat_activity": _sessions,
     "pg_tables": _listed,
-    "pg_tablespace": _tablespaces,
     "pg_type": _types,
     "pg_user": _roles,
     "information_schema.columns": _info_columns,
+    "information_schema.constraint_column_usage": _info_uses,
+    "information_schema.constraint_table_usage": _info_used,
+    "information_schema.enabled_roles": _enabled,
     "information_schema.information_schema_catalog_name": _catalog_name,
     "information_schema.key_column_usage": _info_keys,
     "information_schema.role_table_grants": _granted,

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from blockstore.reader.errors import UnknownTable
 from blockstore.reader.postgres import types as t
-from blockstore.reader.postgres.catalog import VERSION, Known, oid_of
+from blockstore.reader.postgres.catalog import VERSION, Known, definition_of_index, oid_of
 from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
 from blockstore.reader.postgres.naming import (
     among_tables,
@@ -26,15 +26,25 @@ from blockstore.reader.postgres.naming import (
     quoted_text,
 )
 from blockstore.reader.postgres.privileges import WRITES
+from blockstore.reader.postgres.result_names import name_results
+from blockstore.reader.postgres.rewriting import CATALOGS, rewritten
 from blockstore.reader.postgres.trees import arguments_of, is_domain, type_name
 from blockstore.reader.query.sql.types import text
 
-_CATALOGS = {"pg_class": 1259, "pg_type": 1247, "pg_namespace": 2615, "pg_database": 1262}
-_CATALOGS |= {"pg_constraint": 2606, "pg_proc": 1255, "pg_attrdef": 2604, "pg_attribute": 1249}
 _SCHEMAS = {"public": 2200, "pg_catalog": 11, "information_schema": 13_000}
 _NUMBERS = frozenset({"OID", "REGCLASS", "REGTYPE", "REGNAMESPACE", "XID", "REGROLE", "CID"})
 _TEXTS = frozenset(
-    {"NAME", "REGPROC", "REGPROCEDURE", "REGOPER", "CHAR", "BPCHAR", "ACLITEM", "PG_NODE_TREE"}
+    {
+        "NAME",
+        "REGPROC",
+        "REGPROCEDURE",
+        "REGOPER",
+        "REGOPERATOR",
+        "CHAR",
+        "BPCHAR",
+        "ACLITEM",
+        "PG_NODE_TREE",
+    }
     | {"SQL_IDENTIFIER", "CHARACTER_DATA", "YES_OR_NO", "INT2VECTOR", "OIDVECTOR"}
 )
 
@@ -90,10 +100,7 @@ def _index(translation: Translation, arguments: Arguments) -> str:
     place = arguments[1] if len(arguments) > 1 else "0"
     cases = " ".join(
         f"WHEN {oid_of('index', one.name)} THEN CASE {place} WHEN 0 THEN "
-        + text(
-            f"CREATE UNIQUE INDEX {one.name}_pkey ON public.{one.name} USING btree "
-            f"({', '.join(one.key)})"
-        )
+        + text(definition_of_index(one))
         + f" ELSE [{', '.join(text(name) for name in one.key)}][{place}] END"
         for one in translation.what.tables
         if one.key
@@ -160,6 +167,8 @@ FUNCTIONS: Mapping[str, Write] = {
     "pg_advisory_unlock": _FALSE,
     "pg_advisory_unlock_all": _NULL_TEXT,
     "pg_backend_pid": lambda translation, _: str(translation.what.process),
+    "oidvectortypes": _NULL_TEXT,
+    "pg_blocking_pids": _always("CAST([] AS INTEGER[])"),
     "pg_cancel_backend": _NULL_TEXT,
     "pg_database_size": _NULL_NUMBER,
     "pg_encoding_to_char": _always("'UTF8'"),
@@ -178,6 +187,7 @@ FUNCTIONS: Mapping[str, Write] = {
     "pg_get_triggerdef": _NULL_TEXT,
     "pg_get_userbyid": _user,
     "pg_get_viewdef": _NULL_TEXT,
+    "pg_indexam_has_property": _TRUE,
     "pg_indexes_size": _NULL_NUMBER,
     "pg_is_in_recovery": _FALSE,
     "pg_is_other_temp_schema": _FALSE,
@@ -223,13 +233,14 @@ class Translation:
 
     def of(self, tree: exp.Expression) -> exp.Expression:
         """The tree of the engine's SQL. Raises UnknownTable for a catalog that there is not."""
-        return cast("exp.Expression", tree.transform(self._node))
+        name_results(tree)
+        return cast("exp.Expression", rewritten(tree).transform(self._node))
 
     def class_named(self, name: str) -> str:
         """The number of a table, by its name with or without a schema; NULL for another."""
         own = name.rpartition(".")[2].strip('"')
-        if own in _CATALOGS:
-            return f"CAST({_CATALOGS[own]} AS UINTEGER)"
+        if own in CATALOGS:
+            return f"CAST({CATALOGS[own]} AS UINTEGER)"
         low = own.lower()
         found = (one.oid for one in self.what.tables if one.name.lower() == low)
         number = next(found, None)
@@ -278,13 +289,13 @@ class Translation:
         return exp.Table(
             this=exp.to_identifier(PREFIX + own, quoted=True),
             alias=alias,
-            joins=node.args.get("joins"),
+            joins=[one.transform(self._node) for one in node.args.get("joins") or ()],
         )
 
     def _table_function(self, node: exp.Table) -> exp.Expression:
         if node.db.lower() in ("pg_catalog", "information_schema"):
             node.set("db", None)
-        made = among_tables(node)
+        made = among_tables(node, FUNCTIONS)
         return node if made is node else cast("exp.Expression", made.transform(self._node))
 
     def _column(self, node: exp.Column) -> exp.Expression:

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import cast
 
 from sqlglot import exp
@@ -82,9 +82,15 @@ def formatted(node: exp.Format) -> str | None:
     return f"({' || '.join(one for one in pieces if one != text(''))})"
 
 
-def among_tables(node: exp.Table) -> exp.Expression:
-    """A function in FROM, with the name of its column."""
+def among_tables(node: exp.Table, scalars: Collection[str]) -> exp.Expression:
+    """A function in FROM, with the name of its column; ``scalars`` return one value."""
+    call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
     alias = node.args.get("alias")
+    if isinstance(call, exp.Anonymous) and call.name.lower() in scalars:
+        name = alias.this if alias is not None else exp.to_identifier(call.name.lower())
+        row = exp.select(exp.alias_(call, name.copy())).subquery(name.copy())
+        row.set("joins", node.args.get("joins"))
+        return cast("exp.Expression", row)
     if alias is None or alias.this is None or alias.columns:
         return node
     if isinstance(node.this, exp.ExplodingGenerateSeries):

@@ -29,6 +29,7 @@ from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
 from blockstore.reader.postgres.functions import FUNCTIONS, Translation
 from blockstore.reader.postgres.naming import labels
 from blockstore.reader.postgres.prepared import Spelled
+from blockstore.reader.postgres.rewriting import RETURNED
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.postgres.variables import Variables
 from blockstore.reader.statements.tokens import Token, tokens_of
@@ -46,6 +47,8 @@ _OTHERS = frozenset({"to_char", "to_date"})
 """Functions of PostgreSQL that sqlglot translates."""
 
 
+_LISTED = frozenset({"OID", "REGTYPE", "REGCLASS", "REGPROC"})
+"""Types of which sqlglot reads no list."""
 _TYPES = {"FLOAT": "DOUBLE", "NUMERIC": "DECIMAL(38, 9)", "DECIMAL": "DECIMAL(38, 9)"}
 """Where no digits are given: FLOAT has 32 bits in DuckDB and 64 in PostgreSQL, NUMERIC three digits
 after the point and as many as there are."""
@@ -137,7 +140,7 @@ def for_sqlglot(tokens: tuple[Token, ...], sql: str) -> str:
         if token.word.startswith("$"):
             pieces += [sql[end : token.end], " "]
             end = token.end
-        elif token.word == "OID" and after is not None and after.text == "[":
+        elif token.word in _LISTED and after is not None and after.text == "[":
             pieces += [sql[end : token.start], "uinteger"]
             end = token.end
         elif labels(words, at):
@@ -154,7 +157,7 @@ def _names_catalog(part: Part) -> bool:
         name = token.text.lower()
         if name in _SCHEMAS or name in _BARE or (token.word and name in _WORDS - {"user"}):
             return True
-        if _is_called(tokens, at, FUNCTIONS):
+        if _is_called(tokens, at, FUNCTIONS) or _is_called(tokens, at, RETURNED):
             return True
         if at and token.word in _NUMBERED and tokens[at - 1].text in ("::", "AS", "as"):
             return True

@@ -1,6 +1,6 @@
 """The catalogs: the queries that clients sent when they connected, listed tables and read schemas,
-recorded, and what they find. Those of Grafana and Metabase, which do not run here, are written
-after what the two ask.
+recorded, and what they find. Those of DataGrip, DBeaver, Grafana, Metabase, Npgsql, pgAdmin and
+pgcli, which do not run here, are written after what they ask.
 """
 
 from __future__ import annotations
@@ -183,9 +183,9 @@ def test_names_within_texts_are_found(one: Raw) -> None:
 
 
 def test_a_catalog_that_there_is_not_is_one_sentence(one: Raw) -> None:
-    found = one.fails("SELECT * FROM pg_catalog.pg_cast")
+    found = one.fails("SELECT * FROM pg_catalog.pg_nothing")
     assert found["C"] == "42P01"
-    assert "pg_cast" in found["M"]
+    assert "pg_nothing" in found["M"]
     assert "P" not in found
 
 
@@ -210,3 +210,91 @@ def test_what_has_no_counterpart_is_refused_and_never_left_out(one: Raw) -> None
     ):
         assert one.fails(sql)["C"] == "42601", sql[:60]
     assert one.rows("SELECT n FROM flights ORDER BY n FETCH FIRST 1 ROW ONLY") == [["0"]]
+
+
+def test_a_column_without_an_alias_has_the_name_that_postgresql_gives_it(one: Raw) -> None:
+    for sql, names in (
+        ("SELECT version(), current_database(), current_schema()", "version current_database "),
+        ("SELECT current_user, pg_catalog.format_type(23, NULL), 1", "current_user format_type "),
+        (
+            "SELECT count(*), max(oid), oid::text, '5'::int8 FROM pg_class GROUP BY oid",
+            "count max ",
+        ),
+        ("SELECT CASE relkind WHEN 'r' THEN 1 END, coalesce(relname, '') FROM pg_class", "case "),
+        ("SELECT pg_catalog.quote_ident(relname), relkind FROM pg_class", "quote_ident relkind"),
+        ("SELECT to_char(current_date, 'YYYY'), 'r' = ANY('{r}') FROM pg_am", "to_char ?column?"),
+    ):
+        one.send(frame(b"Q", text(sql)))
+        (columns,) = [body for kind, body in one.until_ready() if kind == "T"]
+        assert " ".join(_names(columns)).startswith(names.strip()), sql
+    assert one.rows('SELECT "current_database" FROM (SELECT current_database()) x') == [["lake"]]
+
+
+def _names(body: bytes) -> list[str]:
+    (count,) = struct.unpack_from("!h", body)
+    names, at = [], 2
+    for _ in range(count):
+        end = body.index(b"\0", at)
+        names.append(body[at:end].decode())
+        at = end + 19
+    return names
+
+
+def test_the_hidden_columns_of_catalogs_are_there_and_those_of_tables_are_not(one: Raw) -> None:
+    found = one.rows(
+        "SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND c.tableoid = 1259 "
+        "AND pg_catalog.age(c.xmin) <= pg_catalog.age('1'::varchar::xid) ORDER BY 1"
+    )
+    assert found == [["flights"], ["people"], ["salaries"]]
+    assert one.fails("SELECT xmin, to_char(seen, 'YYYY') FROM people")["C"] == "42703"
+    (row,) = one.rows("SELECT * FROM pg_namespace WHERE nspname = 'public'")
+    assert len(row) == 4
+
+
+def test_a_join_within_parentheses_names_catalogs(one: Raw) -> None:
+    found = one.rows(
+        "SELECT a.attname FROM pg_catalog.pg_attribute a LEFT OUTER JOIN (pg_catalog.pg_depend d "
+        "JOIN pg_catalog.pg_class s ON d.objid = s.oid) ON d.refobjid = a.attrelid "
+        "WHERE a.attrelid = 'people'::regclass AND a.attnum <= 2 ORDER BY a.attnum"
+    )
+    assert found == [["id"], ["name"]]
+
+
+def test_a_text_in_braces_is_a_list(one: Raw) -> None:
+    sql = "SELECT count(*) FROM pg_class WHERE relname = 'people' AND relkind {}"
+    for condition in ("= ANY('{r,p}')", "= ANY('{\"r\",v}'::text[])", '<> ALL (\'{i,"a \\"b"}\')'):
+        assert one.rows(sql.format(condition)) == [["1"]], condition
+    for condition in ("= ANY('{v}')", "= ANY('{}'::text[])", "<> ALL('{r}')"):
+        assert one.rows(sql.format(condition)) == [["0"]], condition
+    assert one.rows(
+        "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND oid = ANY('{1,2}'::oid[])"
+    ) == [["0"]]
+
+
+def test_substring_takes_a_pattern(one: Raw) -> None:
+    assert one.rows(
+        "SELECT substring(relname from 'p(e)o'), substring(relname from 'x.*'), "
+        "substring(relname from 2 for 3) FROM pg_class WHERE relname = 'people'"
+    ) == [["e", None, "eop"]]
+
+
+def test_the_key_is_found_by_every_catalog_of_keys(one: Raw) -> None:
+    sql = "SELECT table_schema, table_name, column_name, constraint_schema, constraint_name FROM "
+    found = one.rows(sql + "information_schema.constraint_column_usage")
+    assert found == [["public", "people", "id", "public", "people_pkey"]]
+    assert one.rows("SELECT schemaname, tablename, indexname, indexdef FROM pg_indexes") == [
+        [
+            "public",
+            "people",
+            "people_pkey",
+            "CREATE UNIQUE INDEX people_pkey ON public.people USING btree (id)",
+        ]
+    ]
+
+
+def test_functions_among_tables_are_catalogs_or_one_value(one: Raw) -> None:
+    assert one.rows("SELECT setting FROM pg_show_all_settings() WHERE name = 'TimeZone'") == [
+        ["UTC"]
+    ]
+    assert one.rows("SELECT count(*) > 50 FROM pg_get_keywords()") == [["t"]]
+    assert one.rows("SELECT n, n.n FROM pg_catalog.pg_get_userbyid(10) n") == [["tester", "tester"]]

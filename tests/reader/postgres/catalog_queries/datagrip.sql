@@ -1,0 +1,39 @@
+select srv.oid as id, srv.srvfdw as fdw_id, srv.xmin as state_number, srv.srvname as name, pg_catalog.pg_get_userbyid(srv.srvowner) as "owner" from pg_catalog.pg_foreign_server srv
+-- next
+select C.oid, C.castsource as castsource_id, C.casttarget as casttarget_id, C.castcontext, C.castmethod from pg_cast C join pg_type S on C.castsource::oid = S.oid join pg_type T on C.casttarget::oid = T.oid
+-- next
+select E.oid as id, extname as name, nspname as schema_name from pg_catalog.pg_extension E join pg_namespace N on E.extnamespace = N.oid left join (select name, array_agg(version) as available_versions from pg_available_extension_versions() group by name) V on E.extname = V.name
+-- next
+select oid as id, umserver as server_id, case when umuser = 0 then null else pg_catalog.pg_get_userbyid(umuser) end as "user", umoptions as options from pg_catalog.pg_user_mapping order by server_id
+-- next
+select N.oid::bigint as id, N.xmin as state_number, nspname as name, D.description, pg_catalog.pg_get_userbyid(N.nspowner) as "owner" from pg_catalog.pg_namespace N left join pg_catalog.pg_description D on N.oid = D.objoid order by case when nspname = pg_catalog.current_schema() then -1::bigint else N.oid::bigint end
+-- next
+select L.transactionid::varchar::bigint as transaction_id from pg_catalog.pg_locks L where L.transactionid is not null order by pg_catalog.age(L.transactionid) desc limit 1
+-- next
+select O.oid as id, O.xmin as state_number, opfname as name, opfmethod as access_method_id, pg_catalog.pg_get_userbyid(O.opfowner) as "owner" from pg_catalog.pg_opfamily O where opfnamespace = 2200
+-- next
+select P.oid as id, P.amprocnum as num, P.amproc::oid as proc_id, P.amproc::regprocedure::varchar as proc_sig, P.amproclefttype::regtype::varchar as left_type, P.amprocrighttype::regtype::varchar as right_type, P.amprocfamily as family_id, C.oid as class_id from pg_catalog.pg_amproc P left join pg_opfamily F on P.amprocfamily = F.oid left join pg_depend D on D.classid = 'pg_amproc'::regclass and P.oid = D.objid and D.objsubid = 0 left join pg_opclass C on D.refclassid = 'pg_opclass'::regclass and C.oid = D.refobjid and D.refobjsubid = 0 where C.opcnamespace = 2200
+-- next
+select A.oid as access_method_id, A.xmin as state_number, A.amname as access_method_name, A.amhandler::oid as handler_id, A.amtype as access_method_type from pg_am A
+-- next
+select T.oid as type_id, T.xmin as type_state_number, T.typname as type_name, T.typtype as type_sub_kind, T.typcategory as type_category, T.typrelid as class_id, T.typbasetype as base_type_id, case when T.typtype in ('c','e') then null else pg_catalog.format_type(T.typbasetype, T.typtypmod) end as type_def, T.typndims as dimensions_number, T.typdefault as default_expression, T.typnotnull as mandatory, pg_catalog.pg_get_userbyid(T.typowner) as "owner" from pg_catalog.pg_type T left outer join pg_catalog.pg_class C on T.typrelid = C.oid where T.typnamespace = 2200
+-- next
+select T.relkind as table_kind, T.relname as table_name, T.oid as table_id, T.xmin as table_state_number from pg_catalog.pg_class T where relnamespace = 2200::oid and relkind in ('r','m','v','f','p') and pg_catalog.age(T.xmin) <= coalesce(nullif(greatest(pg_catalog.age('1'::varchar::xid), -1), -1), 2147483647) order by table_kind, table_id
+-- next
+select C.attnum as column_position, C.attname as column_name, C.xmin as column_state_number from pg_catalog.pg_attribute C WHERE C.attrelid = (SELECT oid FROM pg_class WHERE relname = 'fix_t' LIMIT 1) AND C.attnum > 0 AND NOT C.attisdropped order by C.attnum
+-- next
+select tab.oid table_id, tab.relkind table_kind, ind_stor.relname index_name, ind_head.indexrelid index_id, ind_stor.xmin state_number, ind_head.indisunique is_unique, ind_head.indisprimary is_primary, pg_catalog.pg_get_expr(ind_head.indpred, ind_head.indrelid) as condition, ind_stor.reltablespace tablespace_id from pg_catalog.pg_class tab join pg_catalog.pg_index ind_head on ind_head.indrelid = tab.oid join pg_catalog.pg_class ind_stor on ind_stor.oid = ind_head.indexrelid where tab.relnamespace = 2200
+-- next
+SELECT amcanorder can_order FROM pg_catalog.pg_class ind_stor CROSS JOIN pg_catalog.pg_indexam_has_property(ind_stor.relam, 'can_order') amcanorder WHERE ind_stor.relkind IN ('i','I') AND ind_stor.relnamespace = 2200
+-- next
+select T.oid table_id, relkind table_kind, C.oid::bigint con_id, C.xmin::varchar::bigint con_state_id, conname con_name, contype con_kind, conkey con_columns, conindid index_id, confrelid ref_table_id, condeferrable is_deferrable, condeferred is_init_deferred, confupdtype on_update, confdeltype on_delete, connoinherit no_inherit, pg_catalog.pg_get_expr(conbin, T.oid) con_expression, confkey ref_columns, conexclop::int[] excl_operators, array(select unnest::regoper::varchar from unnest(conexclop)) excl_operators_str from pg_catalog.pg_constraint C join pg_catalog.pg_class T on C.conrelid = T.oid where relkind in ('r', 'v', 'f', 'p') and relnamespace = 2200
+-- next
+with schema_procs as (select prorettype, proargtypes, proallargtypes from pg_catalog.pg_proc where pronamespace = 2200::oid), schema_opers as (select oprleft, oprright, oprresult from pg_catalog.pg_operator where oprnamespace = 2200::oid), schema_aggregates as (select A.aggtranstype, A.aggmtranstype from pg_catalog.pg_aggregate A join pg_catalog.pg_proc P on A.aggfnoid = P.oid where P.pronamespace = 2200::oid), schema_arg_types as ( select prorettype as type_id from schema_procs union select distinct unnest(proargtypes) as type_id from schema_procs union select distinct unnest(proallargtypes) as type_id from schema_procs union select oprleft as type_id from schema_opers where oprleft is not null union select oprright as type_id from schema_opers where oprright is not null union select oprresult as type_id from schema_opers where oprresult is not null union select aggtranstype::oid as type_id from schema_aggregates union select aggmtranstype::oid as type_id from schema_aggregates ) select type_id, pg_catalog.format_type(type_id, null) as type_spec from schema_arg_types where type_id <> 0
+-- next
+select name, is_dst from pg_catalog.pg_timezone_names LIMIT 1
+-- next
+select T.tgrelid as table_id, T.oid as trigger_id, T.xmin as trigger_state_number, T.tgname as trigger_name, T.tgfoid as function_id, pg_catalog.encode(T.tgargs, 'escape') as function_args, T.tgtype as bits, T.tgdeferrable as is_deferrable, T.tginitdeferred as is_init_deferred, T.tgenabled as trigger_fire_mode, T.tgattr as columns, T.tgconstraint != 0 as is_constraint, T.tgoldtable as old_table_name, T.tgnewtable as new_table_name, pg_catalog.pg_get_triggerdef(T.oid, true) as source_code from pg_catalog.pg_trigger T join pg_catalog.pg_class TAB on TAB.oid = T.tgrelid and TAB.relnamespace = 2200::oid where true and pg_catalog.age(T.xmin) <= coalesce(nullif(greatest(pg_catalog.age('1'::varchar::xid), -1), -1), 2147483647) and not T.tgisinternal
+-- next
+select R.oid::bigint as role_id, rolname as role_name, rolsuper is_super, rolinherit is_inherit, rolcreaterole can_createrole, rolcreatedb can_createdb, rolcanlogin can_login, rolreplication is_replication, rolconnlimit conn_limit, rolvaliduntil valid_until, rolbypassrls bypass_rls, rolconfig config, D.description from pg_catalog.pg_roles R left join pg_catalog.pg_shdescription D on D.objoid = R.oid
+-- next
+select T.oid as object_id, T.relacl as acl from pg_catalog.pg_class T where relnamespace = 2200::oid and pg_catalog.age(T.xmin) <= pg_catalog.age('1'::varchar::xid) union all select T.oid as object_id, T.proacl as acl from pg_catalog.pg_proc T where pronamespace = 2200::oid and pg_catalog.age(T.xmin) <= pg_catalog.age('1'::varchar::xid) union all select T.oid as object_id, T.typacl as acl from pg_catalog.pg_type T where typnamespace = 2200::oid and pg_catalog.age(T.xmin) <= pg_catalog.age('1'::varchar::xid) order by object_id
