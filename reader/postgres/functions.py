@@ -115,7 +115,8 @@ def _setting(translation: Translation, arguments: Arguments) -> str:
 
 
 def _set(translation: Translation, arguments: Arguments) -> str:
-    translation.what.variables.set(arguments[0].strip("'"), arguments[1].strip("'"))
+    local = len(arguments) > 2 and arguments[2].strip("'").lower() in ("true", "t")
+    translation.what.variables.set(arguments[0].strip("'"), arguments[1].strip("'"), local=local)
     return arguments[1]
 
 

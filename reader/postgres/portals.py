@@ -173,7 +173,9 @@ class Portal:
         if self._ends:
             return self._ends.pop(0)
         if self._counts:
-            self.tag = f"{self._counts} {self._sent}"
+            # Drivers look for these two as they are.
+            counted = self._counts not in ("SHOW", "EXPLAIN")
+            self.tag = f"{self._counts} {self._sent}" if counted else self._counts
         return None
 
     def close(self) -> None:

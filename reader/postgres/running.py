@@ -343,6 +343,7 @@ class Runs:
             self._reads_only = bool(variables.reads_only(words))
             self._failed, self._writes, self._savepoints = False, 0, {}
             self._transaction = self._new_transaction()
+            self.variables.begin()
             return
         ended, failed = self._transaction, self._failed
         self._transaction, self._failed, self._reads_only = None, False, False
@@ -351,7 +352,14 @@ class Runs:
         elif part.kind is Kind.COMMIT and failed:
             portal.ends("ROLLBACK")
         elif part.kind is Kind.COMMIT:
-            self._serve(ended.commit())
+            done = False
+            try:
+                self._serve(ended.commit())
+                done = True
+            finally:
+                self._changed += self.variables.end(committed=done)
+            return
+        self._changed += self.variables.end(committed=False)
 
     def _savepoint(self, portal: Portal) -> None:
         """SAVEPOINT, RELEASE, and ROLLBACK TO: what only reads can be undone alone, and a change
@@ -388,7 +396,7 @@ class Runs:
                     only = variables.reads_only(words)
                     self._reads_only = self._reads_only if only is None else only
             case Kind.RESET:
-                name = " ".join(words[1:])
+                name = " ".join(words[1:]).replace(" . ", ".")
                 self._changed += self.variables.reset(None if name.upper() == "ALL" else name)
             case Kind.DISCARD:
                 self._changed += self.variables.reset()
@@ -401,7 +409,7 @@ class Runs:
                     raise Refused(states.NO_STATEMENT, f"there is no prepared statement {name!r}")
 
     def _shown(self, part: Part) -> pa.Table:
-        name = " ".join(one.text for one in part.tokens[1:])
+        name = " ".join(one.text for one in part.tokens[1:]).replace(" . ", ".")
         if name.upper() == "ALL":
             every = self.variables.all()
             return pa.table(
@@ -412,7 +420,7 @@ class Runs:
                 }
             )
         value = self.variables.get(name)
-        return pa.table({name.lower().replace(" ", "_"): [value]})
+        return pa.table({self.variables.spelled(name): [value]})
 
 
 class Gone:

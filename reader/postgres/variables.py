@@ -5,6 +5,7 @@ Rules:
   has: times are in UTC, texts are UTF-8, dates are ISO.
 - ``statement_timeout`` ends a statement sooner than the gateway's own limit would.
 - What changes nothing here (``application_name``, …) is kept and shown again.
+- SET LOCAL holds until its transaction ends, and SET of one that is rolled back does not hold.
 """
 
 from __future__ import annotations
@@ -95,6 +96,27 @@ class Variables:
         self._first = {**_OTHERS, **_REPORTED, "session_authorization": user}
         self._spelled = {name.lower(): name for name in self._first}
         self._values = dict(self._first)
+        self._before: dict[str, str] | None = None
+        self._local: frozenset[str] = frozenset()
+
+    def begin(self) -> None:
+        """A transaction begins."""
+        self._before, self._local = dict(self._values), frozenset()
+
+    def end(self, *, committed: bool) -> list[tuple[str, str]]:
+        """It has ended; return what a client is to be sent."""
+        before, now = self._before, self._values
+        self._before = None
+        if before is None:
+            return []
+        back = self._local if committed else frozenset({*before, *now})
+        kept = {name: value for name, value in now.items() if name not in back}
+        self._values = kept | {name: before[name] for name in back if name in before}
+        return self._changed_since(now)
+
+    def spelled(self, name: str) -> str:
+        """The name of a setting as it is shown."""
+        return self._own(name)
 
     def reported(self) -> list[tuple[str, str]]:
         """The settings that a client is sent when it connects."""
@@ -111,9 +133,9 @@ class Variables:
         """Every setting."""
         return dict(sorted(self._values.items(), key=lambda one: one[0].lower()))
 
-    def set(self, name: str, value: str) -> list[tuple[str, str]]:
-        """Set one; return what a client is to be sent. Raises Refused for a value that the gateway
-        does not have."""
+    def set(self, name: str, value: str, *, local: bool = False) -> list[tuple[str, str]]:
+        """Set one, ``local`` for the transaction that is open; return what a client is to be sent.
+        Raises Refused for a value that the gateway does not have."""
         own = self._own(name)
         low = own.lower()
         if low in _FIXED:
@@ -130,6 +152,9 @@ class Variables:
         if low == "default_transaction_isolation":
             check_isolation([value.upper()])
         default = value.lower() == "default"
+        if local and self._before is None:
+            return []
+        self._local = self._local | {own} if local else self._local - {own}
         self._values[own] = self._first.get(own, "") if default else value
         return [(own, self._values[own])] if own in _REPORTED else []
 
@@ -152,6 +177,9 @@ class Variables:
                 self._values[own] = self._first[own]
             else:
                 self._values.pop(own, None)
+        return self._changed_since(before)
+
+    def _changed_since(self, before: Mapping[str, str]) -> list[tuple[str, str]]:
         return [
             (one, self._values[one]) for one in _REPORTED if before.get(one) != self._values[one]
         ]
@@ -200,6 +228,7 @@ def check_isolation(words: Sequence[str]) -> None:
 def assign(variables: Variables, part: Part) -> list[tuple[str, str]]:
     """Carry out a SET; return what a client is to be sent. Raises Refused."""
     tokens = list(part.tokens[1:])
+    local = tokens[:1] != [] and tokens[0].word == "LOCAL"
     if tokens and tokens[0].word in ("SESSION", "LOCAL") and len(tokens) > 1:
         tokens.pop(0)
     words = [one.word for one in tokens]
@@ -224,7 +253,7 @@ def assign(variables: Variables, part: Part) -> list[tuple[str, str]]:
     value = "".join(
         ", " if one.text == "," and not one.is_text else one.text for one in tokens[at + 1 :]
     )
-    return variables.set(name, value)
+    return variables.set(name, value, local=local)
 
 
 def assignments(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -528,3 +528,43 @@ def test_an_unknown_table_of_public_is_reported_by_its_name(one: Raw, sql: str) 
 
 def test_an_alias_may_be_public(one: Raw) -> None:
     assert one.rows("SELECT public.n FROM flights AS public WHERE public.n = 3") == [["3"]]
+
+
+def test_a_local_setting_ends_with_its_transaction(one: Raw) -> None:
+    show = "SHOW statement_timeout"
+    one.ask("BEGIN; SET LOCAL statement_timeout = '7s'")
+    assert one.rows(show) == [["7s"]]
+    one.ask("COMMIT")
+    assert one.rows(show) == [["0"]]
+    one.ask("SET LOCAL statement_timeout = '7s'")
+    assert one.rows(show) == [["0"]]
+    one.ask("BEGIN; SELECT set_config('statement_timeout', '7s', true); COMMIT")
+    assert one.rows(show) == [["0"]]
+    one.ask("BEGIN; SET LOCAL statement_timeout = '7s'; SET statement_timeout = '8s'; COMMIT")
+    assert one.rows(show) == [["8s"]]
+
+
+def test_a_setting_of_a_transaction_that_is_rolled_back_does_not_hold(one: Raw) -> None:
+    one.ask("SET application_name = 'a'; BEGIN; SET application_name = 'b'; SET my.own = 'c'")
+    found = one.ask("ROLLBACK")
+    assert [body for kind, body in found if kind == "S"] == [b"application_name\0a\0"]
+    assert one.fails("SHOW my.own")["C"] == "42704"
+    one.ask("BEGIN; SET application_name = 'b'; SELECT missing FROM flights")
+    one.ask("COMMIT")  # of one that failed
+    assert one.rows("SHOW application_name") == [["a"]]
+    one.ask("BEGIN; SET my.own = 'c'; COMMIT")
+    assert one.rows("SHOW my.own") == [["c"]]
+
+
+def test_a_setting_is_shown_by_its_own_name_and_the_answer_counts_nothing(one: Raw) -> None:
+    for sql, name in (
+        ("SHOW datestyle", b"DateStyle\0"),
+        ("SHOW TIME ZONE", b"TimeZone\0"),
+        ("SHOW transaction_isolation", b"transaction_isolation\0"),
+    ):
+        found = one.ask(sql)
+        assert [body for kind, body in found if kind == "C"] == [b"SHOW\0"], sql
+        (columns,) = [body for kind, body in found if kind == "T"]
+        assert columns[2:].startswith(name), sql
+    found = one.ask("EXPLAIN SELECT n FROM flights")
+    assert [body for kind, body in found if kind == "C"] == [b"EXPLAIN\0"]
