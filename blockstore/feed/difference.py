@@ -58,7 +58,7 @@ def _by_identity(
 
 def _current(access: Access, form: Form, state: State) -> ScanPlan:
     """The current rows of a state."""
-    if state.table is not None and state.table.identity != form.definition.identity:
+    if state.table is not None and not state.table.identifies_as(form.definition):
         raise VersionExpired(
             f"version {state.version} is of a time when rows were not identified as they are now: "
             "read the table as it is, and its changes from then on"

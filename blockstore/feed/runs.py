@@ -195,7 +195,7 @@ class _Run:
         before = self._pieces[0].before
         if before.table is None:
             return found
-        if before.table.identity != identity:
+        if not before.table.identifies_as(self._form.definition):
             raise VersionExpired(
                 f"version {before.version} is of a time when rows were not identified as they are "
                 "now: read the table as it is, and its changes from then on"

@@ -29,6 +29,7 @@ from blockstore.format.features import COLUMNS, ROWS, refuse_unknown
 from blockstore.format.fields import field_id, number
 from blockstore.format.identity import (
     Identity,
+    Key,
     check_identity,
     identity_of,
     identity_to_json,
@@ -132,6 +133,10 @@ class Definition:
             last_field_id=last,
         )
 
+    def identifies_as(self, other: Definition) -> bool:
+        """Return whether rows have the same identity under both: a key may have other names."""
+        return _identity_by_id(self) == _identity_by_id(other)
+
     def id_of(self, schema: bytes) -> int | None:
         """Return this table's id of a serialized schema, newest first, or None."""
         known = self.memo(
@@ -205,6 +210,15 @@ class Definition:
 def _features(schema: pa.Schema, identity: Identity | None) -> tuple[str, ...]:
     needed = ((COLUMNS, is_enforced(schema)), (ROWS, identity is not None))
     return tuple(feature for feature, is_needed in needed if is_needed)
+
+
+def _identity_by_id(definition: Definition) -> object:
+    """What identifies rows, the columns of a key by their field ids, which they keep for life."""
+    identity = definition.identity
+    if not isinstance(identity, Key):
+        return identity
+    columns = map(definition.schema.field, identity.columns)
+    return tuple(column.name if (own := field_id(column)) is None else own for column in columns)
 
 
 def _check_schemas(definition: Definition) -> None:

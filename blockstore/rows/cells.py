@@ -39,6 +39,7 @@ from blockstore.rows.streams import StreamChanges
 from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
 
+_WHAT = "a change of cells"
 _SHOWN = 1_000
 
 Row = Mapping[str, Any]
@@ -71,11 +72,10 @@ def set_cells(
     """
     listed, gone = [dict(row) for row in rows], [dict(row) for row in delete]
     fresh = Again([] if new is None else new)
-    identity = identity_of(access.log.state.definition, "a change of cells")
-
-    refuse_labels(identity, said, "a change of cells")
+    refuse_labels(identity_of(access.log.state.definition, _WHAT), said, _WHAT)
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        identity = identity_of(state.definition, _WHAT)
         labels, unchanged = labels_of(state), 0
         alike = _alike(listed, identity, state.definition, labels, changes.own)
         for (cells, stream), some in alike.items():
@@ -112,19 +112,24 @@ def set_cells(
             unchanged=unchanged,
         )
 
-    definition = access.log.state.definition
     with (
-        finding_twice(_identities_of(listed, identity, definition), definition),
-        finding_twice(_identities_of(gone, identity, definition), definition),
-        finding_twice(fresh if isinstance(identity, Key) else (), definition),
+        finding_twice(_identities_of(listed, access), access),
+        finding_twice(_identities_of(gone, access), access),
+        finding_twice(_fresh_of(fresh, access), access),
     ):
         return change_rows(access, Operation.UPDATE, write, said, reads=True)
 
 
-def _identities_of(
-    rows: Sequence[Row], identity: Identity, definition: Definition
-) -> Iterator[pa.RecordBatch]:
+def _fresh_of(rows: Again, access: Access) -> Iterator[pa.RecordBatch]:
+    """New rows, if they have an identity yet."""
+    if isinstance(access.log.state.definition.identity, Key):
+        yield from rows
+
+
+def _identities_of(rows: Sequence[Row], access: Access) -> Iterator[pa.RecordBatch]:
     """The rows' identities, and what they say of labels; made only if they are asked for."""
+    definition = access.log.state.definition
+    identity = identity_of(definition, _WHAT)
     labels = {name for row in rows for name in row} - {*definition.schema.names, ROW_ID, VERSION}
     given = _given(rows, identity.columns, definition)
     said = {name: pa.array([row.get(name) for row in rows], pa.string()) for name in labels}

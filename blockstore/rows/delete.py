@@ -46,6 +46,7 @@ from blockstore.rows.streams import StreamChanges
 from blockstore.rows.twice import finding_twice, refuse_twice
 from blockstore.scan.identities import identities
 
+_WHAT = "a delete"
 _LOOKED_UP = 10_000
 """So many row ids are looked up."""
 _LOOKS = 2
@@ -72,19 +73,20 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
         RowConflict: A row has another version than the one that was read; ``rows`` lists them. Or
             others change the rows all the while.
     """
-    definition = access.log.state.definition
-    identity = identity_of(definition, "a delete")
-    keys, expected = _keys(rows, identity.columns, definition.schema)
-    refuse_labels(identity, said, "a delete")
+    identity = identity_of(access.log.state.definition, _WHAT)
+    refuse_labels(identity, said, _WHAT)
     by_id = isinstance(identity, RowIds)
-    strict = expected is not None and expected.null_count < len(expected)
+    given = _Given(rows)
 
     def reads(state: State) -> bool:
-        return strict or (by_id and len(state.blocks.streams()) > 1)
+        return given.is_strict(state) or (by_id and len(state.blocks.streams()) > 1)
 
     looks = itertools.count()
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        identity = identity_of(state.definition, _WHAT)
+        keys, expected = given.keys(state)
+        strict = given.is_strict(state)
         if not keys.num_rows:
             return RowsChanged(operation=str(Operation.DELETE))
         if by_id:
@@ -105,8 +107,33 @@ def delete_rows(access: Access, rows: Any, said: Said) -> RowsChanged:
             operation=str(Operation.DELETE), deleted=changes.rows if looked_up else None
         )
 
-    with finding_twice([keys], definition):
+    with finding_twice(given.batches(access), access):
         return change_rows(access, Operation.DELETE, write, said, reads=reads)
+
+
+class _Given:
+    """The rows that a caller names, by the names that a state gives the columns of the key."""
+
+    def __init__(self, rows: Any) -> None:
+        named = hasattr(rows, "schema") or hasattr(rows, "__arrow_c_stream__")
+        self._rows = pa.table(rows) if named else list(rows)
+        self._keys: dict[tuple[str, ...], tuple[pa.RecordBatch, pa.Array | None]] = {}
+
+    def keys(self, state: State) -> tuple[pa.RecordBatch, pa.Array | None]:
+        """The identities, and the versions that were read. Raises Invalid."""
+        columns = identity_of(state.definition, _WHAT).columns
+        if columns not in self._keys:
+            self._keys[columns] = _keys(self._rows, columns, state.definition.schema)
+        return self._keys[columns]
+
+    def is_strict(self, state: State) -> bool:
+        """Whether a version is named."""
+        _, expected = self.keys(state)
+        return expected is not None and expected.null_count < len(expected)
+
+    def batches(self, access: Access) -> Iterator[pa.RecordBatch]:
+        """The identities; made only if they are asked for."""
+        yield self.keys(access.log.state)[0]
 
 
 def _by_stream(
@@ -209,15 +236,15 @@ def _check_given(ids: pa.Array, state: State) -> None:
 
 
 def _keys(
-    rows: Any, columns: tuple[str, ...], schema: pa.Schema
+    rows: pa.Table | list[Any], columns: tuple[str, ...], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
     """The identities of rows, and where a key identifies them the columns that may be labels; and
     the versions that were read, if there are any."""
     said: list[str] = []
     expected: pa.Array | None = None
     kinds = [pa.int64() if name == ROW_ID else schema.field(name).type for name in columns]
-    if hasattr(rows, "schema") or hasattr(rows, "__arrow_c_stream__"):
-        table = pa.table(rows)
+    if isinstance(rows, pa.Table):
+        table = rows
         missing = [name for name in columns if name not in table.schema.names]
         if missing and len(columns) == table.num_columns == 1:
             table, missing = table.rename_columns(list(columns)), []
@@ -230,7 +257,7 @@ def _keys(
             known = {*schema.names, *RESERVED}
             said = [name for name in table.schema.names if name not in known]
     elif len(columns) == 1:
-        given = [list(rows)]
+        given = [rows]
     else:
         listed = [tuple(key) for key in rows]
         if any(len(key) != len(columns) for key in listed):

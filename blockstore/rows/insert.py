@@ -64,7 +64,9 @@ def upsert(
     alone = duplicates == "fail" and sequence_by is None
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
-        counting = rows if alone else last_of_each(rows, identity, state, changes.own, sequence_by)
+        now = identity_of(state.definition, "an upsert")
+        assert isinstance(now, Key), "a table's kind of identity is for life"
+        counting = rows if alone else last_of_each(rows, now, state, changes.own, sequence_by)
         for stream, batch in streams_of(counting, state, changes.own):
             changes.put(stream, batch)
         nothing = not changes.rows
@@ -74,7 +76,7 @@ def upsert(
             updated=0 if nothing else None,
         )
 
-    with finding_twice(rows, access.log.state.definition):
+    with finding_twice(rows, access):
         return change_rows(access, Operation.UPSERT, write, said, reads=False)
 
 
@@ -102,7 +104,7 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
         unchanged = 0
-        names = identity.columns
+        names = identity_of(state.definition, "an insert").columns
         given = _cast(streams_of(rows, state, changes.own), state.definition)
         for stream, batch in gathered(given, most_rows=_AT_ONCE, most_bytes=_HELD_BYTES):
             values = identities([batch.column(name) for name in names])
@@ -119,7 +121,7 @@ def insert(access: Access, data: Any, said: Said, *, on_conflict: str = FAIL) ->
             operation=str(Operation.APPEND), inserted=changes.rows, unchanged=unchanged
         )
 
-    with finding_twice(rows, access.log.state.definition):
+    with finding_twice(rows, access):
         return change_rows(access, Operation.APPEND, write, said, reads=True)
 
 

@@ -203,6 +203,7 @@ class Merge:
         return [clause for clause in self._clauses if clause.of == kind]
 
     def _write(self, state: State, changes: StreamChanges) -> RowsChanged:
+        self._identity = identity_of(state.definition, "a merge")
         self._check_names(state)
         keys = _SourceKeys(identities([self._source[name] for name in self._on]))
         counts = Counter[str]()

@@ -81,9 +81,8 @@ def restore_rows(
 
 
 def _commit(access: Access, target: State, said: Said) -> RowsChanged:
-    identity = identity_of(target.definition, _WHAT)
-
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        identity = identity_of(state.definition, _WHAT)
         found = _difference(access, state, target)
         if changes.seen is not None:
             changes.seen.everything()

@@ -41,6 +41,7 @@ from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
 
 FAIL, REPLACE = "fail", "replace"
+_WHAT = "a row set"
 MOST_REFUSED = 1_000
 """So many refused rows are listed."""
 _AT_ONCE = 100_000
@@ -65,12 +66,13 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
             their numbers in ``data``.
         NotFound: Rows that were named without a version do not exist.
     """
-    identity = identity_of(access.log.state.definition, "a row set")
+    identity_of(access.log.state.definition, _WHAT)
     if on_conflict not in (FAIL, REPLACE):
         raise Invalid(f'on_conflict is {on_conflict!r}, expected "replace" or "fail"')
     rows = Again(data)
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        identity = identity_of(state.definition, _WHAT)
         look = _Look(access, state, identity, changes, fails=on_conflict == FAIL)
         for batch in rows:
             _check_named(batch, identity)
@@ -84,7 +86,7 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
             unchanged=look.unchanged,
         )
 
-    with finding_twice(rows, access.log.state.definition):
+    with finding_twice(rows, access):
         return change_rows(access, Operation.UPSERT, write, said, reads=True)
 
 

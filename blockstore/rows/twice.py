@@ -18,6 +18,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, Identity, RowIds
 from blockstore.format.value_text import row_text
+from blockstore.operations.access import Access
 from blockstore.rows.named import Named
 from blockstore.rows.reading import column_like
 
@@ -89,9 +90,9 @@ def refuse_twice(named: Named, identity: Identity) -> None:
 
 
 @contextmanager
-def finding_twice(rows: Iterable[pa.RecordBatch], definition: Definition) -> Iterator[None]:
+def finding_twice(rows: Iterable[pa.RecordBatch], access: Access) -> Iterator[None]:
     """Let an error about a row that occurs twice say which of ``rows`` these are."""
     try:
         yield
     except RowTwice as error:
-        raise error.among(rows, definition) from None
+        raise error.among(rows, access.log.state.definition) from None

@@ -43,7 +43,7 @@ _AT_ONCE = 4_000_000
 def as_now(then: State, now: Definition) -> Snapshot:
     """Return the snapshot of an earlier state, under the definition of now. Raises VersionExpired
     if its rows had another identity."""
-    if then.definition.identity != now.identity:
+    if not then.definition.identifies_as(now):
         raise VersionExpired(
             f"version {then.version} is of a time when rows were not identified as they are now: "
             "its rows cannot be compared with those of now"

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
+from blockstore.format.definition import Definition
+from blockstore.format.identity import Identity
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -42,23 +44,13 @@ def update(
 ) -> RowsChanged:
     """Give columns new values in all current rows that meet a condition, as one version. Raises
     Invalid for a column, a value or a condition that the table cannot take."""
-    definition = access.log.state.definition
-    identity = identity_of(definition, "an update")
+    identity_of(access.log.state.definition, "an update")
     if not values:
         raise Invalid('an update sets no column, expected at least one: set={"name": value}')
-    for name in values:
-        if name not in definition.schema.names:
-            raise Invalid(
-                f"the update sets {name!r}, which the table does not have; its columns are "
-                f"{', '.join(definition.schema.names)}"
-            )
-        if name in identity.columns:
-            raise Invalid(
-                f"the update sets {name!r}, which is part of the key: delete the row, and insert "
-                "one with the new key"
-            )
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
+        identity = identity_of(state.definition, "an update")
+        _check_set(values, state.definition, identity)
         see_where(state, changes, where)
         unchanged = 0
         for stream, batch in current_rows(access, state, where):
@@ -85,20 +77,38 @@ def update(
     return change_rows(access, Operation.UPDATE, write, _with(said, where), reads=True)
 
 
+def _check_set(values: Mapping[str, Value], definition: Definition, identity: Identity) -> None:
+    """Raise Invalid for a column that the table does not have, or that identifies its rows."""
+    for name in values:
+        if name not in definition.schema.names:
+            raise Invalid(
+                f"the update sets {name!r}, which the table does not have; its columns are "
+                f"{', '.join(definition.schema.names)}"
+            )
+        if name in identity.columns:
+            raise Invalid(
+                f"the update sets {name!r}, which is part of the key: delete the row, and insert "
+                "one with the new key"
+            )
+
+
 def delete_where(access: Access, where: Condition, said: Said, *, dry_run: bool = False) -> Changed:
     """Delete all current rows that meet a condition, as one version; ``dry_run`` only counts
     them. Raises Invalid for a condition that the table cannot evaluate."""
-    identity = identity_of(access.log.state.definition, "a delete")
+    identity_of(access.log.state.definition, "a delete")
     if where is None:
         raise Invalid("delete needs a condition: pass one, or 'true' for all rows")
     if dry_run:
-        found = current_rows(access, access.log.poll(), where, columns=identity.columns)
+        now = access.log.poll()
+        names = identity_of(now.definition, "a delete").columns
+        found = current_rows(access, now, where, columns=names)
         rows = sum(batch.num_rows for _, batch in found)
         return Changed(operation=str(Operation.DELETE), dry_run=True, rows_removed=rows)
 
     def write(state: State, changes: StreamChanges) -> RowsChanged:
         see_where(state, changes, where)
-        for stream, batch in current_rows(access, state, where, columns=identity.columns):
+        names = identity_of(state.definition, "a delete").columns
+        for stream, batch in current_rows(access, state, where, columns=names):
             changes.delete(stream, batch)
         return RowsChanged(operation=str(Operation.DELETE), deleted=changes.rows)
 

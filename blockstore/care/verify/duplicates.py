@@ -3,6 +3,9 @@
 They have the same stream, time range, rows and chunk hashes under two ULIDs. A program that did not
 know that its first attempt had succeeded, and tried again, leaves them. A person must decide: the
 same rows may have been written twice on purpose.
+
+A block of changes that names its rows, by key or id, doubles none of them: an upsert that sets a
+row back to what it was, a deletion, a revert. Only rows without an id yet are new each time.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import hashlib
 from collections.abc import Iterator
 
 from blockstore.care.finding import Check, Finding, Severity
-from blockstore.format.block import BlockMeta
+from blockstore.format.block import BlockKind, BlockMeta
+from blockstore.format.identity import ROW_ID
 
 
 class Duplicates:
@@ -23,7 +27,7 @@ class Duplicates:
 
     def add(self, meta: BlockMeta) -> None:
         """Add a block whose rows are read. A block without rows declares a table: not a write."""
-        if not meta.rows:
+        if not meta.rows or not _adds_rows(meta):
             return
         first = self._seen.setdefault(_signature(meta), meta.ulid)
         if first != meta.ulid:
@@ -45,6 +49,14 @@ class Duplicates:
                 what=f"has exactly the rows of block {first}: one write, uploaded twice?",
                 fix=f"if so, {undo}; if the rows were written twice on purpose, nothing",
             )
+
+
+def _adds_rows(meta: BlockMeta) -> bool:
+    """Whether rows of the block, written once more, would be there once more."""
+    if meta.kind is BlockKind.PLAIN:
+        return True
+    ids = (chunk.columns.get(ROW_ID) for chunk in meta.chunks)
+    return meta.kind is BlockKind.CHANGES and any(one is not None and one.nulls for one in ids)
 
 
 def _signature(meta: BlockMeta) -> bytes:

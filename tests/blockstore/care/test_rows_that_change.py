@@ -11,6 +11,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.care.finding import Check
 from blockstore.care.rebuild import RebuildPlan, plan_rebuild, rebuild
 from blockstore.care.repair.plan import plan_repair
 from blockstore.care.repair.run import carry_out
@@ -57,6 +58,44 @@ def copied(table: Table) -> MemoryBucket:
     for found in table.bucket.list():
         bucket.put(found.key, table.bucket.get(found.key).data)
     return bucket
+
+
+# -- verify
+
+
+def duplicates(table: Table) -> list[str]:
+    """The blocks of which a verification says that they were uploaded twice."""
+    found = verify(table.bucket, table.world).findings
+    return [str(one.block) for one in found if one.check == Check.DUPLICATE]
+
+
+def test_a_key_that_is_written_as_it_was_once_is_no_write_that_was_uploaded_twice() -> None:
+    table = keyed()
+    table.upsert(rows_of(row(2, 2)))
+    table.upsert(rows_of(row(2, 20)))
+    for _ in range(2):
+        table.delete_rows([1])
+        table.upsert(rows_of(row(1, 1)))
+    assert duplicates(table) == []
+
+
+def test_ids_that_are_deleted_and_brought_back_are_no_write_that_was_uploaded_twice() -> None:
+    table = numbered()
+    for _ in range(2):
+        version = table.delete_rows([0]).version
+        assert version is not None
+        table.revert(version)
+    assert seen(table, "n") == [{"n": 1}, {"n": 20}]
+    assert duplicates(table) == []
+
+
+def test_new_rows_of_a_row_set_that_come_twice_are_a_duplicate() -> None:
+    table = numbered()
+    new = pa.table({"_row_id": pa.nulls(1, pa.int64()), "name": ["c"], "n": [3]})
+    table.put_rows(new)
+    assert duplicates(table) == []
+    table.put_rows(new)
+    assert len(duplicates(table)) == 1
 
 
 # -- repair

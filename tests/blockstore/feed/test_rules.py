@@ -238,6 +238,25 @@ def test_older_rows_are_read_under_the_newest_definition() -> None:
     assert rows == [("insert", "a", None), ("delete", "a", None)]
 
 
+def test_a_feed_reaches_back_before_a_key_got_another_name() -> None:
+    table = by_key()
+    put(table, 1, 2)
+    table.tag("kept")
+    table.alter(rename={"id": "key"})
+    rows = rows_of({"id": 2, "name": "b", "n": 2}).rename_columns(["key", "name", "n"])
+    table.upsert(rows)
+    table.delete_rows([1])
+    expected = [(2, "insert", 1), (2, "insert", 2), (5, "update", 2), (6, "delete", 1)]
+    assert told(table, 1) == expected
+    assert told(table, 3) == told(table, 2) == expected[2:]
+    forget(table)
+    now = table.poll()
+    assert {(change, one) for _, change, one in told(table, 2, until=now)} == {
+        ("update", 2),
+        ("delete", 1),
+    }
+
+
 def test_labels_are_columns_and_rows_of_two_streams_are_never_one() -> None:
     table = by_key()
     table.upsert(rows_of({"id": 1, "name": "a", "n": 1}), labels={"site": "x"})

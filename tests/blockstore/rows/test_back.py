@@ -49,6 +49,22 @@ def test_a_restore_gives_every_row_its_former_state() -> None:
     assert not [tag for tag in table.log.poll().tags if tag.startswith("_restore_")]
 
 
+def test_a_restore_and_a_revert_reach_back_before_a_key_got_another_name() -> None:
+    table = keyed(row(1, 1), row(2, 2))
+    before = seen(table, "n")
+    table.upsert(rows_of(row(1, 10), row(3, 3)))
+    table.alter(rename={"id": "key"})
+    did = table.revert(3)
+    assert sum(did.undone.values()) == 2
+    assert seen(table, "n") == before
+    table.upsert(rows_of(row(2, 20)).rename_columns(["key", "name", "n"]))
+    table.delete_rows([1])
+    back = table.restore(version=3)
+    assert (back.rows_back, back.rows_changed, back.rows_gone) == (2, 1, 0)
+    expected = [{"key": 1, "n": 10}, {"key": 2, "n": 2}, {"key": 3, "n": 3}]
+    assert seen(again(table), "key", "n") == expected
+
+
 def test_a_restore_of_what_is_so_already_changes_nothing() -> None:
     table = keyed(row(1, 1))
     table.tag("kept")
