@@ -11,6 +11,7 @@ Rules:
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,7 @@ _LISTED = frozenset({"OID", "REGTYPE", "REGCLASS", "REGPROC"})
 _TYPES = {"FLOAT": "DOUBLE", "NUMERIC": "DECIMAL(38, 9)", "DECIMAL": "DECIMAL(38, 9)"}
 """Where no digits are given: FLOAT has 32 bits in DuckDB and 64 in PostgreSQL, NUMERIC three digits
 after the point and as many as there are."""
+_HEX, _PAIR = re.compile(r"\\x(?:[0-9a-fA-F]{2})*"), re.compile("..")
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 _LONGEST = 64 * 1024
@@ -93,10 +95,16 @@ def spelled(part: Part, scene: Scene) -> Spelled:
 
 
 def _typed(part: Part) -> Part:
-    """The statement with the engine's names of types that mean something else there."""
+    """The statement with the engine's names of types that mean something else there, and with
+    bytes as the engine writes them: each with its own ``\\x``."""
     tokens, sql = part.tokens, part.sql
     columns = _columns(part)
     for at in reversed(range(1, len(tokens))):
+        if tokens[at].word == "BYTEA" and _casts_to(tokens, at):
+            given = tokens[at - 2] if at > 1 else tokens[at]
+            if given.is_text and _HEX.fullmatch(given.text):
+                own = _PAIR.sub(r"\\x\g<0>", given.text.removeprefix("\\x"))
+                sql = f"{sql[: given.start]}'{own}'{sql[given.end :]}"
         name = _TYPES.get(tokens[at].word)
         digits = at + 1 < len(tokens) and tokens[at + 1].text == "("
         if name is None or digits or not (at in columns or _casts_to(tokens, at)):
@@ -153,6 +161,8 @@ def _names_catalog(part: Part) -> bool:
     tokens = part.tokens
     for at, token in enumerate(tokens):
         if token.is_text:
+            if _is_braced(tokens, at):
+                return True
             continue
         name = token.text.lower()
         if name in _SCHEMAS or name in _BARE or (token.word and name in _WORDS - {"user"}):
@@ -162,6 +172,16 @@ def _names_catalog(part: Part) -> bool:
         if at and token.word in _NUMBERED and tokens[at - 1].text in ("::", "AS", "as"):
             return True
     return False
+
+
+def _is_braced(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether a text in braces is a list: the engine's lists have brackets."""
+    if not (tokens[at].text.startswith("{") and tokens[at].text.endswith("}")):
+        return False
+    before = [one.word or one.text for one in tokens[max(at - 2, 0) : at]]
+    after = [one.text for one in tokens[at + 1 : at + 4]]
+    every = len(before) == 2 and before[0] in ("ANY", "ALL", "SOME") and before[1] == "("
+    return every or (after[:1] == ["::"] and after[2:] == ["["])
 
 
 def _is_called(tokens: tuple[Token, ...], at: int, names: object) -> bool:

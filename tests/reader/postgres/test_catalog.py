@@ -298,3 +298,13 @@ def test_functions_among_tables_are_catalogs_or_one_value(one: Raw) -> None:
     ]
     assert one.rows("SELECT count(*) > 50 FROM pg_get_keywords()") == [["t"]]
     assert one.rows("SELECT n, n.n FROM pg_catalog.pg_get_userbyid(10) n") == [["tester", "tester"]]
+
+
+def test_a_client_that_writes_its_values_into_the_sql_gets_the_same_ones(one: Raw) -> None:
+    assert one.rows(r"SELECT '\x00ff'::bytea, octet_length('\x00ff'::bytea), '\x'::bytea") == [
+        [r"\x00ff", "2", r"\x"]
+    ]
+    assert one.rows("SELECT '{1,2}'::int2[], '{a,\"b c\",NULL}'::text[], '{}'::int[]") == [
+        ["{1,2}", '{a,"b c",NULL}', "{}"]
+    ]
+    assert one.rows("SELECT n FROM flights WHERE n = ANY('{1,2}') ORDER BY 1") == [["1"], ["2"]]
