@@ -26,6 +26,7 @@ from blockstore.format.block import StreamKey
 from blockstore.index.arrow import numbers
 from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
 from blockstore.index.rows import KEPT, LiveBlock, Rows, coded, stream_named
+from blockstore.index.totals import Totals
 from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
 from blockstore.lazy import once
 
@@ -53,16 +54,6 @@ class _Made:
     derived: Derived[LiveBlock]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Sums over all blocks of a set."""
-
-    rows: int
-    bytes: int
-    min_max_time: int
-    """The least ``max_time``; 0 of no block."""
-
-
 class _View:
     """One way to hold a set: a base and an overlay, and what was derived from them.
 
@@ -83,8 +74,7 @@ class _View:
         self.parts: dict[tuple[int, ...], Blocks] = {}
         """The set without some leaves of its base, by the leaves that are left; replaced, never
         changed."""
-        self._some: pa.Table | None = None
-        """What ``columns`` returned last."""
+        self._some: pa.Table | None = None  # what ``columns`` returned last
         self._before = before
 
     @property
@@ -158,9 +148,8 @@ class _View:
         """Where each row of ``table`` is: the base's row, or below zero the overlay's."""
         gone = np.sort(np.array(self.gone, dtype=np.int64))
         kept = np.delete(np.arange(len(self.base)), gone)
-        new = from_texts(block.ulid for block in self.new)
-        at = self.base.ulids.searchsorted(new)
-        return np.insert(kept, at - gone.searchsorted(at), -1 - np.arange(len(new)))
+        at = self.base.ulids.searchsorted(from_texts(block.ulid for block in self.new))
+        return np.insert(kept, at - gone.searchsorted(at), -1 - np.arange(len(self.new)))
 
     @once
     def table(self) -> pa.Table:
@@ -296,8 +285,7 @@ class Blocks:
         return self._view.table
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Some of these columns, the ULIDs among them, as ``rows.CODED`` has them: of leaves
-        nothing else is read or kept."""
+        """Some of these and the ULIDs, as ``rows.CODED``: of leaves nothing else is read."""
         return self._view.columns(names)
 
     def derived(self, name: str, of: object, make: Make[LiveBlock], rows: Mask) -> Arrays:
