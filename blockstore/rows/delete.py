@@ -236,7 +236,7 @@ def _check_given(ids: pa.Array, state: State) -> None:
 
 
 def _keys(
-    rows: pa.Table | list[Any], columns: tuple[str, ...], schema: pa.Schema
+    rows: Any, columns: tuple[str, ...], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
     """The identities of rows, and where a key identifies them the columns that may be labels; and
     the versions that were read, if there are any."""
