@@ -104,6 +104,7 @@ T = "/v1/tables/{table:path}"
 I = "/iceberg/v1/namespaces/{namespace}/tables"  # noqa: E741
 ROUTES: Mapping[tuple[str, str], Refused | str] = {
     ("GET", "/"): NO_TABLE,
+    ("GET", "/assets/{release}/{path:path}"): NO_TABLE,
     ("GET", "/-/healthy"): NO_TABLE,
     ("GET", "/-/ready"): NO_TABLE,
     ("GET", "/docs"): NO_TABLE,
