@@ -1,5 +1,7 @@
 """Columns of Arrow, made and read without pandas: ``pa.array``, ``to_numpy`` and Python values in a
-call of its functions import it where it is installed, for half a second and 35 MB."""
+call of its functions import it where it is installed, for half a second and 35 MB. Commands keep it
+out by themselves (``cli/lean.py``); a program that uses the library cannot.
+"""
 
 from __future__ import annotations
 

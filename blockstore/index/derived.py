@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from blockstore.index.arrow import numbers
+
 B = TypeVar("B")
 C = TypeVar("C", contravariant=True)
 
@@ -132,7 +134,7 @@ def _joined(pieces: Iterator[tuple[Places, pa.Table]]) -> Iterator[tuple[Places,
             yield places, rows
             continue
         # Copied: a slice would keep all that it was cut from.
-        waiting.append((places, rows.take(_numbers(len(rows)))))
+        waiting.append((places, rows.take(numbers(np.arange(len(rows))))))
         if sum(len(some) for some, _ in waiting) >= _JOINED:
             yield _one(waiting)
             waiting = []
@@ -143,8 +145,3 @@ def _joined(pieces: Iterator[tuple[Places, pa.Table]]) -> Iterator[tuple[Places,
 def _one(pieces: Sequence[tuple[Places, pa.Table]]) -> tuple[Places, pa.Table]:
     places, tables = zip(*pieces, strict=True)
     return np.concatenate(places), pa.concat_tables(tables).combine_chunks()
-
-
-def _numbers(count: int) -> pa.Array:
-    # Not ``pa.array``, which imports pandas.
-    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(np.arange(count))])

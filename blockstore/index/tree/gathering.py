@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from blockstore.index import ulids
-from blockstore.index.arrow import integers, texts
+from blockstore.index.arrow import integers, numbers, texts
 from blockstore.index.rows import FRAME
 
 _MOST = 1 << 30
@@ -63,8 +63,7 @@ class _Numbers:
         self._rows = end
 
     def done(self) -> pa.ChunkedArray:
-        held = [None, pa.py_buffer(self._values)]
-        return pa.chunked_array([pa.Array.from_buffers(self._kind, self._rows, held)])
+        return pa.chunked_array([numbers(self._values[: self._rows], self._kind)])
 
 
 class _Ulids:
@@ -134,8 +133,7 @@ class _Codes:
         known = self._number
         texts = encoded.dictionary.to_pylist()
         codes = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int32)
-        held = pa.py_buffer(codes[integers(encoded.indices)])
-        self._codes.add(pa.Array.from_buffers(pa.int32(), len(array), [None, held]))
+        self._codes.add(numbers(codes[integers(encoded.indices)], pa.int32()))
 
     def done(self) -> pa.ChunkedArray:
         (codes,) = self._codes.done().chunks
