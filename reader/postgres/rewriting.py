@@ -10,7 +10,6 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -97,7 +96,7 @@ def _made(node: exp.Expression) -> exp.Expression | None:
         node.set("this", _listed(node.this))
     elif isinstance(node, exp.Cast):
         if node.to.is_type("array") and isinstance(node.this, exp.Literal):
-            node.set("this", _listed(node.this))
+            node.set("this", _listed(node.this, has_type=True))
     elif isinstance(node, exp.Substring):
         return _matched(node)
     elif isinstance(node, exp.Encode):
@@ -148,34 +147,38 @@ def _return_catalog(table: exp.Table) -> None:
         table.set("db", exp.to_identifier("pg_catalog"))
 
 
-def _listed(node: exp.Expression | None) -> exp.Expression | None:
-    """A list for a constant text in braces; another node as it is."""
+def _listed(node: exp.Expression | None, *, has_type: bool = False) -> exp.Expression | None:
+    """A list for a constant text in braces; another node as it is. Where a cast gives its type, the
+    values are texts, of which the engine makes that type: ``007`` is a text of three letters."""
     inner = node.unnest() if node is not None else None
     if not isinstance(inner, exp.Literal) or not inner.is_string:
         return node
     text = inner.this.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return node
-    values = list(_parts(text[1:-1]))
-    if None in values:
+    values = _values(text[1:-1])
+    if values is None:
         return node
-    numbers = bool(values) and all(re.fullmatch(r"-?\d+|NULL", str(one)) for one in values)
-    make = exp.Literal.number if numbers else exp.Literal.string
-    items = [exp.Null() if one == "NULL" else make(one) for one in values]
-    return exp.Array(expressions=items)
+    plain = [one for one in values if isinstance(one, exp.Literal)]
+    if not has_type and all(re.fullmatch(r"-?\d+", one.name) for one in plain):
+        values = [exp.Literal.number(one.name) if one in plain else one for one in values]
+    return exp.Array(expressions=values)
 
 
-def _parts(text: str) -> Iterator[str | None]:
+def _values(text: str) -> list[exp.Expression] | None:
     """The values of a text without its braces; None where it has lists within."""
-    at = 0
+    at, found = 0, list[exp.Expression]()
     while at < len(text):
-        found = _QUOTED.match(text, at)
-        if found is None:
-            yield None
-            return
-        quoted, plain = found[1], found[2]
-        yield re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain.strip()
-        at = found.end()
+        one = _QUOTED.match(text, at)
+        if one is None:
+            return None
+        quoted, plain, at = one[1], one[2].strip() if one[2] else "", one.end()
+        if quoted is None and plain.upper() == "NULL":
+            found.append(exp.Null())
+        else:
+            own = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+            found.append(exp.Literal.string(own))
+    return found
 
 
 def _matched(node: exp.Substring) -> exp.Expression | None:

@@ -307,4 +307,7 @@ def test_a_client_that_writes_its_values_into_the_sql_gets_the_same_ones(one: Ra
     assert one.rows("SELECT '{1,2}'::int2[], '{a,\"b c\",NULL}'::text[], '{}'::int[]") == [
         ["{1,2}", '{a,"b c",NULL}', "{}"]
     ]
+    odd = """SELECT '{007,"NULL",null,"7"}'::text[], '{007,-1}'::int[], '{t,f}'::bool[]"""
+    assert one.rows(odd) == [['{007,"NULL",NULL,7}', "{7,-1}", "{t,f}"]]
+    assert one.rows("SELECT '{007,08}'::text[]") == [["{007,08}"]]
     assert one.rows("SELECT n FROM flights WHERE n = ANY('{1,2}') ORDER BY 1") == [["1"], ["2"]]
