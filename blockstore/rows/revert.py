@@ -95,6 +95,12 @@ class _Write:
         found: Mask = self.rows[DELETED].to_numpy().astype(bool)
         return found
 
+    def named_as(self, identity: Identity) -> _Write:
+        """The same write by other names of the key's columns, which may have been renamed since."""
+        names = dict(zip(self.identity.columns, identity.columns, strict=True))
+        rows = self.rows.rename_columns([names.get(name, name) for name in self.rows.column_names])
+        return replace(self, identity=identity, rows=rows)
+
     def before(self, now: State) -> Snapshot:
         """The table as it was just before, as it is read now."""
         blocks = self.state.blocks.changed([self.block.ulid], ())
@@ -171,7 +177,8 @@ def revert_rows(
 
 def _undo(access: Access, now: State, writes: Sequence[_Write], sink: Changes) -> _Found:
     """Write what undoes the writes on a state."""
-    did = _Found()
+    did, identity = _Found(), identity_of(now.definition, _WHAT)
+    writes = [write.named_as(identity) for write in writes]
     for stream in sorted({write.stream for write in writes}):
         own = [write for write in writes if write.stream == stream]
         _undo_in(access, now, own, sink, did)

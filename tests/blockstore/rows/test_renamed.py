@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.rows import revert
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
 
@@ -109,3 +110,21 @@ def test_a_column_that_another_handle_dropped_is_named() -> None:
     again(table).alter(drop=["n"])
     with pytest.raises(bs.Invalid, match="the update sets 'n', which the table does not have"):
         table.update({"n": 7})
+
+
+def test_a_revert_follows_a_rename_of_the_key_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = by_key()
+    table.upsert(rows_of({"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}))
+    done = table.upsert(rows_of({"id": 1, "name": "a", "n": 7}, {"id": 3, "name": "c", "n": 3}))
+    assert done.version is not None
+    read = revert._read
+
+    def and_renamed(*given: Any) -> Any:
+        found = read(*given)
+        again(table).alter(rename={"id": "key", "n": "m"})
+        return found
+
+    monkeypatch.setattr(revert, "_read", and_renamed)
+    did = table.revert(done.version)
+    assert sum(did.undone.values()) == 2
+    assert {row["key"]: row["m"] for row in seen(again(table))} == {1: 1, 2: 2}
