@@ -6,8 +6,6 @@ Invariants:
 - The overlay is folded into the base when it outgrows an eighth of it: amortized, a fold costs the
   same at ten blocks and at a million.
 - A block's object is made on first use.
-- What was made of the blocks of an overlay is taken over by the overlays that follow it, for the
-  blocks that stay.
 """
 
 from __future__ import annotations
@@ -19,161 +17,28 @@ from typing import TYPE_CHECKING
 
 import immutables
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from blockstore.format.block import StreamKey
-from blockstore.index.arrow import numbers
-from blockstore.index.derived import Arrays, Derived, Make, Mask, Places
-from blockstore.index.rows import KEPT, LiveBlock, Rows, coded, stream_named
-from blockstore.index.totals import Totals
+from blockstore.index.derived import Arrays, Make, Mask, Places
+from blockstore.index.overlay import Gone, Made, Overlay, View
+from blockstore.index.rows import KEPT, LiveBlock, Rows, stream_named
 from blockstore.index.ulids import UlidArray, from_texts, holds, to_texts, unique
-from blockstore.lazy import once
 
 if TYPE_CHECKING:
     from blockstore.index.tree.sums import BlockSums
 
-_OVERLAY = 1_024
-_SHARE = 8
 _PARTS = 4
-_FEW = 64
-
-Overlay = immutables.Map[str, LiveBlock | None]
-"""What is new or changed since the base; None where a block of the base is gone."""
-
-Gone = immutables.Map[str, int]
-"""Where in the base those of the overlay's ULIDs are that it has: these rows no longer count."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """The blocks of an overlay, sorted, and what was made of them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all blocks of a set."""
 
-    blocks: Sequence[LiveBlock]
-    frame: pa.Table
-    derived: Derived[LiveBlock]
-
-
-class _View:
-    """One way to hold a set: a base and an overlay, and what was derived from them.
-
-    ``before`` is what was made of an overlay before this one.
-    """
-
-    def __init__(
-        self, base: Rows, overlay: Overlay, places: Gone, before: _Made | None = None
-    ) -> None:
-        self.base = base
-        self.overlay = overlay
-        self.places = places
-        self.joined: dict[str, tuple[Arrays, Arrays, Arrays]] = {}
-        """By name: the arrays of the base, those of the overlay, and what both are together. Of
-        few blocks: each version that is in use has its own."""
-        self.complete: dict[str, tuple[object, Arrays]] = {}
-        """By name: those that are meaningful for every block, and what they follow from."""
-        self.parts: dict[tuple[int, ...], Blocks] = {}
-        """The set without some leaves of its base, by the leaves that are left; replaced, never
-        changed."""
-        self._some: pa.Table | None = None  # what ``columns`` returned last
-        self._before = before
-
-    @property
-    def is_heavy(self) -> bool:
-        return self.base.is_whole and len(self.overlay) > max(_OVERLAY, len(self.base) // _SHARE)
-
-    @once
-    def gone(self) -> list[int]:
-        """Rows of the base that no longer count."""
-        return list(self.places.values())
-
-    def place(self, ulid: str) -> int | None:
-        """The row of the base that has a ULID, whether it counts or not."""
-        known = self.places.get(ulid)
-        return self.base.position(ulid) if known is None else known
-
-    @once
-    def new(self) -> list[LiveBlock]:
-        """The blocks of the overlay, sorted."""
-        held = [block for block in self.overlay.values() if block is not None]
-        return sorted(held, key=lambda block: block.ulid)
-
-    @property
-    def made(self) -> _Made | None:
-        """What an overlay that follows may take over."""
-        if self.__dict__.keys().isdisjoint(("frame", "derived")):
-            return self._before
-        return _Made(self.new, self.frame, self.derived)
-
-    @once
-    def derived(self) -> Derived[LiveBlock]:
-        """What others made of ``new``."""
-        blocks = self.new
-        made = Derived(len(blocks), lambda places: [blocks[place] for place in places])
-        if self._before is not None:
-            made.take_over(self._before.derived, self._places)
-        return made
-
-    @once
-    def frame(self) -> pa.Table:
-        """The frame of ``new``."""
-        if self._before is None:
-            return Rows.of(self.new).frame
-        places = self._places.copy()
-        other = np.flatnonzero(places < 0)
-        places[other] = len(self._before.blocks) + np.arange(len(other))
-        added = Rows.of([self.new[place] for place in other]).frame
-        return pa.concat_tables([self._before.frame, added]).take(numbers(places)).combine_chunks()
-
-    @once
-    def _places(self) -> npt.NDArray[np.int64]:
-        """Where each block of ``new`` is among those of ``before``; -1 where it is none of them."""
-        assert self._before is not None, "there was an overlay before"
-        known = {id(block): place for place, block in enumerate(self._before.blocks)}
-        places = (known.get(id(block), -1) for block in self.new)
-        return np.fromiter(places, np.int64, len(self.new))
-
-    def find(self, ulids: Iterable[str]) -> tuple[dict[str, LiveBlock], list[int]]:
-        """Those of these ULIDs that are live: blocks of the overlay, and rows of the base."""
-        found, places = {}, []
-        for ulid in dict.fromkeys(ulids):
-            held = self.overlay.get(ulid)
-            if held is not None:
-                found[ulid] = held
-            elif ulid not in self.overlay and (place := self.base.position(ulid)) is not None:
-                places.append(place)
-        return found, places
-
-    @once
-    def slots(self) -> npt.NDArray[np.int64]:
-        """Where each row of ``table`` is: the base's row, or below zero the overlay's."""
-        gone = np.sort(np.array(self.gone, dtype=np.int64))
-        kept = np.delete(np.arange(len(self.base)), gone)
-        at = self.base.ulids.searchsorted(from_texts(block.ulid for block in self.new))
-        return np.insert(kept, at - gone.searchsorted(at), -1 - np.arange(len(self.new)))
-
-    @once
-    def table(self) -> pa.Table:
-        """The frame of all, sorted."""
-        return self._joined(self.base.frame, self.frame) if self.overlay else self.base.frame
-
-    def columns(self, names: Sequence[str]) -> pa.Table:
-        """Some columns of the same, as ``rows.CODED`` has them."""
-        if "table" in self.__dict__:
-            return coded(self.table, names)
-        if not self.overlay:
-            return self.base.columns(names)
-        some = self._some
-        if some is None or not set(names) <= set(some.column_names):
-            self._some = some = self._joined(self.base.columns(names), coded(self.frame, names))
-        return some.select(names)
-
-    def _joined(self, base: pa.Table, new: pa.Table) -> pa.Table:
-        """The rows that count of both, sorted."""
-        both = pa.concat_tables([base, new]).unify_dictionaries()
-        slots = self.slots
-        if len(slots) == len(both) and (slots[len(base) :] < 0).all():
-            return both
-        return both.take(numbers(np.where(slots >= 0, slots, len(base) - 1 - slots)))
+    rows: int
+    bytes: int
+    min_max_time: int
+    """The least ``max_time``; 0 of no block."""
 
 
 class Blocks:
@@ -184,11 +49,11 @@ class Blocks:
         base: Rows,
         overlay: Overlay | None = None,
         size: int | None = None,
-        before: _Made | None = None,
+        before: Made | None = None,
         places: Gone | None = None,
     ) -> None:
         # The same set may be held in another way later; each method looks at one view.
-        self._view = _View(
+        self._view = View(
             base,
             immutables.Map() if overlay is None else overlay,
             immutables.Map() if places is None else places,
@@ -375,11 +240,8 @@ class Blocks:
     def streams(self) -> list[StreamKey]:
         """The streams of all blocks, each once."""
         rest, sums = self.summed(lambda leaf: leaf.streams is not None)
-        texts = dict.fromkeys(text for leaf in sums for text in leaf.streams or ())
-        column = rest.table()["stream"]
-        few = column if len(column) <= _FEW else column.unique()  # which loads Arrow's functions
-        texts |= dict.fromkeys(few.to_pylist())
-        return [stream_named(text) for text in texts]
+        stored = dict.fromkeys(text for leaf in sums for text in leaf.streams or ())
+        return [*dict.fromkeys((*map(stream_named, stored), *rest._view.streams))]
 
     def summed(self, known: Callable[[BlockSums], bool]) -> tuple[Blocks, Sequence[BlockSums]]:
         """The set without the leaves for which ``known`` is true and in which nothing has changed,
@@ -445,6 +307,6 @@ class Blocks:
         view = self._view
         if view.overlay:
             rows = view.base.merged(view.gone, Rows.of(view.new))
-            view = _View(rows, immutables.Map(), immutables.Map())
+            view = View(rows, immutables.Map(), immutables.Map())
             self._view = view
         return view.base

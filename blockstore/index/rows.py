@@ -13,7 +13,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +27,7 @@ from blockstore.errors import Corrupt
 from blockstore.format.block import BlockKind, BlockMeta, StreamKey
 from blockstore.format.meta import from_dict, to_dict
 from blockstore.index import ulids
-from blockstore.index.arrow import flags, numbers, texts
+from blockstore.index.arrow import flags, integers, numbers, texts
 from blockstore.index.derived import Derived, Places
 from blockstore.index.ulids import UlidArray
 from blockstore.lazy import once
@@ -60,6 +61,8 @@ CODED = FRAME.set(
 
 KEPT = 8_192
 """Blocks whose objects are kept once they were made: about 3 kB each."""
+
+_FEW = 64
 
 PIECE = 4_096
 """Rows of which the large columns, or the blocks, are in memory at once where all are looked at: a
@@ -185,6 +188,11 @@ class Rows:
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Some of the columns ``CODED``, the ULIDs among them."""
         return coded(self.frame, names)
+
+    @once
+    def streams(self) -> Mapping[StreamKey, int]:
+        """How many rows each stream has."""
+        return counted(self.frame["stream"])
 
     @once
     def ulids(self) -> UlidArray:
@@ -381,6 +389,18 @@ def _bulk(blocks: Sequence[LiveBlock]) -> pa.Table:
         },
         schema=BULK,
     )
+
+
+def counted(streams: pa.ChunkedArray) -> Mapping[StreamKey, int]:
+    """How often each stream is in a column ``stream``, of texts or as ``CODED`` has it."""
+    counts: Counter[str] = Counter()
+    if len(streams) <= _FEW:
+        counts.update(streams.to_pylist())
+    else:
+        for chunk in streams.dictionary_encode().chunks:  # which loads Arrow's functions
+            found = np.bincount(integers(chunk.indices), minlength=len(chunk.dictionary))
+            counts.update(dict(zip(chunk.dictionary.to_pylist(), found.tolist(), strict=True)))
+    return {stream_named(text): rows for text, rows in counts.items() if rows}
 
 
 @lru_cache(maxsize=1024)

@@ -9,15 +9,26 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from blockstore.format.block import StreamKey
 from blockstore.index import ulids
 from blockstore.index.arrow import numbers
 from blockstore.index.derived import Derived, Places
-from blockstore.index.rows import BULK, CODED, FRAME, LiveBlock, MemoryBulk, Rows, coded, picked
+from blockstore.index.rows import (
+    BULK,
+    CODED,
+    FRAME,
+    LiveBlock,
+    MemoryBulk,
+    Rows,
+    coded,
+    counted,
+    picked,
+)
 from blockstore.index.tree.gathering import gathered
 from blockstore.index.tree.leaf import Leaf, Root
 from blockstore.index.tree.loading import Leaves, LoadedBlocks
@@ -74,6 +85,10 @@ class LeafRows(Rows):
             wanted = pa.schema([CODED.field(name) for name in names])
             self._some = some = gathered(self._frames(names), len(self), wanted)
         return some.select(names)
+
+    @once
+    def streams(self) -> Mapping[StreamKey, int]:
+        return counted(self.columns(("stream",))["stream"])
 
     @once
     def ulids(self) -> UlidArray:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockstore.index import blocks as blocks_module
+from blockstore.index import overlay as overlay_module
 from blockstore.index import rows as rows_module
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Arrays
@@ -23,7 +24,8 @@ from tests.support.index_data import block, ulid
 
 def live(number: int, version: int = 1, sources: int = 1) -> LiveBlock:
     names = tuple(ulid(number + 10_000 * place) for place in range(sources))
-    return LiveBlock(meta=block(number, sources=names), version=version, first_row_id=10 * number)
+    meta = block(number, sources=names, labels={"of": str(number % 7)} if number % 2 else {})
+    return LiveBlock(meta=meta, version=version, first_row_id=10 * number)
 
 
 Step = tuple[str, int]
@@ -79,6 +81,11 @@ def test_it_is_a_map_from_ulids(steps: list[Step]) -> None:
         assert [one.decode() for one in blocks.sources().tolist()] == sorted(
             source for one in ordered for source in one.meta.sources
         )
+        streams = blocks.streams()
+        assert sorted(streams) == sorted({one.meta.stream for one in ordered})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows_module, "_FEW", 0)
+            assert sorted(Blocks.of(ordered).streams()) == sorted(streams)
         assert blocks.get_all(ulid(number) for number in range(31)) == expected
         some = [ulid(number) for number in range(30, 0, -3)]
         assert list(blocks.only(some)) == [one for one in ordered if one.ulid in some]
@@ -108,7 +115,7 @@ def test_of_many_blocks_few_are_made_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_large_overlay_becomes_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks_module, "_OVERLAY", 4)
+    monkeypatch.setattr(overlay_module, "_OVERLAY", 4)
     found = Blocks.of()
     for number in (*range(0, 40, 2), *range(1, 40, 2)):
         found = found.changed((), [live(number)])
@@ -130,14 +137,14 @@ def test_a_set_that_another_thread_consolidates_meanwhile_gives_the_same_blocks(
 ) -> None:
     odd = [live(number) for number in range(1, 20, 2)]
     blocks = Blocks.of(odd).changed((), [live(number) for number in range(0, 20, 2)])
-    find = blocks_module._View.find
+    find = overlay_module.View.find
 
     def found(view: Any, ulids: Iterable[str]) -> Any:
         places = find(view, ulids)
         blocks.rows()
         return places
 
-    monkeypatch.setattr(blocks_module._View, "find", found)
+    monkeypatch.setattr(overlay_module.View, "find", found)
     asked = ask(blocks, [one.ulid for one in odd[2:5]])
     values = asked.values() if isinstance(asked, dict) else asked
     assert list(values) == odd[2:5]  # type: ignore[call-overload]
@@ -207,6 +214,24 @@ def test_of_the_blocks_that_stay_nothing_is_made_again() -> None:
         every = np.ones(len(found), dtype=bool)
         found.derived("ids", numbered, numbered, every)
     assert sorted(numbered.made) == [ulid(number) for number in range(1, 30)]
+
+
+def test_the_streams_of_a_new_version_need_no_columns_of_its_blocks() -> None:
+    found = Blocks.of([live(1), live(2)])
+    for number in range(3, 30):
+        found = found.changed([ulid(number - 3)] if number > 9 else (), [live(number)])
+        streams = found.streams()
+        assert {"frame", "table", "slots"}.isdisjoint(vars(found._view))
+        assert sorted(streams) == sorted({one.meta.stream for one in found})
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+@pytest.mark.parametrize("same", [0, 1, 2, 3, 8, 9])
+def test_what_two_overlays_begin_with_is_found(same: int, more: int) -> None:
+    first = [live(number) for number in range(9)]
+    other = [*first[:same], *(live(number) for number in range(same, same + more))]
+    assert overlay_module._same(first, other) == same
+    assert overlay_module._same(other, first) == same
 
 
 def test_versions_of_many_blocks_keep_no_arrays_of_their_own(
