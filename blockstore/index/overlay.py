@@ -134,7 +134,7 @@ class View:
         """The streams of all, each once."""
         counts = dict(self.base.streams)
         if self.gone:
-            lost = self.base.columns(("stream",))["stream"].take(numbers(sorted(self.gone)))
+            lost = self.base.stream_of_each.take(numbers(sorted(self.gone)))
             for stream, rows in counted(lost).items():
                 counts[stream] -= rows
         metas = (block.meta for block in self.overlay.values() if block is not None)

@@ -63,7 +63,6 @@ KEPT = 8_192
 """Blocks whose objects are kept once they were made: about 3 kB each."""
 
 _FEW = 64
-
 PIECE = 4_096
 """Rows of which the large columns, or the blocks, are in memory at once where all are looked at: a
 million blocks are 3 GB."""
@@ -192,7 +191,12 @@ class Rows:
     @once
     def streams(self) -> Mapping[StreamKey, int]:
         """How many rows each stream has."""
-        return counted(self.frame["stream"])
+        return counted(self.stream_of_each)
+
+    @property
+    def stream_of_each(self) -> pa.ChunkedArray:
+        """The column ``stream``, of texts or as ``CODED`` has it."""
+        return self.frame["stream"]
 
     @once
     def ulids(self) -> UlidArray:
@@ -392,7 +396,7 @@ def _bulk(blocks: Sequence[LiveBlock]) -> pa.Table:
 
 
 def counted(streams: pa.ChunkedArray) -> Mapping[StreamKey, int]:
-    """How often each stream is in a column ``stream``, of texts or as ``CODED`` has it."""
+    """How often each stream is in a column like ``stream_of_each``."""
     counts: Counter[str] = Counter()
     if len(streams) <= _FEW:
         counts.update(streams.to_pylist())

@@ -9,12 +9,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from blockstore.format.block import StreamKey
 from blockstore.index import ulids
 from blockstore.index.arrow import numbers
 from blockstore.index.derived import Derived, Places
@@ -26,7 +25,6 @@ from blockstore.index.rows import (
     MemoryBulk,
     Rows,
     coded,
-    counted,
     picked,
 )
 from blockstore.index.tree.gathering import gathered
@@ -86,9 +84,9 @@ class LeafRows(Rows):
             self._some = some = gathered(self._frames(names), len(self), wanted)
         return some.select(names)
 
-    @once
-    def streams(self) -> Mapping[StreamKey, int]:
-        return counted(self.columns(("stream",))["stream"])
+    @property
+    def stream_of_each(self) -> pa.ChunkedArray:
+        return self.columns(("stream",))["stream"]
 
     @once
     def ulids(self) -> UlidArray:
