@@ -27,6 +27,7 @@ from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import BUFFER_BYTES
 from blockstore.reader.postgres import states, variables
 from blockstore.reader.postgres.backends import Backend, Backends, shown
+from blockstore.reader.postgres.constants import meant
 from blockstore.reader.postgres.copying import copy_of
 from blockstore.reader.postgres.cursors import cursor_of
 from blockstore.reader.postgres.dml import counted, dml_types, returned_by, tag_of
@@ -250,7 +251,8 @@ class Runs:
 
     def _spelled(self, prepared: Prepared) -> Spelled:
         if prepared.spelled is None:
-            prepared.spelled = spelled(prepared.part, self.scene())
+            part = meant(prepared.part, self.gateway, self.caller)
+            prepared.spelled = spelled(part, self.scene())
         return prepared.spelled
 
     def _new_stopper(self) -> Stopper:
