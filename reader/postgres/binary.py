@@ -19,10 +19,12 @@ import pyarrow.types as pt
 from blockstore.reader.postgres.text import json_of, offsets_of
 from blockstore.reader.postgres.types import (
     ELEMENTS,
+    INT2,
     JSON,
     NUMERIC,
     OID,
     UUID,
+    VECTOR,
     is_bytes,
     type_of,
 )
@@ -66,6 +68,8 @@ def binary_of(column: pa.Array, shown: int | None = None) -> pa.Array:
         return _fixed(column.cast(pa.time64("us"), safe=False).view(pa.int64()), ">i8")
     if pt.is_timestamp(kind):
         return _moments(column)
+    if oid == VECTOR:
+        return _lists(column.cast(pa.list_(pa.int16())), INT2, first=0)
     if oid in ELEMENTS:
         return _lists(column, ELEMENTS[oid])
     if oid == JSON:
@@ -160,7 +164,7 @@ def numeric(value: Decimal, scale: int) -> bytes:
     return struct.pack(f"!hhHh{len(groups)}H", *head, *groups)
 
 
-def _lists(column: pa.Array, element: int) -> pa.Array:
+def _lists(column: pa.Array, element: int, first: int = 1) -> pa.Array:
     inner = binary_of(pc.list_flatten(column), element)
     offsets = offsets_of(column).to_pylist()
     fields = sized(inner)
@@ -174,6 +178,6 @@ def _lists(column: pa.Array, element: int) -> pa.Array:
         elif start == end:
             made.append(struct.pack("!iiI", 0, 0, element))
         else:
-            head = struct.pack("!iiIii", 1, nulls, element, end - start, 1)
+            head = struct.pack("!iiIii", 1, nulls, element, end - start, first)
             made.append(head + data[ends[start] : ends[end]])
     return pa.array(made, pa.binary())

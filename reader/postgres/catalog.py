@@ -157,11 +157,14 @@ def _classes(what: Known) -> Iterator[Row]:
 
 def _attributes(what: Known) -> Iterator[Row]:
     for table in what.tables:
-        for place, column in enumerate(table.columns, start=1):
+        key = [table.columns.field(name) for name in table.key]
+        own = [(table.oid, *one) for one in enumerate(table.columns, start=1)]
+        index = [(oid_of("index", table.name), *one) for one in enumerate(key, start=1)]
+        for relation, place, column in own + index:
             oid = t.type_of(column.type)
             kind = t.TYPES.get(oid)
             yield {
-                "attrelid": table.oid,
+                "attrelid": relation,
                 "attname": column.name,
                 "atttypid": oid,
                 "attlen": -1 if kind is None else kind.size,
@@ -169,7 +172,7 @@ def _attributes(what: Known) -> Iterator[Row]:
                 "attnum": place,
                 "attndims": int(kind is None),
                 "atttypmod": t.modifier_of(column.type),
-                "attnotnull": column.name in table.needed,
+                "attnotnull": relation == table.oid and column.name in table.needed,
             }
 
 

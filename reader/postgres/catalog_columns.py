@@ -26,6 +26,7 @@ _KINDS = {
     "l": pa.int64(),
     "z": pa.timestamp("us", "UTC"),
     "a": pa.list_(pa.int32()),
+    "v": pa.list_(pa.uint16()),
     "r": pa.list_(pa.float64()),
     "x": pa.list_(pa.string()),
 }
@@ -90,8 +91,8 @@ _SPELLED = {
     "pg_index": (
         "indexrelid:o indrelid:o indnatts:i indnkeyatts:i indisunique:b=t indnullsnotdistinct:b=f "
         "indisprimary:b=t indisexclusion:b=f indimmediate:b=t indisclustered:b=f indisvalid:b=t "
-        "indcheckxmin:b=f indisready:b=t indislive:b=t indisreplident:b=f indkey:a indcollation:a "
-        "indclass:a indoption:a indexprs:t indpred:t"
+        "indcheckxmin:b=f indisready:b=t indislive:b=t indisreplident:b=f indkey:v indcollation:a "
+        "indclass:a indoption:v indexprs:t indpred:t"
     ),
     "pg_indexes": "schemaname:t=public tablename:t indexname:t tablespace:t indexdef:t",
     "pg_inherits": "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b",

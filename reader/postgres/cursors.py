@@ -14,7 +14,7 @@ from blockstore.reader.postgres.asks import Asks
 from blockstore.reader.postgres.portals import Portal
 from blockstore.reader.postgres.prepared import Prepared
 from blockstore.reader.postgres.states import Refused
-from blockstore.reader.postgres.texts import Kind, split
+from blockstore.reader.postgres.texts import Kind, Part, split
 
 _FORWARD = frozenset({"FORWARD", "FROM", "IN", "NEXT"})
 
@@ -30,22 +30,28 @@ def cursor_of(runs: Asks, portal: Portal, portals: MutableMapping[str, Portal]) 
         _fetch(portal, portals)
 
 
+def declared(part: Part) -> Part:
+    """The query of a DECLARE. Raises Refused."""
+    place = next((at for at, one in enumerate(part.tokens) if one.word == "FOR"), None)
+    if place is None or len(part.tokens) <= place + 1:
+        raise Refused(states.SYNTAX, "DECLARE has no query: DECLARE name CURSOR FOR SELECT …")
+    (inner,) = split(part.sql[part.tokens[place + 1].start :])
+    if inner.kind is not Kind.QUERY:
+        raise Refused(states.SYNTAX, "a cursor is for a query")
+    return inner
+
+
 def _declare(runs: Asks, portal: Portal, portals: MutableMapping[str, Portal]) -> None:
     part = portal.prepared.part
     if not runs.in_transaction:
         raise Refused(
             states.NOT_IN_TRANSACTION, "a cursor lives in a transaction: send BEGIN first"
         )
-    place = next((at for at, one in enumerate(part.tokens) if one.word == "FOR"), None)
-    if place is None or len(part.tokens) <= place + 1:
-        raise Refused(states.SYNTAX, "DECLARE has no query: DECLARE name CURSOR FOR SELECT …")
     name = part.tokens[1].text
-    (inner,) = split(part.sql[part.tokens[place + 1].start :])
-    if inner.kind is not Kind.QUERY:
-        raise Refused(states.SYNTAX, "a cursor is for a query")
+    inner = declared(part)
     if name in portals:
         raise Refused("42P03", f"the cursor {name!r} exists already")
-    prepared = Prepared(part=inner, types=portal.prepared.types)
+    prepared = Prepared(part=inner, types=portal.prepared.resolved or portal.prepared.types)
     cursor = Portal(prepared=prepared, values=portal.values, formats=())
     runs.query(cursor, prepared, portal.values)
     portals[name] = cursor

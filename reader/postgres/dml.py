@@ -70,8 +70,17 @@ def dml_types(
 
 
 def _inserted(tree: exp.Expression, gateway: Gateway, caller: Caller) -> Iterator[tuple[str, int]]:
-    """The parameters in VALUES, which have the types of their columns."""
-    if not isinstance(tree, exp.Insert) or not isinstance(tree.expression, exp.Values):
+    """The parameters in VALUES or of a SELECT, which have the types of their columns."""
+    if not isinstance(tree, exp.Insert):
+        return
+    given = tree.expression
+    if isinstance(given, exp.Values):
+        rows = [
+            row.expressions if isinstance(row, exp.Tuple) else [row] for row in given.expressions
+        ]
+    elif isinstance(given, exp.Select):
+        rows = [[one.unalias() for one in given.expressions]]
+    else:
         return
     target = tree.this
     table = target.find(exp.Table)
@@ -80,8 +89,7 @@ def _inserted(tree: exp.Expression, gateway: Gateway, caller: Caller) -> Iterato
     types = columns_of_tables(gateway, caller, [table.name])
     names = [one.name for one in target.expressions] if isinstance(target, exp.Schema) else []
     names = names or list(types)
-    for row in tree.expression.expressions:
-        values = row.expressions if isinstance(row, exp.Tuple) else [row]
+    for values in rows:
         for name, value in zip(names, values, strict=False):
             if _is_parameter(value) and name.lower() in types:
                 yield value.name, types[name.lower()]

@@ -4,6 +4,7 @@ Rules:
 - The hidden columns of a catalog are constants. ``age`` finds every row of a catalog as old as
   every transaction, so that a client that reads only what is new reads everything.
 - A text in braces is the list that it means where a list is needed.
+- The places of an index's columns (``indkey``) are counted from 0, and a text of them has spaces.
 - A function among tables that returns a catalog is that catalog.
 """
 
@@ -58,6 +59,7 @@ CATALOGS = {
 
 _HIDDEN = frozenset({"xmin", "tableoid"})
 _OLDEST = 2_147_483_647
+_VECTORS = frozenset({"indkey", "indoption"})
 RETURNED = {
     "pg_show_all_settings": "pg_settings",
     "pg_lock_status": "pg_locks",
@@ -93,10 +95,17 @@ def _made(node: exp.Expression) -> exp.Expression | None:
     if isinstance(node, exp.Table):
         _return_catalog(node)
     elif isinstance(node, exp.Any | exp.All):
-        node.set("this", _listed(node.this))
+        node.set("this", listed(node.this))
     elif isinstance(node, exp.Cast):
         if node.to.is_type("array") and isinstance(node.this, exp.Literal):
-            node.set("this", _listed(node.this, has_type=True))
+            node.set("this", listed(node.this, has_type=True))
+        elif _is_vector(node.this) and node.to.this in exp.DataType.TEXT_TYPES:
+            spaced = [node.this, exp.Literal.string(" ")]
+            return exp.Anonymous(this="array_to_string", expressions=spaced)
+    elif isinstance(node, exp.Bracket) and _is_vector(node.this) and len(node.expressions) == 1:
+        (place,) = node.expressions
+        if not isinstance(place, exp.Slice):
+            node.set("expressions", [_plus(exp.Paren(this=place), 1)])
     elif isinstance(node, exp.Substring):
         return _matched(node)
     elif isinstance(node, exp.Encode):
@@ -104,6 +113,15 @@ def _made(node: exp.Expression) -> exp.Expression | None:
     elif isinstance(node, exp.Anonymous):
         return _called(node)
     return None
+
+
+def _is_vector(node: exp.Expression | None) -> bool:
+    own = node.unnest() if node is not None else None
+    return isinstance(own, exp.Column) and own.name.lower() in _VECTORS
+
+
+def _plus(node: exp.Expression, number: int) -> exp.Expression:
+    return exp.Add(this=node, expression=exp.Literal.number(number))
 
 
 def _replace(column: exp.Column, made: exp.Expression) -> None:
@@ -147,7 +165,7 @@ def _return_catalog(table: exp.Table) -> None:
         table.set("db", exp.to_identifier("pg_catalog"))
 
 
-def _listed(node: exp.Expression | None, *, has_type: bool = False) -> exp.Expression | None:
+def listed(node: exp.Expression | None, *, has_type: bool = False) -> exp.Expression | None:
     """A list for a constant text in braces; another node as it is. Where a cast gives its type, the
     values are texts, of which the engine makes that type: ``007`` is a text of three letters."""
     inner = node.unnest() if node is not None else None
@@ -209,7 +227,7 @@ def _called(node: exp.Anonymous) -> exp.Expression | None:
     if name == "age":
         return _aged(node)
     if name in ("all", "any", "some"):  # with a space before its parenthesis it is a function
-        node.set("expressions", [_listed(one) for one in node.expressions])
+        node.set("expressions", [listed(one) for one in node.expressions])
     return None
 
 

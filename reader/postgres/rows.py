@@ -40,7 +40,7 @@ def as_rows(formats: Sequence[int], types: Sequence[int]) -> Form:
 
     def form(batch: pa.RecordBatch) -> bytes:
         values = [
-            sized(binary_of(one, oid) if binary else text_of(one).cast(pa.binary()))
+            sized(binary_of(one, oid) if binary else text_of(one, oid).cast(pa.binary()))
             for one, binary, oid in zip(batch.columns, formats, types, strict=True)
         ]
         return _framed(b"D", batch.num_rows, [_count(batch), *values])

@@ -27,8 +27,9 @@ from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import BUFFER_BYTES
 from blockstore.reader.postgres import states, variables
 from blockstore.reader.postgres.backends import Backend, Backends, shown
+from blockstore.reader.postgres.constants import meant
 from blockstore.reader.postgres.copying import copy_of
-from blockstore.reader.postgres.cursors import cursor_of
+from blockstore.reader.postgres.cursors import cursor_of, declared
 from blockstore.reader.postgres.dml import counted, dml_types, returned_by, tag_of
 from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal
 from blockstore.reader.postgres.prepared import Prepared, Spelled
@@ -108,6 +109,8 @@ class Runs:
                 found = types_of(self.gateway, self.caller, sql, prepared.types)
             elif prepared.part.kind is Kind.CHANGE:
                 found = dml_types(self.gateway, self.caller, prepared.part, prepared.types)
+            elif prepared.part.kind is Kind.DECLARE:
+                found = self.types(Prepared(part=declared(prepared.part), types=prepared.types))
             else:
                 found = tuple(prepared.types)
             prepared.resolved = found
@@ -250,7 +253,8 @@ class Runs:
 
     def _spelled(self, prepared: Prepared) -> Spelled:
         if prepared.spelled is None:
-            prepared.spelled = spelled(prepared.part, self.scene())
+            part = meant(prepared.part, self.gateway, self.caller)
+            prepared.spelled = spelled(part, self.scene())
         return prepared.spelled
 
     def _new_stopper(self) -> Stopper:

@@ -17,7 +17,14 @@ import pyarrow.types as pt
 
 from blockstore.reader.forms.encode import json_value
 from blockstore.reader.forms.text import readable
-from blockstore.reader.postgres.types import ELEMENTS, JSON, NUMERIC, is_bytes, type_of
+from blockstore.reader.postgres.types import (
+    ELEMENTS,
+    JSON,
+    NUMERIC,
+    VECTOR,
+    is_bytes,
+    type_of,
+)
 
 _DAY_US = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
@@ -26,9 +33,11 @@ _USUAL_US = _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1
 _EARLY = re.compile(r"(-?\d+)(-.*)")
 
 
-def text_of(column: pa.Array) -> pa.Array:
-    """The column as texts; null stays null."""
+def text_of(column: pa.Array, shown: int | None = None) -> pa.Array:
+    """The column as texts; null stays null. ``shown``: the type that the client was shown."""
     kind = column.type
+    if shown == VECTOR:
+        return pc.binary_join(column.cast(pa.list_(pa.string())), " ")
     if isinstance(kind, pa.ExtensionType):
         return _extension(column)
     if pt.is_dictionary(kind):

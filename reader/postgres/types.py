@@ -19,6 +19,8 @@ BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID = 16, 17, 20, 21, 23, 25, 26
 JSON, FLOAT4, FLOAT8, UNKNOWN, VARCHAR, BPCHAR = 114, 700, 701, 705, 1043, 1042
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC = 1082, 1083, 1114, 1184, 1186, 1700
 UUID, NAME, CHAR = 2950, 19, 18
+VECTOR = 22
+"""``int2vector``: the places of columns, as catalogs have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ def _types() -> tuple[Type, ...]:
         (NAME, "name", "name", 64, 1003, "S"),
         (INT8, "int8", "bigint", 8, 1016, "N"),
         (INT2, "int2", "smallint", 2, 1005, "N"),
+        (VECTOR, "int2vector", "int2vector", -1, 1006, "A"),
         (INT4, "int4", "integer", 4, 1007, "N"),
         (TEXT, "text", "text", -1, 1009, "S"),
         (OID, "oid", "oid", 4, 1028, "N"),
@@ -140,6 +143,8 @@ def oid_of(kind: pa.DataType) -> int:
         return OID
     if is_list(kind) and kind.value_type == pa.uint32():
         return TYPES[OID].array
+    if is_list(kind) and kind.value_type == pa.uint16():
+        return VECTOR
     return type_of(kind)
 
 

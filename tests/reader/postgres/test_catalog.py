@@ -18,6 +18,7 @@ from tests.reader.postgres.raw import (
     SYNC,
     Doors,
     Raw,
+    bind,
     both,
     describe,
     error_of,
@@ -311,3 +312,20 @@ def test_a_client_that_writes_its_values_into_the_sql_gets_the_same_ones(one: Ra
     assert one.rows(odd) == [['{007,"NULL",NULL,7}', "{7,-1}", "{t,f}"]]
     assert one.rows("SELECT '{007,08}'::text[]") == [["{007,08}"]]
     assert one.rows("SELECT n FROM flights WHERE n = ANY('{1,2}') ORDER BY 1") == [["1"], ["2"]]
+
+
+def test_the_columns_of_an_index_are_a_vector_counted_from_0(one: Raw) -> None:
+    """psqlODBC and Rails cut it at its spaces, and count its places from 0."""
+    key = "FROM pg_index i WHERE indrelid = 'people'::regclass"
+    assert one.rows(f"SELECT indkey, indoption, indkey::text {key}") == [["1", "0", "1"]]
+    assert one.rows(f"SELECT i.indkey[0], i.indkey[1], (indkey)[1 - 1] {key}") == [["1", None, "1"]]
+    assert one.rows(f"SELECT 1 = ANY(i.indkey) {key}") == [["t"]]
+    one.send(parse(f"SELECT indkey {key}"), bind(form=1), describe(b"P"), execute(), SYNC)
+    found = dict(one.until_ready())
+    assert struct.unpack_from("!i", found["T"], 2 + len("indkey") + 1 + 6)[0] == 22
+    assert found["D"] == struct.pack("!hiiiIiiih", 1, 26, 1, 0, 21, 1, 0, 2, 1)
+
+
+def test_psqlodbc_finds_the_primary_key(one: Raw) -> None:
+    (sql,) = [sql for tool, _, sql in QUERIES if tool == "psqlodbc" and "tc.relname = '" in sql]
+    assert one.rows(sql) == [["id", "1", "people_pkey", "public", "people"]]

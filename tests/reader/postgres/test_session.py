@@ -309,6 +309,16 @@ def test_a_cursor_moves_forward_in_its_transaction(one: Raw) -> None:
     assert one.fails("FETCH 1 FROM c")["C"] == "34000"
 
 
+def test_a_cursor_has_parameters_whose_types_its_query_shows(one: Raw) -> None:
+    one.ask("BEGIN")
+    one.send(
+        parse("DECLARE c CURSOR FOR SELECT n FROM flights WHERE n < $1 AND s <> $2 ORDER BY 1")
+    )
+    one.send(bind((b"4", b"row 1")), execute(), SYNC)
+    assert [kind for kind, _ in one.until_ready()] == ["1", "2", "C", "Z"]
+    assert one.rows("FETCH ALL FROM c") == [["0"], ["2"], ["3"]]
+
+
 def test_a_portal_returns_as_many_rows_as_each_execute_asks_for(one: Raw) -> None:
     one.send(parse("SELECT n FROM flights WHERE n < 5 ORDER BY n"), bind())
     one.send(execute(2), execute(2), execute(2), SYNC)

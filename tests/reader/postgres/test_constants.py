@@ -1,0 +1,96 @@
+"""Bytes in hex and lists in braces without a cast: they are what the column beside them is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from blockstore.table import create
+from tests.reader.postgres.raw import SYNC, Doors, Raw, bind, both, execute, parse, settings_of
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("raw", pa.binary()),
+        pa.field("numbers", pa.list_(pa.int64())),
+        pa.field("words", pa.list_(pa.string())),
+    ]
+)
+HEX = r"'\x00fF27'"
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    folder = Path(tmp_path_factory.mktemp("constants"))
+    asked = settings_of(folder)
+    create(f"{folder}/lake/things?durable=false", schema=SCHEMA, key=["id"])
+    with both(asked) as made:
+        yield made
+
+
+@pytest.fixture
+def one(opened: Doors) -> Raw:
+    made = opened.client()
+    made.rows("DELETE FROM things")
+    return made
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"INSERT INTO things (id, name, raw) VALUES (1, {HEX}, {HEX})",
+        f"INSERT INTO public.things (id, name, raw) VALUES (1,{HEX},{HEX})",
+        r"INSERT INTO things (id, name, raw) VALUES (1, E'\\x00fF27', E'\\x00fF27')",
+        f"INSERT INTO things (id, name, raw) SELECT 1, {HEX}, {HEX}",
+        f"INSERT INTO things VALUES (1, {HEX}, {HEX}, NULL, NULL) RETURNING id",
+        f"INSERT INTO things (id) VALUES (1); UPDATE things SET name={HEX},raw={HEX} WHERE id=1",
+    ],
+)
+def test_hex_is_stored_as_bytes_in_a_column_of_bytes_and_as_it_is_in_one_of_texts(
+    one: Raw, sql: str
+) -> None:
+    one.rows(sql)
+    assert one.rows("SELECT id, name, raw FROM things") == [["1", r"\x00fF27", r"\x00ff27"]]
+
+
+def test_hex_is_compared_as_bytes(one: Raw) -> None:
+    one.rows(rf"INSERT INTO things (id, name, raw) VALUES (1, {HEX}, {HEX}), (2, 'b', '\x')")
+    for condition, expected in {
+        f"raw={HEX}": ["1"],
+        r"(raw = E'\\x00ff27')": ["1"],
+        rf"raw IN ('\x', {HEX})": ["1", "2"],
+        r"raw = '\x'": ["2"],
+        f"name = {HEX}": ["1"],
+        f"{HEX} = raw AND name = {HEX}": ["1"],
+        r"raw > '\x00' AND id < 5": ["1"],
+    }.items():
+        sql = f"SELECT id FROM public.things WHERE {condition} ORDER BY 1"
+        assert one.rows(sql) == [[each] for each in expected], condition
+    one.rows(f"DELETE FROM things WHERE raw = {HEX}")
+    assert one.rows("SELECT id FROM things") == [["2"]]
+
+
+def test_with_parameters_beside_them(one: Raw) -> None:
+    sql = f"INSERT INTO things (id, name, raw) VALUES ($1,{HEX},{HEX})"
+    one.send(parse(sql), bind((b"7",)), execute(), SYNC)
+    assert "E" not in [kind for kind, _ in one.until_ready()]
+    sql = f"SELECT id FROM things WHERE raw={HEX} AND id=$1"
+    one.send(parse(sql), bind((b"7",)), execute(), SYNC)
+    assert [kind for kind, _ in one.until_ready()] == ["1", "2", "D", "C", "Z"]
+
+
+def test_lists_in_braces(one: Raw) -> None:
+    one.rows(
+        "INSERT INTO things (id, name, numbers, words) VALUES (1, '{1,2}', '{1,NULL}', "
+        """'{a,"b c",NULL,"NULL"}')"""
+    )
+    assert one.rows("SELECT name, numbers, words FROM things") == [
+        ["{1,2}", "{1,NULL}", '{a,"b c",NULL,"NULL"}']
+    ]
+    assert one.rows("SELECT id FROM things WHERE numbers = '{1,NULL}' AND name='{1,2}'") == [["1"]]
+    assert one.rows("SELECT id FROM things WHERE words <> '{}'") == [["1"]]
+    assert one.rows("UPDATE things SET numbers = '{}' WHERE id = 1 RETURNING numbers") == [["{}"]]
