@@ -38,10 +38,11 @@ def meant(part: Part, gateway: Gateway, caller: Caller) -> Part:
         return part
     first = 1 + max((int(one.text[1:]) for one in part.tokens if _is_number(one)), default=0)
     asked = _with(part, {at: f"${first + place}" for place, at in enumerate(places)})
-    if part.kind is Kind.CHANGE:
-        types: Sequence[int] = dml_types(gateway, caller, asked, ())
-    else:
+    types: Sequence[int] = ()
+    if part.kind is Kind.QUERY:
         types = types_of(gateway, caller, asked.sql, ())
+    if not types:  # a change, or a query that the engine's parser refuses: it will be translated
+        types = dml_types(gateway, caller, asked, ())
     found = {}
     for place, at in enumerate(places, start=first - 1):
         oid = types[place] if place < len(types) else t.TEXT

@@ -71,28 +71,37 @@ def dml_types(
 
 def _inserted(tree: exp.Expression, gateway: Gateway, caller: Caller) -> Iterator[tuple[str, int]]:
     """The parameters in VALUES or of a SELECT, which have the types of their columns."""
+    for named, rows in _into(tree):
+        table = tree.this.find(exp.Table)
+        if table is None:
+            return
+        types = columns_of_tables(gateway, caller, [table.name])
+        names = named or list(types)
+        for values in rows:
+            for name, value in zip(names, values, strict=False):
+                if _is_parameter(value) and name.lower() in types:
+                    yield value.name, types[name.lower()]
+
+
+def _into(
+    tree: exp.Expression,
+) -> Iterator[tuple[list[str], list[list[exp.Expression]]]]:
+    """What a statement inserts: the columns that it names, and rows of values."""
+    if isinstance(tree, exp.Merge):
+        clauses = [one.args.get("then") for one in tree.find_all(exp.When)]
+        for then in clauses:
+            if isinstance(then, exp.Insert) and isinstance(then.expression, exp.Tuple):
+                named = then.this.expressions if isinstance(then.this, exp.Tuple) else []
+                yield [one.name for one in named], [then.expression.expressions]
     if not isinstance(tree, exp.Insert):
         return
-    given = tree.expression
-    if isinstance(given, exp.Values):
-        rows = [
-            row.expressions if isinstance(row, exp.Tuple) else [row] for row in given.expressions
-        ]
-    elif isinstance(given, exp.Select):
-        rows = [[one.unalias() for one in given.expressions]]
-    else:
-        return
-    target = tree.this
-    table = target.find(exp.Table)
-    if table is None:
-        return
-    types = columns_of_tables(gateway, caller, [table.name])
+    target, given = tree.this, tree.expression
     names = [one.name for one in target.expressions] if isinstance(target, exp.Schema) else []
-    names = names or list(types)
-    for values in rows:
-        for name, value in zip(names, values, strict=False):
-            if _is_parameter(value) and name.lower() in types:
-                yield value.name, types[name.lower()]
+    if isinstance(given, exp.Values):
+        rows = given.expressions
+        yield names, [one.expressions if isinstance(one, exp.Tuple) else [one] for one in rows]
+    elif isinstance(given, exp.Select):
+        yield names, [[one.unalias() for one in given.expressions]]
 
 
 def _compared(tree: exp.Expression, columns: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -18,6 +18,7 @@ SCHEMA = pa.schema(
         pa.field("raw", pa.binary()),
         pa.field("numbers", pa.list_(pa.int64())),
         pa.field("words", pa.list_(pa.string())),
+        pa.field("by", pa.string()),
     ]
 )
 HEX = r"'\x00fF27'"
@@ -46,8 +47,14 @@ def one(opened: Doors) -> Raw:
         f"INSERT INTO public.things (id, name, raw) VALUES (1,{HEX},{HEX})",
         r"INSERT INTO things (id, name, raw) VALUES (1, E'\\x00fF27', E'\\x00fF27')",
         f"INSERT INTO things (id, name, raw) SELECT 1, {HEX}, {HEX}",
-        f"INSERT INTO things VALUES (1, {HEX}, {HEX}, NULL, NULL) RETURNING id",
+        f"INSERT INTO things VALUES (1, {HEX}, {HEX}, NULL, NULL, NULL) RETURNING id",
         f"INSERT INTO things (id) VALUES (1); UPDATE things SET name={HEX},raw={HEX} WHERE id=1",
+        "MERGE INTO things t USING (SELECT 1 AS n) s ON t.id = s.n WHEN NOT MATCHED THEN "
+        f"INSERT (id, name, raw) VALUES (s.n, {HEX}, {HEX})",
+        "INSERT INTO things (id) VALUES (1); MERGE INTO things t USING (SELECT 1 AS n) s "
+        f"ON t.id = s.n WHEN MATCHED THEN UPDATE SET name = {HEX}, raw = {HEX}",
+        "INSERT INTO things (id) VALUES (1); INSERT INTO things (id, name, raw) VALUES (1, '', '') "
+        f"ON CONFLICT (id) DO UPDATE SET name = {HEX}, raw = {HEX}",
     ],
 )
 def test_hex_is_stored_as_bytes_in_a_column_of_bytes_and_as_it_is_in_one_of_texts(
@@ -72,6 +79,13 @@ def test_hex_is_compared_as_bytes(one: Raw) -> None:
         assert one.rows(sql) == [[each] for each in expected], condition
     one.rows(f"DELETE FROM things WHERE raw = {HEX}")
     assert one.rows("SELECT id FROM things") == [["2"]]
+
+
+def test_hex_is_compared_as_bytes_in_a_query_that_is_translated(one: Raw) -> None:
+    one.rows(rf"INSERT INTO things (id, name, raw) VALUES (1, {HEX}, {HEX}), (2, 'b', '\x')")
+    # By itself DuckDB takes ``by`` for a keyword.
+    for condition in (f"raw = {HEX} AND by IS NULL", f"by IS NULL AND name = {HEX}"):
+        assert one.rows(f"SELECT id FROM things WHERE {condition}") == [["1"]]
 
 
 def test_with_parameters_beside_them(one: Raw) -> None:
