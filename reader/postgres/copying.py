@@ -28,7 +28,7 @@ from blockstore.reader.jobs.writing import identity_of
 from blockstore.reader.postgres import states, wire
 from blockstore.reader.postgres.asks import Asks
 from blockstore.reader.postgres.copy_lines import BinaryLines, CsvLines, Lines, TextLines, csv_line
-from blockstore.reader.postgres.dml import counted
+from blockstore.reader.postgres.dml import counted_by
 from blockstore.reader.postgres.peer import Peer
 from blockstore.reader.postgres.portals import CopyForm, CopyIn, CopyOut, Portal
 from blockstore.reader.postgres.prepared import Prepared
@@ -165,7 +165,7 @@ async def copied_in(peer: Peer, runs: Asks, copy: CopyIn) -> int:
         raise Refused(states.COPY_FAILED, str(error.detail)) from error
     if not done.state.ended:
         raise Refused("57014", f"the upload has not ended in {wait_s:g} s: see job {job}")
-    return counted(done) or lines.rows
+    return counted_by(done) or lines.rows
 
 
 def _request(runs: Asks, copy: CopyIn) -> JobRequest:

@@ -31,12 +31,15 @@ def tag_of(part: Part, rows: int) -> str:
     return _TAGS[verb] if verb == "TRUNCATE" else f"{_TAGS.get(verb, verb)} {rows}"
 
 
-def counted(job: Job) -> int:
+def counted(counts: Mapping[str, object]) -> int:
+    """How many rows a statement changed: not those that it met and left as they were."""
+    found = (counts.get(name) for name in _COUNTS)
+    return sum(count for count in found if isinstance(count, int) and count > 0)
+
+
+def counted_by(job: Job) -> int:
     """How many rows a job changed."""
-    written = {} if job.outcome is None else job.outcome.written or {}
-    return sum(
-        count for name in _COUNTS if isinstance(count := written.get(name), int) and count > 0
-    )
+    return counted({} if job.outcome is None else job.outcome.written or {})
 
 
 def returned_by(sql: str) -> str:

@@ -30,7 +30,7 @@ from blockstore.reader.postgres.backends import Backend, Backends, shown
 from blockstore.reader.postgres.constants import meant
 from blockstore.reader.postgres.copying import copy_of
 from blockstore.reader.postgres.cursors import cursor_of, declared
-from blockstore.reader.postgres.dml import counted, dml_types, returned_by, tag_of
+from blockstore.reader.postgres.dml import counted, counted_by, dml_types, returned_by, tag_of
 from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal
 from blockstore.reader.postgres.prepared import Prepared, Spelled
 from blockstore.reader.postgres.sampling import samples, types_of
@@ -273,7 +273,7 @@ class Runs:
         sql = self._spelled(portal.prepared).sql
         values = list(portal.values) or None
         if self._transaction is None and not portal.prepared.returning:
-            portal.ends(tag_of(part, counted(self._job(sql, values))))
+            portal.ends(tag_of(part, counted_by(self._job(sql, values))))
             return
         (text,) = split_statements(self.gateway.engine.syntax, sql)
         doing = self._doing(values)
@@ -286,7 +286,7 @@ class Runs:
         else:
             self._writes += 1
             outcome = self._transaction.run(text, doing)
-        counts = tag_of(part, sum(filter(None, outcome.counts.values())))
+        counts = tag_of(part, counted(outcome.counts))
         if outcome.rows is None:
             portal.ends(counts)
             return

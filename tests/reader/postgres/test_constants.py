@@ -49,12 +49,18 @@ def one(opened: Doors) -> Raw:
         f"INSERT INTO things (id, name, raw) SELECT 1, {HEX}, {HEX}",
         f"INSERT INTO things VALUES (1, {HEX}, {HEX}, NULL, NULL, NULL) RETURNING id",
         f"INSERT INTO things (id) VALUES (1); UPDATE things SET name={HEX},raw={HEX} WHERE id=1",
-        "MERGE INTO things t USING (SELECT 1 AS n) s ON t.id = s.n WHEN NOT MATCHED THEN "
-        f"INSERT (id, name, raw) VALUES (s.n, {HEX}, {HEX})",
-        "INSERT INTO things (id) VALUES (1); MERGE INTO things t USING (SELECT 1 AS n) s "
-        f"ON t.id = s.n WHEN MATCHED THEN UPDATE SET name = {HEX}, raw = {HEX}",
-        "INSERT INTO things (id) VALUES (1); INSERT INTO things (id, name, raw) VALUES (1, '', '') "
-        f"ON CONFLICT (id) DO UPDATE SET name = {HEX}, raw = {HEX}",
+        (
+            "MERGE INTO things t USING (SELECT 1 AS n) s ON t.id = s.n WHEN NOT MATCHED THEN "
+            f"INSERT (id, name, raw) VALUES (s.n, {HEX}, {HEX})"
+        ),
+        (
+            "INSERT INTO things (id) VALUES (1); MERGE INTO things t USING (SELECT 1 AS n) s "
+            f"ON t.id = s.n WHEN MATCHED THEN UPDATE SET name = {HEX}, raw = {HEX}"
+        ),
+        (
+            "INSERT INTO things (id) VALUES (1); INSERT INTO things (id) VALUES (1) "
+            f"ON CONFLICT (id) DO UPDATE SET name = {HEX}, raw = {HEX}"
+        ),
     ],
 )
 def test_hex_is_stored_as_bytes_in_a_column_of_bytes_and_as_it_is_in_one_of_texts(

@@ -91,6 +91,27 @@ def test_a_commit_is_one_version_and_is_read_at_once(own: Doors, one: Raw) -> No
     assert handle.poll() == before + 1
 
 
+@pytest.mark.parametrize(
+    ("sql", "tag"),
+    [
+        ("INSERT INTO people (id, name) VALUES (7, 'b') ON CONFLICT DO NOTHING", "INSERT 0 0"),
+        ("INSERT INTO people (id) VALUES (7), (8) ON CONFLICT DO NOTHING", "INSERT 0 1"),
+        ("UPDATE people SET name = name WHERE id = 7", "UPDATE 1"),
+        ("UPDATE people SET name = 'b' WHERE id = 9", "UPDATE 0"),
+        ("DELETE FROM people WHERE id > 6", "DELETE 1"),
+        (
+            "MERGE INTO people USING (SELECT 7 AS n) ON id = n WHEN MATCHED THEN DO NOTHING",
+            "MERGE 0",
+        ),
+    ],
+)
+def test_the_rows_that_are_left_as_they_are_do_not_count(one: Raw, sql: str, tag: str) -> None:
+    one.ask("DELETE FROM people")
+    one.ask("INSERT INTO people (id, name) VALUES (7, 'a')")
+    assert tags(one.ask(f"BEGIN; {sql}; ROLLBACK")) == ["BEGIN", tag, "ROLLBACK"]
+    assert tags(one.ask(sql)) == [tag]
+
+
 def test_after_a_failure_a_transaction_can_only_be_rolled_back(one: Raw) -> None:
     one.ask("BEGIN")
     assert state(one.ask("SELECT nope FROM people")) == "E"
