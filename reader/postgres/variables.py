@@ -97,21 +97,20 @@ class Variables:
         self._spelled = {name.lower(): name for name in self._first}
         self._values = dict(self._first)
         self._before: dict[str, str] | None = None
-        self._local: frozenset[str] = frozenset()
+        self._kept = self._values
+        """What is set for the session: in a transaction without what is set for that alone."""
 
     def begin(self) -> None:
         """A transaction begins."""
-        self._before, self._local = dict(self._values), frozenset()
+        self._before, self._kept = dict(self._values), dict(self._values)
 
     def end(self, *, committed: bool) -> list[tuple[str, str]]:
         """It has ended; return what a client is to be sent."""
         before, now = self._before, self._values
-        self._before = None
         if before is None:
             return []
-        back = self._local if committed else frozenset({*before, *now})
-        kept = {name: value for name, value in now.items() if name not in back}
-        self._values = kept | {name: before[name] for name in back if name in before}
+        self._before = None
+        self._kept = self._values = self._kept if committed else before
         return self._changed_since(now)
 
     def spelled(self, name: str) -> str:
@@ -154,8 +153,9 @@ class Variables:
         default = value.lower() == "default"
         if local and self._before is None:
             return []
-        self._local = self._local | {own} if local else self._local - {own}
-        self._values[own] = self._first.get(own, "") if default else value
+        value = self._first.get(own, "") if default else value
+        for values in (self._values,) if local else (self._values, self._kept):
+            values[own] = value
         return [(own, self._values[own])] if own in _REPORTED else []
 
     def first(self, name: str, value: str) -> str:
@@ -169,14 +169,15 @@ class Variables:
     def reset(self, name: str | None = None) -> list[tuple[str, str]]:
         """Set one to its first value, or all; return what a client is to be sent."""
         before = dict(self._values)
-        if name is None:
-            self._values = dict(self._first)
-        else:
-            own = self._own(name)
-            if own in self._first:
-                self._values[own] = self._first[own]
+        own = None if name is None else self._own(name)
+        for values in (self._values, self._kept):
+            if own is None:
+                values.clear()
+                values.update(self._first)
+            elif own in self._first:
+                values[own] = self._first[own]
             else:
-                self._values.pop(own, None)
+                values.pop(own, None)
         return self._changed_since(before)
 
     def _changed_since(self, before: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -573,6 +573,14 @@ def test_a_local_setting_ends_with_its_transaction(one: Raw) -> None:
     assert one.rows(show) == [["0"]]
     one.ask("BEGIN; SET LOCAL statement_timeout = '7s'; SET statement_timeout = '8s'; COMMIT")
     assert one.rows(show) == [["8s"]]
+    one.ask("BEGIN; SET statement_timeout = '9s'; SET LOCAL statement_timeout = '7s'")
+    assert one.rows(show) == [["7s"]]
+    one.ask("COMMIT")
+    assert one.rows(show) == [["9s"]]
+    one.ask("BEGIN; RESET statement_timeout; SET LOCAL statement_timeout = '7s'; COMMIT")
+    assert one.rows(show) == [["0"]]
+    one.ask("SET my.own = 'a'; BEGIN; RESET my.own; RESET ALL; COMMIT")
+    assert one.fails("SHOW my.own")["C"] == "42704"
 
 
 def test_a_setting_of_a_transaction_that_is_rolled_back_does_not_hold(one: Raw) -> None:
