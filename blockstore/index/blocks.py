@@ -60,6 +60,9 @@ class Blocks:
             before,
         )
         self._size = len(base) if size is None else size
+        self._parts: dict[tuple[int, ...], Blocks] = {}
+        """The set without some leaves of its base, by the leaves that are left; replaced, never
+        changed."""
 
     @classmethod
     def of(cls, blocks: Iterable[LiveBlock] = ()) -> Blocks:
@@ -252,7 +255,8 @@ class Blocks:
         places, sums = view.base.sift(known, view.gone)
         if not sums:
             return self, ()
-        if places not in view.parts:
+        part = self._parts.get(places)
+        if part is None:
             base = view.base.part(places)
             within = view.base.within(places, view.gone)
             part = Blocks(
@@ -261,8 +265,8 @@ class Blocks:
                 len(base) - len(view.gone) + len(view.new),
                 places=immutables.Map(zip(view.places, within, strict=True)),
             )
-            view.parts = dict([*list(view.parts.items())[1 - _PARTS :], (places, part)])
-        return view.parts[places], sums
+            self._parts = dict([*list(self._parts.items())[1 - _PARTS :], (places, part)])
+        return part, sums
 
     def totals(self) -> Totals:
         """Sums over all blocks."""

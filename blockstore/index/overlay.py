@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import TYPE_CHECKING
 
 import immutables
 import numpy as np
@@ -25,9 +24,6 @@ from blockstore.index.derived import Arrays, Derived
 from blockstore.index.rows import LiveBlock, Rows, coded, counted
 from blockstore.index.ulids import from_texts
 from blockstore.lazy import once
-
-if TYPE_CHECKING:
-    from blockstore.index.blocks import Blocks
 
 _OVERLAY = 1_024
 _SHARE = 8
@@ -65,9 +61,6 @@ class View:
         few blocks: each version that is in use has its own."""
         self.complete: dict[str, tuple[object, Arrays]] = {}
         """By name: those that are meaningful for every block, and what they follow from."""
-        self.parts: dict[tuple[int, ...], Blocks] = {}
-        """The set without some leaves of its base, by the leaves that are left; replaced, never
-        changed."""
         self._some: pa.Table | None = None  # what ``columns`` returned last
         self._before = before
 
