@@ -221,12 +221,23 @@ class Asyncpg:
         self._run(lambda: self._to.execute(sql))
 
     def leave(self, sql: str, mark: str) -> None:
+        began = had = False
+
         async def first() -> None:
+            nonlocal began, had
             async with self._to.transaction():
+                began = True
                 async for _ in self._to.cursor(sql, prefetch=10):
+                    had = True
                     return
 
-        self._run(first)
+        try:
+            self._loop.run_until_complete(first())
+        except Exception as error:
+            # BEGIN has no mark; and where COMMIT is refused, the rows were there before.
+            found = judged(error, marked=began)
+            if not had or not isinstance(found, Refused):
+                raise found from error
 
     def close(self) -> None:
         quietly(self._to.terminate)
