@@ -9,15 +9,20 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from blockstore.cli.printable import line, printable
 from blockstore.cli.streams import Output, OutputFailed
 from blockstore.errors import BlockstoreError
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 """The exit code of a shell for a command that SIGINT has ended."""
+_AGAIN_S = 0.01
 
 
 class Usage(Exception):
@@ -26,6 +31,25 @@ class Usage(Exception):
 
 class Interrupted(KeyboardInterrupt):
     """Interrupted; the text says what the verb has done by then."""
+
+
+def heed_interrupts() -> None:
+    """Let Ctrl-C end the command wherever it comes. Python only shows an exception of a ``__del__``
+    or of a callback, and goes on: there the interrupt is raised once more, a moment later."""
+    show = sys.unraisablehook
+
+    def unraisable(found: UnraisableHookArgs, /) -> None:
+        if not issubclass(found.exc_type, KeyboardInterrupt):
+            show(found)
+            return
+        import _thread
+        import threading
+
+        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = unraisable
 
 
 def complain(sentence: str) -> int:

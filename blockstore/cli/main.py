@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from blockstore.cli import rooms
-from blockstore.cli.failure import Usage, report, report_lost_output
+from blockstore.cli.failure import Usage, heed_interrupts, report, report_lost_output
 from blockstore.cli.lean import collects_rarely, leave, without_algebra_threads, without_pandas
 from blockstore.cli.streams import Output, prepare
 from blockstore.cli.verbs import READS, VERBS, load
@@ -29,6 +29,7 @@ _HELP = ("--help", "-h")
 
 def main() -> None:
     """The entry point of the command."""
+    heed_interrupts()
     words = sys.argv[1:]
     changes = _changes(words)
     if not changes:

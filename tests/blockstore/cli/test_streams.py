@@ -146,6 +146,33 @@ class TestInterrupted:
         out.close()
         assert (tmp_path / "out").read_text() == "first\nsecond\n"
 
+    def test_it_is_heard_where_python_drops_it(self) -> None:
+        """In a ``__del__``, whose exceptions Python shows and forgets."""
+        code = """
+import signal, sys, time
+from blockstore.cli.failure import heed_interrupts
+
+class Ends:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+heed_interrupts()
+try:
+    Ends()
+    time.sleep(30)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            preexec_fn=hear,
+        )
+        assert (done.returncode, done.stderr) == (130, "")
+
     def test_before_its_rows_are_complete_it_wrote_nothing(
         self, table: str, tmp_path: Path
     ) -> None:
