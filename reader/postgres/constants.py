@@ -3,13 +3,15 @@
 The engine reads ``'\\x00ff'`` as one byte and two letters, and refuses ``'{1,2}'`` as a list. A
 client that writes values into its SQL (psqlODBC, ``postgres_fdw``) gives them no cast.
 
-Rule: such a constant has the type that a parameter in its place would have. It is written as the
-engine writes it only where that is bytes or a list; everywhere else it stays a text.
+Rules:
+- Such a constant has the type that a parameter in its place would have. It is written as the engine
+  writes it only where that is bytes or a list; everywhere else it stays a text.
+- To find types takes a second for each 64 KiB. In a longer statement braces alone are not asked
+  about: most are JSON, and a list that stays a text is an error, while bytes would be other bytes.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,11 +23,9 @@ from blockstore.reader.postgres import types as t
 from blockstore.reader.postgres.dml import dml_types
 from blockstore.reader.postgres.rewriting import listed
 from blockstore.reader.postgres.sampling import types_of
+from blockstore.reader.postgres.spelling import LONGEST, bytes_of
 from blockstore.reader.postgres.texts import Kind, Part
 from blockstore.reader.statements.tokens import Token, tokens_of
-
-_HEX = re.compile(r"\\x((?:[0-9a-fA-F]{2})*)")
-_PAIR = re.compile("..")
 
 
 def meant(part: Part, gateway: Gateway, caller: Caller) -> Part:
@@ -37,7 +37,10 @@ def meant(part: Part, gateway: Gateway, caller: Caller) -> Part:
     if not places:
         return part
     first = 1 + max((int(one.text[1:]) for one in part.tokens if _is_number(one)), default=0)
-    asked = _with(part, {at: f"${first + place}" for place, at in enumerate(places)})
+    sql = _text(part, {at: f"${first + place}" for place, at in enumerate(places)})
+    if len(sql) > LONGEST and not any(bytes_of(part.tokens[at].text) for at in places):
+        return part
+    asked = _read(part, sql)
     types: Sequence[int] = ()
     if part.kind is Kind.QUERY:
         types = types_of(gateway, caller, asked.sql, ())
@@ -49,7 +52,7 @@ def meant(part: Part, gateway: Gateway, caller: Caller) -> Part:
         made = _written(part.tokens[at].text, oid)
         if made is not None:
             found[at] = made
-    return _with(part, found)
+    return _read(part, _text(part, found)) if found else part
 
 
 def _is_number(token: Token) -> bool:
@@ -62,24 +65,29 @@ def _may_be(part: Part, at: int, token: Token) -> bool:
         return False
     value = token.text
     braced = value.startswith("{") and value.endswith("}")
-    return braced or _HEX.fullmatch(value) is not None
+    return braced or bytes_of(value) is not None
 
 
 def _written(value: str, oid: int) -> str | None:
     """A constant as the engine writes it; None where it means the same to both."""
-    found = _HEX.fullmatch(value)
-    if oid == t.BYTEA and found is not None:
-        return "'" + _PAIR.sub(r"\\x\g<0>", found[1]) + "'::BLOB"
+    own = bytes_of(value)
+    if oid == t.BYTEA and own is not None:
+        return f"{own}::BLOB"
     kind = t.sql_of(oid) if oid in t.ELEMENTS else ""
     made = listed(exp.Literal.string(value), has_type=True) if kind else None
     return f"{made.sql(dialect='duckdb')}::{kind}" if isinstance(made, exp.Array) else None
 
 
-def _with(part: Part, given: Mapping[int, str]) -> Part:
-    """The statement with other texts at the places of some tokens."""
-    sql = part.sql
-    for at in sorted(given, reverse=True):
+def _text(part: Part, given: Mapping[int, str]) -> str:
+    """The text of a statement with others at the places of some tokens."""
+    pieces, end = [], 0
+    for at in sorted(given):
         token = part.tokens[at]
         # With spaces: ``=$1`` and ``$1,$2`` would be read as other signs.
-        sql = f"{sql[: token.start]} {given[at]} {sql[token.end :]}"
-    return part if not given else replace(part, sql=sql, tokens=tuple(tokens_of(sql)))
+        pieces += [part.sql[end : token.start], f" {given[at]} "]
+        end = token.end
+    return "".join([*pieces, part.sql[end:]])
+
+
+def _read(part: Part, sql: str) -> Part:
+    return replace(part, sql=sql, tokens=tuple(tokens_of(sql)))

@@ -177,9 +177,11 @@ def listed(node: exp.Expression | None, *, has_type: bool = False) -> exp.Expres
     values = _values(text[1:-1])
     if values is None:
         return node
-    plain = [one for one in values if isinstance(one, exp.Literal)]
-    if not has_type and all(re.fullmatch(r"-?\d+", one.name) for one in plain):
-        values = [exp.Literal.number(one.name) if one in plain else one for one in values]
+    plain = [one.name for one in values if isinstance(one, exp.Literal)]
+    if not has_type and all(re.fullmatch(r"-?\d+", one) for one in plain):
+        values = [
+            exp.Literal.number(one.name) if isinstance(one, exp.Literal) else one for one in values
+        ]
     return exp.Array(expressions=values)
 
 

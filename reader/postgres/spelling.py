@@ -56,7 +56,7 @@ after the point and as many as there are."""
 _HEX, _PAIR = re.compile(r"\\x(?:[0-9a-fA-F]{2})*"), re.compile("..")
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
-_LONGEST = 64 * 1024
+LONGEST = 64 * 1024
 """Characters; sqlglot takes a second for so many."""
 
 
@@ -102,15 +102,22 @@ def _typed(part: Part) -> Part:
     for at in reversed(range(1, len(tokens))):
         if tokens[at].word == "BYTEA" and _casts_to(tokens, at):
             given = tokens[at - 2] if at > 1 else tokens[at]
-            if given.is_text and _HEX.fullmatch(given.text):
-                own = _PAIR.sub(r"\\x\g<0>", given.text.removeprefix("\\x"))
-                sql = f"{sql[: given.start]}'{own}'{sql[given.end :]}"
+            own = bytes_of(given.text) if given.is_text else None
+            if own is not None:
+                sql = f"{sql[: given.start]}{own}{sql[given.end :]}"
         name = _TYPES.get(tokens[at].word)
         digits = at + 1 < len(tokens) and tokens[at + 1].text == "("
         if name is None or digits or not (at in columns or _casts_to(tokens, at)):
             continue
         sql = sql[: tokens[at].start] + name + sql[tokens[at].end :]
     return part if sql == part.sql else replace(part, sql=sql, tokens=tuple(tokens_of(sql)))
+
+
+def bytes_of(text: str) -> str | None:
+    """The constant of the engine for bytes that PostgreSQL's hex says; None for another text."""
+    if _HEX.fullmatch(text) is None:
+        return None
+    return "'" + _PAIR.sub(r"\\x\g<0>", text.removeprefix("\\x")) + "'"
 
 
 def _casts_to(tokens: tuple[Token, ...], at: int) -> bool:
@@ -218,10 +225,10 @@ def _without_schema(part: Part, scene: Scene) -> str:
 
 def _translated(part: Part, scene: Scene) -> Spelled:
     """The query by sqlglot, with the catalogs that it names. Raises Untranslated."""
-    if len(part.sql) > _LONGEST:
+    if len(part.sql) > LONGEST:
         raise Untranslated(
             f"the SQL has {len(part.sql):,} characters, and a query of PostgreSQL's catalogs or "
-            f"functions at most {_LONGEST:,}"
+            f"functions at most {LONGEST:,}"
         )
     what = _known(scene)
     try:

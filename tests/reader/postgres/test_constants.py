@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
+from blockstore.reader.postgres import constants
+from blockstore.reader.postgres.rewriting import listed
 from blockstore.table import create
 from tests.reader.postgres.raw import SYNC, Doors, Raw, bind, both, execute, parse, settings_of
 
@@ -114,3 +117,29 @@ def test_lists_in_braces(one: Raw) -> None:
     assert one.rows("SELECT id FROM things WHERE numbers = '{1,NULL}' AND name='{1,2}'") == [["1"]]
     assert one.rows("SELECT id FROM things WHERE words <> '{}'") == [["1"]]
     assert one.rows("UPDATE things SET numbers = '{}' WHERE id = 1 RETURNING numbers") == [["{}"]]
+
+
+def test_a_long_statement_with_json_is_not_read_for_the_types_of_its_texts(
+    one: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    find = constants.dml_types
+    monkeypatch.setattr(
+        constants, "dml_types", lambda *given: asked.append(len(given[2].sql)) or find(*given)
+    )
+    rows = ",".join(f"""({at}, '{{"at":{at}}}')""" for at in range(5_000))
+    one.rows(f"INSERT INTO things (id, name) VALUES {rows}")
+    assert one.rows("SELECT name FROM things WHERE id = 4321") == [['{"at":4321}']]
+    assert asked == []
+    one.rows("INSERT INTO things (id, name) VALUES (5000, '{}')")
+    assert len(asked) == 1
+
+
+def test_a_long_list_compares_no_value_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compared(one: exp.Expression, other: object) -> bool:
+        raise AssertionError("a value was compared")
+
+    monkeypatch.setattr(exp.Expression, "__eq__", compared)
+    made = listed(exp.Literal.string("{" + ",".join(map(str, range(2_000))) + "}"))
+    assert made is not None
+    assert [int(one.name) for one in made.expressions] == list(range(2_000))
