@@ -11,9 +11,9 @@ are rows that are made for the caller. The protocol is code of our own: the reas
     signing_in.py  TLS, token, database
     session.py     one session: the simple and the extended protocol
     running.py     what each kind of statement does; transactions; cursors.py
-    texts.py       a text split into statements; spelling.py: in the engine's SQL
+    texts.py       a text split into statements; spelling.py, unnesting.py: in the engine's SQL
     prepared.py, portals.py   a statement that is prepared, and its rows
-    types.py, text.py, binary.py, rows.py   columns and rows for the client
+    types.py, text.py, intervals.py, binary.py, rows.py   columns and rows for the client
     values.py, inference.py, sampling.py, dml.py   parameters: values and types
     copying.py, copy_lines.py   COPY to and from the client
     catalog.py, catalog_columns.py, functions.py   pg_catalog and information_schema

@@ -8,6 +8,7 @@ from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.postgres.portals import Portal
 from blockstore.reader.postgres.prepared import Prepared
+from blockstore.reader.postgres.variables import Variables
 
 
 class Asks(Protocol):
@@ -16,6 +17,7 @@ class Asks(Protocol):
     gateway: Gateway
     caller: Caller
     database: str
+    variables: Variables
 
     @property
     def in_transaction(self) -> bool:

@@ -26,6 +26,12 @@ from blockstore.reader.postgres import types as t
 from blockstore.reader.postgres.backends import Backend
 from blockstore.reader.postgres.catalog_columns import COLUMNS, arrow_of
 from blockstore.reader.postgres.catalog_constant import BTREE, CONSTANT
+from blockstore.reader.postgres.catalog_functions import (
+    NUMBERED,
+    OF_ARRAYS,
+    OF_RECORDS,
+    functions_of,
+)
 from blockstore.reader.postgres.variables import SERVER_VERSION, Variables
 
 Row: TypeAlias = dict[str, Any]
@@ -186,10 +192,7 @@ def _types(what: Known) -> Iterator[Row]:
             "typtype": "p" if kind.oid == t.UNKNOWN else "b",
             "typcategory": kind.category,
             "typarray": kind.array,
-            "typinput": f"{kind.name}in",
-            "typoutput": f"{kind.name}out",
-            "typreceive": _receives(kind),
-            "typsend": _receives(kind).replace("recv", "send"),
+            **functions_of(kind),
         }
         if kind.array:
             yield {
@@ -199,10 +202,7 @@ def _types(what: Known) -> Iterator[Row]:
                 "typtype": "b",
                 "typcategory": "A",
                 "typelem": kind.oid,
-                "typinput": "array_in",
-                "typoutput": "array_out",
-                "typreceive": "array_recv",
-                "typsend": "array_send",
+                **OF_ARRAYS,
                 "typsubscript": "array_subscript_handler",
             }
     for table in what.tables:
@@ -214,20 +214,13 @@ def _types(what: Known) -> Iterator[Row]:
             "typtype": "c",
             "typcategory": "C",
             "typrelid": table.oid,
-            "typinput": "record_in",
-            "typoutput": "record_out",
-            "typreceive": "record_recv",
-            "typsend": "record_send",
+            **OF_RECORDS,
         }
 
 
-_UNDERLINED = frozenset(
-    {"date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid", "json"}
-)
-
-
-def _receives(kind: t.Type) -> str:
-    return f"{kind.name}_recv" if kind.name in _UNDERLINED else f"{kind.name}recv"
+def _functions(_: Known) -> Iterator[Row]:
+    for oid, name in NUMBERED:
+        yield {"oid": oid, "proname": name, "pronamespace": PG_CATALOG, "prokind": "f"}
 
 
 def _indexes(what: Known) -> Iterator[Row]:
@@ -304,6 +297,11 @@ def _indexes_listed(what: Known) -> Iterator[Row]:
 def _listed(what: Known) -> Iterator[Row]:
     for table in what.tables:
         yield {"tablename": table.name, "tableowner": what.user, "hasindexes": bool(table.key)}
+
+
+def _blocks(what: Known) -> Iterator[Row]:
+    for table in what.tables:
+        yield {"relid": table.oid, "relname": table.name}
 
 
 def _sessions(what: Known) -> Iterator[Row]:
@@ -426,9 +424,11 @@ _ROWS: Mapping[str, Callable[[Known], Iterable[Row]]] = {
     "pg_index": _indexes,
     "pg_indexes": _indexes_listed,
     "pg_namespace": _namespaces,
+    "pg_proc": _functions,
     "pg_roles": _roles,
     "pg_settings": _settings,
     "pg_stat_activity": _sessions,
+    **dict.fromkeys(("pg_statio_all_tables", "pg_statio_user_tables"), _blocks),
     "pg_tables": _listed,
     "pg_type": _types,
     "pg_user": _roles,

@@ -384,3 +384,22 @@ ABSENT = {
         "view_catalog:t view_schema:t view_name:t table_catalog:t table_schema:t table_name:t"
     ),
 }
+
+_TABLE_BLOCKS = (
+    "relid:o schemaname:t=public relname:t heap_blks_read:l heap_blks_hit:l idx_blks_read:l "
+    "idx_blks_hit:l toast_blks_read:l toast_blks_hit:l tidx_blks_read:l tidx_blks_hit:l"
+)
+_INDEX_BLOCKS = (
+    "relid:o indexrelid:o schemaname:t relname:t indexrelname:t idx_blks_read:l idx_blks_hit:l"
+)
+_SEQUENCE_BLOCKS = "relid:o schemaname:t relname:t blks_read:l blks_hit:l"
+_CHANGED = (
+    "relid:o schemaname:t relname:t seq_scan:l seq_tup_read:l idx_scan:l idx_tup_fetch:l "
+    "n_tup_ins:l n_tup_upd:l n_tup_del:l n_tup_hot_upd:l"
+)
+for _which in ("all", "sys", "user"):
+    ABSENT[f"pg_statio_{_which}_tables"] = _TABLE_BLOCKS
+    ABSENT[f"pg_statio_{_which}_indexes"] = _INDEX_BLOCKS
+    ABSENT[f"pg_statio_{_which}_sequences"] = _SEQUENCE_BLOCKS
+    ABSENT[f"pg_stat_xact_{_which}_tables"] = _CHANGED
+ABSENT["pg_stat_xact_user_functions"] = ABSENT["pg_stat_user_functions"]

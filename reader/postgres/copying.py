@@ -95,6 +95,7 @@ def _out(runs: Asks, portal: Portal, sql: str, form: CopyForm) -> None:
     (part,) = split(sql)
     runs.query(portal, Prepared(part=part, types=portal.prepared.types), portal.values)
     names = portal.schema.names if portal.schema is not None else []
+    iso = runs.variables.iso_intervals
     begins = wire.copies(out=True, binary=form.form == "binary", columns=len(names))
     if form.form == "binary":
         portal.copies(
@@ -107,13 +108,13 @@ def _out(runs: Asks, portal: Portal, sql: str, form: CopyForm) -> None:
             )
         )
     elif form.form == "csv":
-        line = as_csv_copy(form.delimiter, form.null, form.quote)
+        line = as_csv_copy(form.delimiter, form.null, form.quote, iso=iso)
         made = CopyOut(begins=begins, form=line)
         if form.header:
             made.head = csv_head(names, form.delimiter, form.quote)
         portal.copies(made)
     else:
-        made = CopyOut(begins=begins, form=as_text_copy(form.delimiter, form.null))
+        made = CopyOut(begins=begins, form=as_text_copy(form.delimiter, form.null, iso=iso))
         made.head = ("\t".join(names) + "\n").encode() if form.header else b""
         portal.copies(made)
 

@@ -3,6 +3,7 @@ end."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import sqlglot
@@ -13,6 +14,7 @@ from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.postgres import types as t
+from blockstore.reader.postgres.inference import parameter_types
 from blockstore.reader.postgres.sampling import columns_of_tables, merged
 from blockstore.reader.postgres.spelling import for_sqlglot
 from blockstore.reader.postgres.texts import Part
@@ -67,6 +69,8 @@ def dml_types(
     found = dict(_inserted(tree, gateway, caller))
     for name, oid in _compared(tree, columns):
         found.setdefault(name, oid)
+    for name, oid in _within(tree, gateway, columns).items():
+        found.setdefault(name, oid)
     for parameter in tree.find_all(exp.Parameter, exp.Placeholder):
         found.setdefault(parameter.name, t.TEXT)
     return merged(found, given)
@@ -115,6 +119,30 @@ def _compared(tree: exp.Expression, columns: Mapping[str, int]) -> Iterator[tupl
         for one in sides:
             if oid and _is_parameter(one):
                 yield one.name, oid
+
+
+def _within(
+    tree: exp.Expression, gateway: Gateway, columns: Mapping[str, int]
+) -> Mapping[str, int]:
+    """The parameters within its conditions and new values, with the types that they would have in a
+    query: ``n = n + $1``, ``id = ANY($2)``."""
+    shown = [one.sql(dialect="duckdb") for one in _expressions(tree)]
+    if not shown:
+        return {}
+    answer = json.loads(gateway.engine.syntax(f"SELECT {', '.join(shown)}"))
+    statements = answer.get("statements") or [{"node": {}}]
+    return parameter_types(statements[0]["node"], columns)
+
+
+def _expressions(node: exp.Expression) -> Iterator[exp.Expression]:
+    """The expressions and queries of a statement that have parameters, each as a whole; not those
+    that are only a parameter."""
+    if isinstance(node, exp.Condition | exp.Query):
+        if not _is_parameter(node) and node.find(exp.Parameter, exp.Placeholder):
+            yield exp.Paren(this=node.copy()) if isinstance(node, exp.Query) else node
+        return
+    for child in node.iter_expressions():
+        yield from _expressions(child)
 
 
 def _is_column(node: exp.Expression) -> bool:

@@ -16,6 +16,7 @@ from blockstore.reader.errors import UnknownTable
 from blockstore.reader.postgres import types as t
 from blockstore.reader.postgres.catalog import VERSION, Known, definition_of_index, oid_of
 from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
+from blockstore.reader.postgres.catalog_functions import index_property
 from blockstore.reader.postgres.naming import (
     among_tables,
     class_by,
@@ -24,6 +25,7 @@ from blockstore.reader.postgres.naming import (
     parsed_name,
     quoted_name,
     quoted_text,
+    type_named,
 )
 from blockstore.reader.postgres.privileges import WRITES
 from blockstore.reader.postgres.result_names import name_results
@@ -111,7 +113,8 @@ def _index(translation: Translation, arguments: Arguments) -> str:
 def _setting(translation: Translation, arguments: Arguments) -> str:
     name = arguments[0].strip("'")
     values = {key.lower(): value for key, value in translation.what.variables.all().items()}
-    return text(values[name.lower()]) if name.lower() in values else "CAST(NULL AS VARCHAR)"
+    found = values.get(name.lower())
+    return "CAST(NULL AS VARCHAR)" if found is None else text(found)
 
 
 def _set(translation: Translation, arguments: Arguments) -> str:
@@ -132,10 +135,6 @@ def _expanded(translation: Translation, arguments: Arguments) -> str:
 
 def _type_of(translation: Translation, arguments: Arguments) -> str:
     return f'(SELECT MAX(n.oid) FROM "{PREFIX}pg_type" AS n WHERE n.typname = {arguments[0]})'
-
-
-def _class_of(translation: Translation, arguments: Arguments) -> str:
-    return translation.class_named(arguments[0].strip("'"))
 
 
 def _database(translation: Translation, _: Arguments) -> str:
@@ -203,6 +202,7 @@ FUNCTIONS: Mapping[str, Write] = {
     "pg_tablespace_size": _NULL_NUMBER,
     "pg_terminate_backend": _NULL_TEXT,
     "pg_total_relation_size": _NULL_NUMBER,
+    "pg_index_column_has_property": lambda _, own: index_property(own[1], own[2]),
     "quote_literal": lambda _, arguments: quoted_text(arguments[0]),
     "quote_nullable": lambda _, arguments: quoted_text(arguments[0]),
     "parse_ident": lambda _, arguments: parsed_name(arguments[0]),
@@ -210,7 +210,7 @@ FUNCTIONS: Mapping[str, Write] = {
     "session_user": _user,
     "set_config": _set,
     "shobj_description": _NULL_TEXT,
-    "to_regclass": _class_of,
+    "to_regclass": lambda own, arguments: own.class_named(arguments[0].strip("'")),
     "to_regtype": _type_of,
     "txid_current": _always("1"),
     "version": _always(text(VERSION)),
@@ -296,6 +296,8 @@ class Translation:
     def _table_function(self, node: exp.Table) -> exp.Expression:
         if node.db.lower() in ("pg_catalog", "information_schema"):
             node.set("db", None)
+        if (called := _SPELLED.get(type(node.this).__name__)) is not None:
+            node.set("this", exp.Anonymous(this=called))
         made = among_tables(node, FUNCTIONS)
         return node if made is node else cast("exp.Expression", made.transform(self._node))
 
@@ -362,11 +364,16 @@ class Translation:
         return node
 
     def _compared(self, node: exp.Binary) -> exp.Expression:
-        """A column of functions is a text here, and ``-`` for none: ``typreceive <> 0``."""
-        left, right = node.this, node.expression
-        column = isinstance(left, exp.Column) and left.name.lower() in _FUNCTION_COLUMNS
-        if column and isinstance(right, exp.Literal) and not right.is_string:
-            node.set("expression", exp.Literal.string("-"))
+        """A column of functions is a text here, and ``-`` for none: ``typreceive <> 0``. So the
+        number of a function is compared by its name: ``pg_proc.oid = typreceive``."""
+        for side, other in (("this", "expression"), ("expression", "this")):
+            column, against = node.args[side], node.args[other]
+            if not isinstance(column, exp.Column) or column.name.lower() not in _FUNCTION_COLUMNS:
+                continue
+            if isinstance(against, exp.Literal) and not against.is_string:
+                node.set(other, exp.Literal.string("-"))
+            elif isinstance(against, exp.Column) and against.name.lower() == "oid":
+                node.set(other, exp.column("proname", table=against.args.get("table")))
         return node
 
     def _cast(self, node: exp.Cast) -> exp.Expression:
@@ -406,6 +413,10 @@ class Translation:
         """The name of what a number means: ``oid::regclass::text``."""
         kind = type_name(inner.to)
         constant = isinstance(inner.this, exp.Literal)
+        if kind == "REGTYPE" and is_text(inner.this):
+            own = cast("exp.Expression", inner.this.transform(self._node))
+            shown = type_named(own.sql(dialect="duckdb"), _format_type(self, ["n.oid"]))
+            return sqlglot.parse_one(shown, read="duckdb")
         if constant and kind in ("REGCLASS", "REGNAMESPACE", "REGTYPE"):
             number = self._number(inner, kind).sql(dialect="duckdb")
         else:

@@ -16,8 +16,15 @@ from blockstore.reader.query.sql.statement import walk
 
 Node = dict[str, Any]
 
-_CAST = {
+_CAST = {  # the engine gives a name in double quotes as it is
     "BOOLEAN": t.BOOL,
+    "BOOL": t.BOOL,
+    "INT2": t.INT2,
+    "INT4": t.INT4,
+    "INT8": t.INT8,
+    "FLOAT4": t.FLOAT4,
+    "FLOAT8": t.FLOAT8,
+    "JSON": t.JSON,
     "TINYINT": t.INT2,
     "SMALLINT": t.INT2,
     "INTEGER": t.INT4,
@@ -65,13 +72,18 @@ def _hints(node: Node, columns: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         oid = _of_type(node)
         if oid:
             yield _name(node["child"]), oid
+    elif kind == "CAST" and _of_type(node) in t.ELEMENTS:  # array[$1]::int8[]
+        for one in _operands(node.get("child") or {}):
+            if _name(one):
+                yield _name(one), t.ELEMENTS[_of_type(node)]
     elif kind in ("COMPARISON", "BETWEEN", "OPERATOR", "CASE") or (
         kind == "FUNCTION" and str(node.get("function_name")) in _SIGNS | _ALIKE
     ):
         yield from _same(list(_operands(node)), columns)
     elif kind == "SUBQUERY" and isinstance(node.get("child"), dict):
         oid = _type(node["child"], columns) or t.TEXT
-        for inner in walk(node.get("subquery")):
+        query = (node.get("subquery") or {}).get("node") or {}
+        for inner in query.get("select_list") or ():  # = ANY($1) is IN (SELECT unnest($1))
             if inner.get("function_name") == "unnest" and oid in t.TYPES:
                 names = [_name(one) for one in _operands(inner)]
                 yield from ((name, t.TYPES[oid].array) for name in names if name)
@@ -110,8 +122,9 @@ def _type(node: Node, columns: Mapping[str, int]) -> int:
         case "CONSTANT":
             kinds = {"INTEGER": t.INT8, "DOUBLE": t.FLOAT8, "NUMERIC": t.NUMERIC, "STRING": t.TEXT}
             return kinds.get(str(node.get("literal", {}).get("kind")), 0)
-        case "FUNCTION":
-            if str(node.get("function_name")) in _SIGNS:
+        case "FUNCTION" | "OPERATOR":
+            named = str(node.get("function_name")) in _SIGNS | _ALIKE
+            if named or node.get("type") == "OPERATOR_COALESCE":
                 found = (_type(one, columns) for one in _operands(node))
                 return next((oid for oid in found if oid), 0)
     return 0

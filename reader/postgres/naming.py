@@ -51,11 +51,23 @@ def parsed_name(own: str) -> str:
 def class_by(own: str) -> str:
     """The number of a table by a text that is not known yet: a number, or a name."""
     own = f"CAST({own} AS VARCHAR)"
-    name = f"""regexp_extract({own}, '([^".]+)"?$', 1)"""
     return (
         f'COALESCE(TRY_CAST({own} AS UINTEGER), (SELECT MAX(n.oid) FROM "{PREFIX}pg_class" AS n '
-        f"WHERE n.relname = {name}))"
+        f"WHERE n.relname = {_last_of(own)}))"
     )
+
+
+def type_named(own: str, shown: str) -> str:
+    """``shown`` of the type that a text names."""
+    return (
+        f'(SELECT MAX({shown}) FROM "{PREFIX}pg_type" AS n WHERE n.typname = '
+        f"{_last_of(f'CAST({own} AS VARCHAR)')})"
+    )
+
+
+def _last_of(own: str) -> str:
+    """The name without its schema and its quotes."""
+    return f"""regexp_extract({own}, '([^".]+)"?$', 1)"""
 
 
 def formatted(node: exp.Format) -> str | None:

@@ -71,6 +71,8 @@ class Portal:
     values: tuple[object, ...]
     formats: Sequence[int]
     """The formats of the columns, as the client gave them."""
+    iso: bool = False
+    """Whether intervals are written as ISO 8601 has them."""
     started: bool = False
     schema: pa.Schema | None = None
     columns: list[Column] | None = None
@@ -219,7 +221,7 @@ class Portal:
         return self.copy.form if isinstance(self.copy, CopyOut) else self._rows_form()
 
     def _rows_form(self) -> Form:
-        return as_rows(self.forms, [one.type for one in self.columns or ()])
+        return as_rows(self.forms, [one.type for one in self.columns or ()], iso=self.iso)
 
     def _as_described(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the types that the client was shown."""

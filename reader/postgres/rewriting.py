@@ -228,6 +228,9 @@ def _called(node: exp.Anonymous) -> exp.Expression | None:
     name = node.name.lower()
     if name == "age":
         return _aged(node)
+    if name == "generate_subscripts" and _is_vector(arguments_of(node)[0]):
+        places = exp.Anonymous(this="range", expressions=[exp.func("len", arguments_of(node)[0])])
+        return exp.Anonymous(this="unnest", expressions=[places])  # from 0
     if name in ("all", "any", "some"):  # with a space before its parenthesis it is a function
         node.set("expressions", [listed(one) for one in node.expressions])
     return None

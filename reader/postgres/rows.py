@@ -34,13 +34,13 @@ def pieces(batch: pa.RecordBatch, form: Form) -> Iterator[bytes]:
         yield form(batch.slice(start, _ROWS))
 
 
-def as_rows(formats: Sequence[int], types: Sequence[int]) -> Form:
+def as_rows(formats: Sequence[int], types: Sequence[int], *, iso: bool = False) -> Form:
     """Rows of a query, each column in text (0) or in binary (1), as of the types that the client
-    was shown."""
+    was shown. ``iso``: intervals are written as ISO 8601 has them."""
 
     def form(batch: pa.RecordBatch) -> bytes:
         values = [
-            sized(binary_of(one, oid) if binary else text_of(one, oid).cast(pa.binary()))
+            sized(binary_of(one, oid) if binary else text_of(one, oid, iso=iso).cast(pa.binary()))
             for one, binary, oid in zip(batch.columns, formats, types, strict=True)
         ]
         return _framed(b"D", batch.num_rows, [_count(batch), *values])
@@ -58,22 +58,24 @@ def as_binary_copy() -> Form:
     return form
 
 
-def as_text_copy(delimiter: str, null: str) -> Form:
+def as_text_copy(delimiter: str, null: str, *, iso: bool = False) -> Form:
     """Lines of a COPY in text: special characters have a backslash."""
 
     def form(batch: pa.RecordBatch) -> bytes:
-        values = [pc.fill_null(_escaped(text_of(one), delimiter), null) for one in batch.columns]
+        values = [
+            pc.fill_null(_escaped(text_of(one, iso=iso), delimiter), null) for one in batch.columns
+        ]
         return _lines(values, batch.num_rows, delimiter)
 
     return form
 
 
-def as_csv_copy(delimiter: str, null: str, quote: str) -> Form:
+def as_csv_copy(delimiter: str, null: str, quote: str, *, iso: bool = False) -> Form:
     """Lines of a COPY in CSV: what could be misread is in quotes."""
 
     def form(batch: pa.RecordBatch) -> bytes:
         values = [
-            pc.fill_null(_quoted(text_of(one), delimiter, null, quote), null)
+            pc.fill_null(_quoted(text_of(one, iso=iso), delimiter, null, quote), null)
             for one in batch.columns
         ]
         return _lines(values, batch.num_rows, delimiter)

@@ -267,6 +267,7 @@ class Session:
 
     async def _begun(self, portal: Portal) -> None:
         """Start what a portal is for, unless it has started."""
+        portal.iso = self.runs.variables.iso_intervals
         if not portal.started:
             with self._limited(), self._begin_of(portal).current():
                 await in_thread(lambda: self.runs.begin(portal, self._prepared, self._portals))

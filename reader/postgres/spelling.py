@@ -14,6 +14,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pyarrow as pa
 import sqlglot
@@ -31,7 +32,9 @@ from blockstore.reader.postgres.functions import FUNCTIONS, Translation
 from blockstore.reader.postgres.naming import labels
 from blockstore.reader.postgres.prepared import Spelled
 from blockstore.reader.postgres.rewriting import RETURNED
+from blockstore.reader.postgres.states import FEATURE, Refused
 from blockstore.reader.postgres.texts import Kind, Part
+from blockstore.reader.postgres.unnesting import beside
 from blockstore.reader.postgres.variables import Variables
 from blockstore.reader.statements.tokens import Token, tokens_of
 from blockstore.reader.tables.names import folded
@@ -54,6 +57,7 @@ _TYPES = {"FLOAT": "DOUBLE", "NUMERIC": "DECIMAL(38, 9)", "DECIMAL": "DECIMAL(38
 """Where no digits are given: FLOAT has 32 bits in DuckDB and 64 in PostgreSQL, NUMERIC three digits
 after the point and as many as there are."""
 _HEX, _PAIR = re.compile(r"\\x(?:[0-9a-fA-F]{2})*"), re.compile("..")
+_LOCKS = frozenset({"UPDATE", "SHARE", "NO", "KEY"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 LONGEST = 64 * 1024
@@ -81,7 +85,7 @@ class Scene:
 def spelled(part: Part, scene: Scene) -> Spelled:
     """The statement in the engine's SQL. Raises BadSql for one that cannot be translated, and
     UnknownTable for a catalog that there is not."""
-    part = _typed(part)
+    part = beside(_typed(part))
     sql = _without_schema(part, scene)
     if part.kind is not Kind.QUERY:
         return Spelled(sql=sql)
@@ -89,6 +93,12 @@ def spelled(part: Part, scene: Scene) -> Spelled:
     if _names_catalog(part) or any(_is_called(part.tokens, at, _OTHERS) for at in called):
         return _translated(part, scene)
     if json.loads(scene.gateway.engine.syntax(sql))["error"]:
+        if any(before == "FOR" and word in _LOCKS for before, word in pairwise(part.words)):
+            raise Refused(
+                FEATURE,
+                "there are no locks of rows here: leave FOR UPDATE out; a COMMIT fails where "
+                "another writer has changed the same rows",
+            )
         with suppress(Untranslated):
             return _translated(part, scene)
     return Spelled(sql=sql)  # the engine says what is wrong with it, if something is

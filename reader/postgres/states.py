@@ -43,7 +43,7 @@ SYNTAX, UNKNOWN_TABLE, NO_PRIVILEGE, FEATURE = "42601", "42P01", "42501", "0A000
 BAD_PASSWORD, NO_DATABASE, TOO_MANY, PROTOCOL = "28P01", "3D000", "53300", "08P01"
 FAILED, READ_ONLY, IN_TRANSACTION, NOT_IN_TRANSACTION = "25P02", "25006", "25001", "25P01"
 BAD_SETTING, NO_STATEMENT, NO_PORTAL, BAD_VALUE = "22023", "26000", "34000", "22P02"
-NO_FUNCTION = "42883"
+NO_FUNCTION, UNIQUE, NOT_NULL = "42883", "23505", "23502"
 SHUTTING_DOWN, NOT_ALLOWED, COPY_FAILED = "57P01", "28000", "22P04"
 _KINDS: tuple[tuple[type[BlockstoreError], str], ...] = (
     (Malformed, PROTOCOL),
@@ -78,8 +78,12 @@ _BINDS = (
     ("Could not convert", BAD_VALUE),
     ("Conversion Error", BAD_VALUE),
     ("out of range", "22003"),
+    ("of the keys exist already", UNIQUE),
+    ("times in these rows, expected each once", UNIQUE),
+    ("expected a value because it is declared not null", NOT_NULL),
 )
-"""What a message of the engine says, and the SQLSTATE of that."""
+"""What a message says, of the engine or of a change, and the SQLSTATE of that. Clients know by it
+that a row is there already; for a conflict they would send the same INSERT again."""
 _ABSENT = re.compile(r'(relation|column|schema|database|role) ".*" does not exist')
 _NOT_THERE = {"relation": UNKNOWN_TABLE, "column": "42703", "schema": "3F000"}
 _NOT_THERE |= {"database": NO_DATABASE, "role": "42704"}
@@ -161,6 +165,8 @@ def _state(error: BlockstoreError, message: str) -> str:
         return error.state
     if isinstance(error, BadSql):
         return _bound(message) or SYNTAX
+    if isinstance(error, RowConflict | Invalid) and (found := _bound(message)):
+        return found
     return next((state for kind, state in _KINDS if isinstance(error, kind)), "XX000")
 
 

@@ -17,6 +17,7 @@ import pyarrow.types as pt
 
 from blockstore.reader.forms.encode import json_value
 from blockstore.reader.forms.text import readable
+from blockstore.reader.postgres.intervals import interval_text
 from blockstore.reader.postgres.types import (
     ELEMENTS,
     JSON,
@@ -33,15 +34,16 @@ _USUAL_US = _FIRST_DAY * _DAY_US, (_LAST_DAY + 1) * _DAY_US - 1
 _EARLY = re.compile(r"(-?\d+)(-.*)")
 
 
-def text_of(column: pa.Array, shown: int | None = None) -> pa.Array:
-    """The column as texts; null stays null. ``shown``: the type that the client was shown."""
+def text_of(column: pa.Array, shown: int | None = None, *, iso: bool = False) -> pa.Array:
+    """The column as texts; null stays null. ``shown``: the type that the client was shown. ``iso``:
+    intervals are written as ISO 8601 has them."""
     kind = column.type
     if shown == VECTOR:
         return pc.binary_join(column.cast(pa.list_(pa.string())), " ")
     if isinstance(kind, pa.ExtensionType):
         return _extension(column)
     if pt.is_dictionary(kind):
-        return text_of(column.dictionary_decode())
+        return text_of(column.dictionary_decode(), iso=iso)
     oid = type_of(kind)
     if pt.is_boolean(kind):
         return pc.if_else(column, "t", "f")
@@ -52,13 +54,12 @@ def text_of(column: pa.Array, shown: int | None = None) -> pa.Array:
     if oid == JSON:
         return json_of(column)
     if oid in ELEMENTS:
-        return _lists(column)
+        return _lists(column, iso=iso)
     if is_bytes(kind):
         return _each(column, lambda value: "\\x" + value.hex())
-    if pt.is_interval(kind):
-        return _each(column, _interval)
-    if pt.is_duration(kind):
-        return _each(column.cast(pa.duration("us")), _duration)
+    if pt.is_interval(kind) or pt.is_duration(kind):
+        column = column.cast(pa.duration("us")) if pt.is_duration(kind) else column
+        return _each(column, lambda value: interval_text(value, iso=iso))
     if oid == NUMERIC:
         return _digits(column)
     return column.cast(pa.string())
@@ -122,6 +123,9 @@ def _moments(column: pa.Array) -> pa.Array:
         column = column.view(pa.timestamp("us")) if zone else column
         if pc.all(whole, min_count=0).as_py():
             column = column.cast(seconds)
+        else:  # six digits each, of which PostgreSQL leaves out the zeros at the end
+            texts = pc.ascii_rtrim(column.cast(pa.string()), "0")
+            column = pc.ascii_rtrim(texts, ".")
     texts = column.cast(pa.string())
     return pc.binary_join_element_wise(texts, "+00", "") if zone else texts
 
@@ -143,28 +147,9 @@ def _with_era(text: str) -> str:
     return f"{1 - int(found[1]):04}{found[2]} BC"
 
 
-def _interval(value: pa.MonthDayNano) -> str:
-    sign = "-" if value.nanoseconds < 0 else ""
-    return _clocked(value.months, value.days, sign, abs(value.nanoseconds) // 1_000)
-
-
-def _duration(value: Any) -> str:
-    micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-    return _clocked(0, 0, "-" if micros < 0 else "", abs(micros))
-
-
-def _clocked(months: int, days: int, sign: str, micros: int) -> str:
-    seconds, rest = divmod(micros, 1_000_000)
-    parts = [f"{months} mons"] * bool(months) + [f"{days} days"] * bool(days)
-    if micros or not parts:
-        clock = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        parts.append(clock + (f".{rest:06}" if rest else ""))
-    return " ".join(parts)
-
-
-def _lists(column: pa.Array) -> pa.Array:
+def _lists(column: pa.Array, *, iso: bool) -> pa.Array:
     """Lists as PostgreSQL writes arrays: ``{1,NULL,"a b"}``."""
-    texts = text_of(pc.list_flatten(column))
+    texts = text_of(pc.list_flatten(column), iso=iso)
     texts = pc.fill_null(pc.if_else(_is_quoted(texts), _quoted(texts), texts), "NULL")
     offsets = offsets_of(column)
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")

@@ -17,6 +17,7 @@ from blockstore.reader.postgres.wire import Column
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID = 16, 17, 20, 21, 23, 25, 26
 JSON, FLOAT4, FLOAT8, UNKNOWN, VARCHAR, BPCHAR = 114, 700, 701, 705, 1043, 1042
+INET, JSONB = 869, 3802  # no column has them; clients look for them
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC = 1082, 1083, 1114, 1184, 1186, 1700
 UUID, NAME, CHAR = 2950, 19, 18
 VECTOR = 22
@@ -65,6 +66,8 @@ def _types() -> tuple[Type, ...]:
         (INTERVAL, "interval", "interval", 16, 1187, "T"),
         (NUMERIC, "numeric", "numeric", -1, 1231, "N"),
         (UUID, "uuid", "uuid", 16, 2951, "U"),
+        (INET, "inet", "inet", -1, 1041, "I"),
+        (JSONB, "jsonb", "jsonb", -1, 3807, "U"),
     )
     return tuple(
         Type(

@@ -7,6 +7,7 @@ guessed.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import struct
 import uuid  # noqa: TID251 - reads one, makes none
 from collections.abc import Callable
@@ -20,6 +21,12 @@ _EPOCH = dt.datetime(2000, 1, 1)
 _TEXTS = frozenset({t.TEXT, t.VARCHAR, t.BPCHAR, t.NAME, t.CHAR, t.UNKNOWN, t.JSON, 3802, 0})
 _WHOLE = frozenset({t.INT2, t.INT4, t.INT8, t.OID})
 _FLOATS = frozenset({t.FLOAT4, t.FLOAT8})
+_MOMENT = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)(?:[ T]+(?P<clock>\d\d:\d\d(?::\d\d(?:\.\d+)?)?))?"
+    r" *(?:(?P<named>Z|UTC|GMT)|(?P<zone>[+-]\d\d(?::?\d\d){0,2}))?",
+    re.IGNORECASE,
+)
+"""A day, a time of it or none, and a zone or none: drivers write a day as ``2024-02-29 +00``."""
 _INFINITE = {2**63 - 1: "infinity", -(2**63): "-infinity"}
 _INFINITE_DAYS = {2**31 - 1: "infinity", -(2**31): "-infinity"}
 
@@ -53,7 +60,7 @@ def _text(text: str, oid: int) -> object:
     if oid in t.ELEMENTS:
         return [None if one is None else _text(one, t.ELEMENTS[oid]) for one in array_of(text)]
     if oid == t.DATE and text[:4].isdigit():
-        return dt.date.fromisoformat(text)
+        return _moment(text, t.TIMESTAMP).date()
     if oid in (t.TIMESTAMP, t.TIMESTAMPTZ) and text[:4].isdigit():
         return _moment(text, oid)
     return text
@@ -75,6 +82,10 @@ def _bytes(text: str) -> bytes:
 
 
 def _moment(text: str, oid: int) -> dt.datetime:
+    own = _MOMENT.fullmatch(text)
+    if own is not None:
+        zone = "+00:00" if own["named"] else own["zone"] or ""
+        text = f"{own['day']}T{own['clock'] or '00:00'}{zone}"
     found = dt.datetime.fromisoformat(text)
     if oid == t.TIMESTAMP:
         return found.replace(tzinfo=None)

@@ -70,9 +70,8 @@ _FIXED = {
     "max_identifier_length": None,
     "max_index_keys": None,
     "client_encoding": ("utf8", "utf-8", "unicode", "default"),
-    "timezone": ("utc", "gmt", "etc/utc", "z", "0", "+00:00", "zulu", "default", "local"),
+    "timezone": ("utc", "gmt", "etc/utc", "z", "0", "+00:00", "00:00", "zulu", "default", "local"),
     "standard_conforming_strings": ("on", "true", "1", "yes"),
-    "intervalstyle": ("postgres",),
     "bytea_output": ("hex",),
 }
 """Those that have one value: its spellings; None: they cannot be set."""
@@ -140,6 +139,12 @@ class Variables:
         if low in _FIXED:
             self._check_fixed(own, low, value)
             return []
+        if low == "intervalstyle" and value.lower() not in ("postgres", "iso_8601", "default"):
+            raise Refused(
+                BAD_SETTING,
+                f"IntervalStyle is {value[:40]!r}, expected postgres or iso_8601: the others are "
+                "not written here",
+            )
         if low == "datestyle":
             if "iso" not in value.lower() and value.lower() != "default":
                 raise Refused(
@@ -154,6 +159,7 @@ class Variables:
         if local and self._before is None:
             return []
         value = self._first.get(own, "") if default else value
+        value = value.lower() if low == "intervalstyle" else value
         for values in (self._values,) if local else (self._values, self._kept):
             values[own] = value
         return [(own, self._values[own])] if own in _REPORTED else []
@@ -192,6 +198,11 @@ class Variables:
         given = found is not None and found[1] is not None
         seconds = float(found[1]) * _UNITS[found[2] or "ms"] if found and given else 0.0
         return seconds or None
+
+    @property
+    def iso_intervals(self) -> bool:
+        """Whether intervals are written as ISO 8601 has them."""
+        return self._values["IntervalStyle"] == "iso_8601"
 
     def _own(self, name: str) -> str:
         low = " ".join(name.lower().split())
@@ -242,7 +253,9 @@ def assign(variables: Variables, part: Part) -> list[tuple[str, str]]:
     if words[:1] in (["ROLE"], ["AUTHORIZATION"]):
         raise Refused(BAD_SETTING, "the role is that of the token and cannot be set")
     if words[:2] == ["TIME", "ZONE"]:
-        return variables.set("timezone", "".join(one.text for one in tokens[2:]))
+        interval = words[2:3] == ["INTERVAL"]  # INTERVAL '+00:00' HOUR TO MINUTE
+        given = tokens[3:4] if interval else tokens[2:]
+        return variables.set("timezone", "".join(one.text for one in given))
     if words[:1] == ["NAMES"]:
         return variables.set("client_encoding", "".join(one.text for one in tokens[1:]))
     if words[:1] == ["XML"] or len(tokens) < 3:

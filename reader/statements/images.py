@@ -12,7 +12,7 @@ from blockstore.format.casting import defaults_in
 from blockstore.format.identity import ROW_ID, Key
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.sql.types import quoted, sql_type, text
-from blockstore.reader.statements.clauses import Act, Assignment, Dml
+from blockstore.reader.statements.clauses import Act, Assignment, Dml, Insert
 from blockstore.reader.statements.shape import Shape
 from blockstore.reader.statements.tokens import Piece, error_at
 from blockstore.reader.tables.names import folded
@@ -117,6 +117,8 @@ class Images:
         found: dict[str, Piece] = {}
         for one in assignments:
             field = self._field(one.column, one.at)
+            if field.name in self._key and self._keeps(field, one.value):
+                continue
             if not keys and field.name in (*self._key, *self._labels):
                 raise self._error(
                     one.at,
@@ -126,6 +128,12 @@ class Images:
                 raise self._error(one.at, f"the statement sets {field.name} twice: keep one")
             found[field.name] = one.value
         return found
+
+    def _keeps(self, field: pa.Field, value: Piece) -> bool:
+        """Whether ON CONFLICT gives a column of the key the value that it has: the new row and the
+        old one have the same key."""
+        words = [folded(token.text) for token in value.tokens]
+        return isinstance(self._dml, Insert) and words == ["excluded", ".", folded(field.name)]
 
     def _never_changes(self, field: pa.Field) -> str:
         """Why a row keeps the value of a column of the key or of a label."""

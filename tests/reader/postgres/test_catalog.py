@@ -204,7 +204,6 @@ def test_what_clients_ask_of_the_server(one: Raw) -> None:
 def test_what_has_no_counterpart_is_refused_and_never_left_out(one: Raw) -> None:
     for sql in (
         "SELECT relname FROM pg_class FOR UPDATE",
-        "SELECT n FROM flights FOR UPDATE",
         "SELECT relname FROM pg_class WHERE (",
         f"SELECT {'(' * 3_000}1{')' * 3_000} FROM pg_class",
         f"SELECT relname FROM pg_class -- {'x' * 70_000}\n WHERE true",

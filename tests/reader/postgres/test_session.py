@@ -402,7 +402,10 @@ def test_an_error_has_its_place_in_the_text(one: Raw) -> None:
         ("COPY flights TO '/tmp/x'", "42501"),
         ("COPY flights FROM PROGRAM 'x'", "42501"),
         ("LISTEN x", "0A000"),
-        ("INSERT INTO people (id) VALUES (1), (1)", "22000"),
+        ("INSERT INTO people (id) VALUES (1), (1)", "23505"),
+        ("INSERT INTO people (name) VALUES ('x')", "23502"),
+        ("SELECT n FROM flights FOR UPDATE", "0A000"),
+        ("SELECT n FROM flights FOR NO KEY UPDATE", "0A000"),
     ],
 )
 def test_each_failure_has_its_state_and_one_line(one: Raw, sql: str, state: str) -> None:

@@ -104,6 +104,63 @@ def test_dates_that_python_does_not_have_are_written_as_postgres_does() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("months", "days", "seconds", "plain", "iso"),
+    [
+        (0, 0, 0, "00:00:00", "PT0S"),
+        (14, 3, 14_706.5, "1 year 2 mons 3 days 04:05:06.5", "P1Y2M3DT4H5M6.5S"),
+        (-14, 1, 0, "-1 years -2 mons +1 day", "P-1Y-2M1D"),
+        (0, -1, 60, "-1 days +00:01:00", "P-1DT1M"),
+        (1, 0, -3_600.25, "1 mon -01:00:00.25", "P1MT-1H-0.25S"),
+        (0, 1, 0.00012, "1 day 00:00:00.00012", "P1DT0.00012S"),
+    ],
+)
+def test_an_interval_is_written_in_both_styles(
+    months: int, days: int, seconds: float, plain: str, iso: str
+) -> None:
+    value = pa.MonthDayNano([months, days, round(seconds * 10**9)])
+    column = pa.array([value, None], pa.month_day_nano_interval())
+    assert text_of(column).to_pylist() == [plain, None]
+    assert text_of(column, iso=True).to_pylist() == [iso, None]
+    lists = pa.array([[value]], pa.list_(pa.month_day_nano_interval()))
+    assert text_of(lists, iso=True).to_pylist() == [f"{{{iso}}}"]
+
+
+def test_a_duration_counts_hours() -> None:
+    column = pa.array([dt.timedelta(days=2, seconds=1), dt.timedelta(seconds=-1)])
+    assert text_of(column).to_pylist() == ["48:00:01", "-00:00:01"]
+    assert text_of(column, iso=True).to_pylist() == ["PT48H1S", "PT-1S"]
+
+
+def test_zeros_at_the_end_of_a_second_are_left_out() -> None:
+    moments = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 10, 0, 0, 120_000)]
+    for zone, end in ((None, ""), ("UTC", "+00")):
+        column = pa.array(moments, pa.timestamp("us", zone))
+        shown = [f"2024-01-01 00:00:00{end}", f"2024-01-01 10:00:00.12{end}"]
+        assert text_of(column).to_pylist() == shown
+    times = pa.array([one.time() for one in moments], pa.time64("us"))
+    assert text_of(times).to_pylist() == ["00:00:00", "10:00:00.12"]
+
+
+@pytest.mark.parametrize(
+    "end", ["", " +00", " 00:00:00", "T00:00:00Z", " 00:00:00 UTC", " 00:00 +0000", " -05:30", "Z"]
+)
+def test_a_day_may_have_a_time_and_a_zone(end: str) -> None:
+    given = f"2024-02-29{end}"
+    day = value_of(given.encode(), t.DATE, 0, 1)
+    assert (day, type(day)) == (dt.date(2024, 2, 29), dt.date)
+    assert value_of(given.encode(), t.TIMESTAMP, 0, 1) == dt.datetime(2024, 2, 29)
+    moment = value_of(given.encode(), t.TIMESTAMPTZ, 0, 1)
+    behind = dt.timedelta(hours=5, minutes=30) if "-05:30" in given else dt.timedelta()
+    assert moment == dt.datetime(2024, 2, 29, tzinfo=UTC) + behind
+
+
+def test_what_is_no_day_is_refused() -> None:
+    for wrong in ("2024-02-30", "2024-02-29 x", "2024-02-29 25:00:00"):
+        with pytest.raises(Invalid):
+            value_of(wrong.encode(), t.DATE, 0, 1)
+
+
 def test_nanoseconds_are_cut_to_microseconds_in_both_forms() -> None:
     column = pa.array([1_999], pa.int64()).view(pa.timestamp("ns"))
     assert text_of(column).to_pylist() == ["1970-01-01 00:00:00.000001"]
