@@ -19,10 +19,24 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
-from blockstore.cli.files.numbered import BLOCK, misquoted, numbered, too_long
-from blockstore.cli.files.opening import Advance, opened
+from blockstore.cli.files.numbered import (
+    BLOCK,
+    OTHERS,
+    misquoted,
+    numbered,
+    separated,
+    too_long,
+)
+from blockstore.cli.files.opening import Advance, opened_text
 from blockstore.cli.files.quotes import Checked, Misquoted
-from blockstore.cli.files.text_values import all_bad, converted, converts, expected, is_plain
+from blockstore.cli.files.text_values import (
+    all_bad,
+    converted,
+    converts,
+    expected,
+    is_plain,
+    remedy,
+)
 from blockstore.cli.schema_text import type_name
 from blockstore.errors import Invalid
 from blockstore.format.casting import other_case
@@ -34,8 +48,6 @@ _ROWS = 4_096
 _SHOWN = 60
 _LOOKED = 1_000_000
 """So many rows after the first wrong one are looked at."""
-_DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
-_FORMS = {",": "csv", "\t": "tsv"}
 
 
 def read(
@@ -72,7 +84,7 @@ def read(
         quoted_strings_can_be_null=False,
     )
     try:
-        with opened(path, advance) as stream:
+        with opened_text(path, advance) as stream:
             reader = pacsv.open_csv(
                 Checked(stream, delimiter),
                 read_options=pacsv.ReadOptions(block_size=BLOCK),
@@ -101,7 +113,7 @@ def schema_of(path: str, name: str, *, delimiter: str) -> pa.Schema:
     """Return the types that the first megabytes suggest: integers, doubles, times, or strings."""
     lines = numbered(path, name, delimiter)
     header = _header(lines, name)
-    _check_delimiter(header, name, delimiter)
+    check_delimiter(header, name, delimiter)
     if next(lines, None) is None:
         return pa.schema([pa.field(column, pa.string()) for column in header])
     try:
@@ -128,7 +140,7 @@ def _sample(
     path: str, delimiter: str, columns: int, types: dict[str, pa.DataType]
 ) -> pa.RecordBatch:
     """The rows of the first megabytes, of these types or of those that Arrow suggests."""
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         reader = pacsv.open_csv(
             Checked(stream, delimiter),
             read_options=pacsv.ReadOptions(block_size=_SAMPLE),
@@ -184,24 +196,16 @@ def _header(lines: Iterator[tuple[int, list[str]]], name: str) -> list[str]:
     raise Invalid(f"{name} is empty, expected a first line with the names of the columns")
 
 
-def _check_delimiter(header: list[str], name: str, delimiter: str) -> None:
+def check_delimiter(header: list[str], name: str, delimiter: str) -> None:
     """Refuse a header of one name that contains another delimiter."""
-    found = next((one for one in _DELIMITERS if one in header[0] and one != delimiter), None)
-    if len(header) > 1 or found is None:
-        return
-    own, form = _DELIMITERS[delimiter], _FORMS.get(found)
-    say = f"give --format {form}, or " if form else ""
-    raise BadRow(
-        f"{name}, line 1: the header is one name, {header[0]!r}, with {_DELIMITERS[found]} in it, "
-        f"expected {own} between names: {say}separate the fields by {own}; nothing was written",
-        line=1,
-        rule=f"{own} separate the names of the header",
-    )
+    found = next((one for one in OTHERS if one in header[0] and one != delimiter), None)
+    if len(header) == 1 and found is not None:
+        raise separated(name, header[0], found, delimiter)
 
 
 def _check_header(header: list[str], name: str, delimiter: str, schema: pa.Schema) -> None:
     if header != schema.names:
-        _check_delimiter(header, name, delimiter)
+        check_delimiter(header, name, delimiter)
     twice = sorted({column for column in header if header.count(column) > 1})
     missing = [
         field.name
@@ -301,7 +305,14 @@ def _bad_value(line: int, field: pa.Field, value: str) -> BadLine:
     shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
     rule = expected(field.type)
     says = f"column {field.name!r} is {shown!r}, expected {rule}"
-    return BadLine(line=line, rule=rule, says=says, column=field.name, value=shown)
+    return BadLine(
+        line=line,
+        rule=rule,
+        says=says,
+        column=field.name,
+        value=shown,
+        remedy=remedy(value.strip(" \t"), field.type),
+    )
 
 
 def _list(names: list[str]) -> str:

@@ -14,13 +14,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from blockstore.cli.files.bad_lines import BadRow
-from blockstore.cli.files.opening import opened
+from blockstore.cli.files.opening import opened_text
 from blockstore.cli.files.quotes import first_fault, place_of
 from blockstore.errors import Invalid
 
 BLOCK = 4 << 20
 """Arrow's parser reads this many bytes at a time, and refuses a row that does not end in the block
 after its first."""
+OTHERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
+_FORMS = {",": "csv", "\t": "tsv"}
+_HEAD = 1 << 16
 
 
 def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -31,7 +34,10 @@ def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[s
     """
     # The limit is global in the process: it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * BLOCK))
-    with opened(path) as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+    with (
+        opened_text(path) as stream,
+        io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
+    ):
         reader = csv.reader(text, delimiter=delimiter, strict=True)
         before: int = 0
         header: list[str] = []
@@ -43,9 +49,11 @@ def numbered(path: str, name: str, delimiter: str) -> Iterator[tuple[int, list[s
                 before = reader.line_num
         except UnicodeDecodeError as error:
             line = reader.line_num + error.object[: error.start].count(b"\n") + 1
+            byte = error.object[error.start]
+            expected = "UTF-16" if error.encoding.startswith("utf-16") else "UTF-8"
             raise Invalid(
-                f"{name}, line {line}: the byte 0x{error.object[error.start]:02x} is not UTF-8, "
-                "expected UTF-8 text: convert the file"
+                f"{name}, line {line}: the byte 0x{byte:02x} is not {expected}, expected "
+                f"{expected} text: save the file as UTF-8"
             ) from None
         except csv.Error as error:
             # A quote that is never closed also makes a long row.
@@ -82,6 +90,8 @@ def misquoted(path: str, name: str, delimiter: str, header: list[str]) -> BadRow
     fault = first_fault(path, delimiter)
     if fault is None:
         return None
+    if fault.closes is not None and not header and (other := _separated(path, name, delimiter)):
+        return other
     line, before = place_of(path, delimiter, fault.opens)
     column = header[before] if before < len(header) else None
     here = "here" if column is None else f"here, in column {column!r},"
@@ -100,6 +110,35 @@ def misquoted(path: str, name: str, delimiter: str, header: list[str]) -> BadRow
         column=column,
         rule=rule,
     )
+
+
+def separated(name: str, header: str, found: str, delimiter: str) -> BadRow:
+    """Return the error of a header whose names another delimiter separates."""
+    own, form = OTHERS[delimiter], _FORMS.get(found)
+    say = f"give --format {form}, or " if form else ""
+    point = ", and numbers with a decimal point" if found == ";" else ""
+    return BadRow(
+        f"{name}, line 1: the header is one name, {header!r}, with {OTHERS[found]} in it, "
+        f"expected {own} between names: {say}separate the fields by {own}{point}; nothing was "
+        "written",
+        line=1,
+        rule=f"{own} separate the names of the header",
+    )
+
+
+def _separated(path: str, name: str, delimiter: str) -> BadRow | None:
+    """Return the error of a first line whose names, some of them in quotes, another delimiter
+    separates; None if none does."""
+    with opened_text(path) as stream:
+        head = stream.read(_HEAD).decode("utf-8-sig", "replace")
+    for other in OTHERS:
+        try:
+            names = next(csv.reader([head.splitlines()[0]], delimiter=other, strict=True))
+        except csv.Error:
+            continue
+        if len(names) > 1 and other != delimiter:
+            return separated(name, other.join(names), other, delimiter)
+    return None
 
 
 def too_long(name: str, line: int) -> BadRow:

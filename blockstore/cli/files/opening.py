@@ -3,6 +3,7 @@ were read."""
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from blockstore.errors import Invalid
 Advance = Callable[[float], None]
 
 _CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Counted(io.FileIO):
@@ -46,6 +48,20 @@ def opened(path: str, advance: Advance = lambda _: None) -> Iterator[pa.NativeFi
             return
         with pa.CompressedInputStream(packed, codec) as stream:
             yield stream
+
+
+@contextmanager
+def opened_text(path: str, advance: Advance = lambda _: None) -> Iterator[pa.NativeFile]:
+    """Open a text's content as UTF-8. A text that begins with the byte order mark of UTF-16 is
+    converted; reading one that is not UTF-16 raises UnicodeDecodeError."""
+    with opened(path) as stream:
+        wide = stream.read(2) in _WIDE
+    with opened(path, advance) as stream:
+        if not wide:
+            yield stream
+            return
+        with pa.transcoding_input_stream(stream, "utf-16", "utf-8") as text:
+            yield text
 
 
 @contextmanager

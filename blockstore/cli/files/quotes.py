@@ -15,7 +15,7 @@ from collections import deque
 import numpy as np
 import pyarrow as pa
 
-from blockstore.cli.files.opening import opened
+from blockstore.cli.files.opening import opened_text
 
 _QUOTE = ord('"')
 _PIECE = 1 << 16
@@ -137,7 +137,7 @@ class Checked(io.RawIOBase):
 def first_fault(path: str, delimiter: str) -> Misquoted | None:
     """Return the first quote of a file that is not closed at the end of its value."""
     try:
-        with opened(path) as stream:
+        with opened_text(path) as stream:
             checked = Checked(stream, delimiter)
             while checked.read(_PIECE):
                 pass
@@ -148,7 +148,7 @@ def first_fault(path: str, delimiter: str) -> Misquoted | None:
 
 def place_of(path: str, delimiter: str, quote: int) -> tuple[int, int]:
     """Return the line of a quote, from 1, and the number of fields before it in its row."""
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         head = io.BufferedReader(_Head(stream, quote + 1))
         reader = csv.reader(
             io.TextIOWrapper(head, encoding="utf-8-sig", newline=""), delimiter=delimiter

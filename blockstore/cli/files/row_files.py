@@ -5,6 +5,7 @@ Rules:
 - A file begins with ``_row_id,_version``, on a table with a key with ``_version``; or it has none
   of these columns. Anything else is refused: a version without its id would change another row.
 - A row names an id and the version that was read, or neither: then it is new.
+- A line of a text file that names rows is not empty: it would be a new row without a value.
 - A row whose version is not the current one is a wrong line. All of them are listed, and nothing is
   written.
 """
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blockstore.cli.files.bad_lines import MOST, BadLine, BadRow, refusal
+from blockstore.cli.files.delimited import check_delimiter
 from blockstore.cli.files.numbered import lines_of_rows
 from blockstore.cli.files.opening import Advance
 from blockstore.cli.files.source import (
@@ -64,6 +66,7 @@ class RowFiles:
         self._starts = []
         rows = 0
         half: list[tuple[int, str]] = []
+        blank: list[int] = []
         for source in self.named:
             self._starts.append((source, rows))
             ids = self._ids[source.path]
@@ -74,10 +77,14 @@ class RowFiles:
                 for name in wanted if not ids else ():
                     batch = batch.append_column(name, pa.nulls(len(batch), pa.int64()))
                 half += _half(batch, rows)[: MOST - len(half)]
+                if ids and source.form in DELIMITERS:
+                    blank += _blank(batch, rows)[: MOST - len(blank)]
                 yield batch
                 rows += batch.num_rows
         if half:
             raise self._refused(half, "names a row by its id and its version, or neither")
+        if blank:
+            raise self._empty(blank)
 
     def placed(self, error: Invalid | RowConflict) -> Invalid | RowConflict:
         """An error of the code that takes the rows, with file and line of each wrong row."""
@@ -138,6 +145,23 @@ class RowFiles:
             ],
         )
 
+    def _empty(self, blank: Sequence[int]) -> Invalid:
+        source, first = self._of(blank[0])
+        own = [place - blank[0] + first for place in blank if self._of(place)[0] is source]
+        rule = "a line names a row or has a value"
+        return refusal(
+            source.name,
+            [
+                BadLine(
+                    line=line,
+                    says=f"all of its fields are empty, expected that {rule}",
+                    rule=rule,
+                    remedy="drop the line; rows are deleted with delete-rows",
+                )
+                for line in self._lines(source, own) or ()
+            ],
+        )
+
     def _of(self, place: int) -> tuple[Source, int]:
         """The file of a row, and the number of the row in it."""
         return place_of(self._starts, place)
@@ -161,6 +185,8 @@ def id_columns(source: Source, definition: Definition) -> tuple[str, ...]:
     """The columns of a file that name rows of the table; none for a file of new rows. Raises
     Invalid for a file that has some of them, or in another order."""
     names = names_of(source) or []
+    if source.form in DELIMITERS and names != definition.schema.names:
+        check_delimiter(names, source.name, DELIMITERS[source.form])
     given = [name for name in names if name in (ROW_ID, VERSION)]
     if not given:
         return ()
@@ -187,7 +213,9 @@ def id_columns(source: Source, definition: Definition) -> tuple[str, ...]:
     ordered = source.form not in DELIMITERS or tuple(names[: len(wanted)]) == wanted
     if sorted(given) != sorted(wanted) or not ordered:
         raise _bad_header(
-            source, f"has {_listed(given)}, expected {expected}", "put the columns in order"
+            source,
+            f"has {_listed(given)}, expected {expected}",
+            "put the columns in order" if names[0] else "drop the first one, which has no name",
         )
     return wanted
 
@@ -207,6 +235,18 @@ def _half(batch: pa.RecordBatch, first: int) -> list[tuple[int, str]]:
     id_, version = batch.column(ROW_ID).is_valid(), batch.column(VERSION).is_valid()
     places = pc.indices_nonzero(pc.not_equal(id_, version)).to_pylist()
     return [(first + at, VERSION if id_[at].as_py() else ROW_ID) for at in places[:MOST]]
+
+
+def _blank(batch: pa.RecordBatch, first: int) -> list[int]:
+    """The rows in which all is null or an empty text: spreadsheets write such lines for cells that
+    were emptied."""
+    empty = pa.repeat(pa.scalar(True), len(batch))
+    for column in batch.columns:
+        none = column.is_null()
+        if pa.types.is_string(column.type):
+            none = pc.or_kleene(none, pc.equal(column, ""))
+        empty = pc.and_(empty, none)
+    return [first + at for at in pc.indices_nonzero(empty).to_pylist()[:MOST]]
 
 
 def _says(row: object, expected: object, now: object) -> str:

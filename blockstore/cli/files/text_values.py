@@ -3,14 +3,16 @@
 Rules: a text is exactly a value of the type, or it is refused; nothing is rounded or truncated,
 except for the binary fractions of a float. In a column with a time zone, a timestamp without one is
 UTC; in a column without a zone, a timestamp with one is refused. Dates and timestamps are of the
-years 1 to 9999. Bytes are base64, and the handle
-of a file is a JSON object.
+years 1 to 9999. Bytes are base64, and the handle of a file is a JSON object. Other programs write
+integers with a zero fraction, truth as a letter or a number, and dates with slashes or at midnight:
+such texts are values too, where they can be no other value.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 import orjson
@@ -32,6 +34,15 @@ _ZEROS = {
     "us": (r"(:\d\d\.\d{6})0+([^\d].*)?$", r"\1\2"),
 }
 """The zeros of a fraction after the last digit of a unit, and the text without them."""
+_ZERO_FRACTION = r"^([+-]?[0-9]+)\.0+$"
+_ROUNDED = r"(?i)^[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?$"
+_COMMAS = r"[+-]?[0-9.]+,[0-9.,]+$"
+_LOCAL_DATE = r"(?![0-9]{4}-[0-9]{2}-[0-9]{2})[0-9]{1,4}[./-][0-9A-Za-z]+[./-][0-9]{1,4}(\D|$)"
+_EXACT = 2**53
+"""A float of this size or more stands for several integers."""
+_SLASHES = (r"^([0-9]{4})/([0-9]{2})/([0-9]{2})", r"\1-\2-\3")
+_MIDNIGHT = (r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00(\.0+)?$", r"\1")
+_TRUTH = ((r"(?i)^t$|^1\.0+$", "true"), (r"(?i)^f$|^0\.0+$", "false"))
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -81,7 +92,26 @@ def converted(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return _bytes(texts, kind)
     if kind == HANDLE:
         return _handles(texts)
-    return in_years(texts.cast(kind)) if types.is_date(kind) else texts.cast(kind)
+    if types.is_date(kind):
+        return in_years(_respelled(texts, kind, (_SLASHES, _MIDNIGHT)))
+    return _respelled(texts, kind, _TRUTH) if types.is_boolean(kind) else texts.cast(kind)
+
+
+def remedy(text: str, kind: pa.DataType) -> str:
+    """Return what to do about a text that is not a value of ``kind``."""
+    types = pa.types
+    if types.is_integer(kind) and re.match(_ROUNDED, text):
+        return (
+            "the program that wrote it has made it a float, perhaps of fewer digits: have it take "
+            "the column as text"
+        )
+    if re.match(_COMMAS, text) and (types.is_integer(kind) or types.is_floating(kind)):
+        return "write numbers with a decimal point, and without separators of thousands"
+    if (types.is_date(kind) or types.is_timestamp(kind)) and re.match(_LOCAL_DATE, text):
+        return "write dates as 2020-01-31: the order of day and month is not guessed"
+    if types.is_boolean(kind):
+        return "write true or false"
+    return "fix the value"
 
 
 def converts(texts: pa.Array, kind: pa.DataType) -> bool:
@@ -125,10 +155,32 @@ def decimal(text: str) -> Decimal:
 
 
 def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Parse integers; hexadecimal ones are refused, although Arrow reads them."""
+    """Parse integers; hexadecimal ones are refused, although Arrow reads them.
+
+    A fraction of zeros is that of a float, which has only one integer below 2**53.
+    """
     if pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():
         raise pa.ArrowInvalid("a whole number in decimal digits was expected")
-    return texts.cast(kind)
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        values = pc.replace_substring_regex(texts, _ZERO_FRACTION, r"\1").cast(kind)
+        floats = values.filter(pc.match_substring_regex(texts, _ZERO_FRACTION)).cast(pa.int64())
+        if pc.any(pc.greater_equal(pc.abs_checked(floats), _EXACT)).as_py():
+            raise
+        return values
+
+
+def _respelled(
+    texts: pa.Array, kind: pa.DataType, spellings: Sequence[tuple[str, str]]
+) -> pa.Array:
+    """Parse texts, some of which may be spelled in another way."""
+    try:
+        return texts.cast(kind)
+    except pa.ArrowInvalid:
+        for pattern, usual in spellings:
+            texts = pc.replace_substring_regex(texts, pattern, usual)
+        return texts.cast(kind)
 
 
 def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -189,13 +241,8 @@ def _handles(texts: pa.Array) -> pa.Array:
 def _local(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Parse timestamps, with any zeros after the last digit of the unit: some engines write
     them."""
-    try:
-        return texts.cast(kind)
-    except pa.ArrowInvalid:
-        if kind.unit not in _ZEROS:
-            raise
-        pattern, rest = _ZEROS[kind.unit]
-        return pc.replace_substring_regex(texts, pattern, rest).cast(kind)
+    zeros = [_ZEROS[kind.unit]] if kind.unit in _ZEROS else []
+    return _respelled(texts, kind, (_SLASHES, *zeros))
 
 
 def _instants(texts: pa.Array, kind: pa.DataType) -> pa.Array:

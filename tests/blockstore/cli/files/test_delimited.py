@@ -11,6 +11,7 @@ import pytest
 
 from blockstore.cli.files import delimited
 from blockstore.cli.files.bad_lines import BadRow
+from blockstore.errors import Invalid
 
 MIB = 1 << 20
 PLAIN = [
@@ -199,3 +200,59 @@ def test_a_wrong_line_after_a_quote_that_is_not_closed_is_not_looked_for(tmp_pat
     with pytest.raises(BadRow, match="line 2: column 'a' is 'x'") as caught:
         rows(tmp_path, 'a,b\nx,1\n1,"2\n3,y\n', pa.int64(), pa.string())
     assert [bad.line for bad in caught.value.lines] == [2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_a_text_with_a_byte_order_mark_is_read_by_it(encoding: str, tmp_path: Path) -> None:
+    mark = "" if encoding in ("utf-16", "utf-8-sig") else "\ufeff"
+    text = mark + 'a,b\r\nx,Zoë\r\n\r\ny,"🎉\n"\r\n'
+    kinds = pa.string(), pa.string()
+    assert rows(tmp_path, text.encode(encoding), *kinds) == ["Zoë", "🎉\n"]
+    wrong = text.replace("🎉", "🎉\nx") + "x,y,z\n"
+    with pytest.raises(BadRow, match="line 7: 3 fields, expected 2"):
+        rows(tmp_path, wrong.encode(encoding), *kinds)
+    long = (text + "x,y\n" * 900_000).encode(encoding)
+    assert len(rows(tmp_path, long, *kinds)) == 900_002
+
+
+def test_a_text_that_is_not_what_its_mark_says_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="UTF-16"):
+        rows(tmp_path, "a,b\nx,y\n".encode("utf-16")[:-1], pa.string(), pa.string())
+    with pytest.raises(Invalid, match="line 2: the byte 0xeb is not UTF-8"):
+        rows(tmp_path, "a,b\nx,Zoë\n".encode("latin-1"), pa.string(), pa.string())
+
+
+@pytest.mark.parametrize("header", ["a;b", '"a";"b"', 'a;"b"', '"a;";b'])
+def test_semicolons_are_named_where_names_are_in_quotes_too(header: str, tmp_path: Path) -> None:
+    text = f"{header}\n1;2\n"
+    with pytest.raises(BadRow, match="with semicolons in it, expected commas") as caught:
+        rows(tmp_path, text, pa.int64(), pa.int64())
+    assert "separate the fields by commas, and numbers with a decimal point" in str(caught.value)
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(BadRow, match="with semicolons in it"):
+        delimited.schema_of(str(tmp_path / "x.csv"), "x.csv", delimiter=",")
+
+
+def test_a_fault_of_quotes_in_the_header_is_still_one(tmp_path: Path) -> None:
+    with pytest.raises(BadRow, match="closed in line 1 with text after it"):
+        rows(tmp_path, '"a"x,b\n1,2\n', pa.int64(), pa.int64())
+    with pytest.raises(BadRow, match="never closed"):
+        rows(tmp_path, '"a,b\n1,2\n', pa.int64(), pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "does"),
+    [
+        ("9.00719925474099E+015", pa.int64(), "have it take the column as text"),
+        ("9007199254740992.0", pa.int64(), "have it take the column as text"),
+        ("late", pa.int64(), "fix the value"),
+        ("0,5", pa.float64(), "write numbers with a decimal point"),
+        ("1,234", pa.int64(), "write numbers with a decimal point"),
+        ("02.01.2020", pa.date32(), "write dates as 2020-01-31"),
+        ("1/2/20 3:04", pa.timestamp("us", "UTC"), "write dates as 2020-01-31"),
+        ("WAHR", pa.bool_(), "write true or false"),
+    ],
+)
+def test_a_refusal_says_what_to_do(text: str, kind: pa.DataType, does: str, tmp_path: Path) -> None:
+    with pytest.raises(BadRow, match=f"line 2: column 'b' is '.*', expected .*: .*{does}"):
+        rows(tmp_path, f'a,b\nx,"{text}"\n', pa.string(), kind)

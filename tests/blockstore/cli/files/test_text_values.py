@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -80,4 +81,81 @@ def test_zeros_behind_the_last_digit_of_a_unit_are_no_loss(
     ],
 )
 def test_other_digits_behind_it_are_refused(text: str, kind: pa.DataType) -> None:
+    assert first_bad(pa.array([None, text]), kind) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("42.0", pa.int64(), 42),
+        ("-30.00", pa.int32(), -30),
+        ("0.0", pa.uint8(), 0),
+        ("-0.0", pa.int64(), 0),
+        ("9007199254740991.0", pa.int64(), 2**53 - 1),
+        ("-9007199254740991.0", pa.int64(), 1 - 2**53),
+        ("t", pa.bool_(), True),
+        ("f", pa.bool_(), False),
+        ("1.0", pa.bool_(), True),
+        ("0.0", pa.bool_(), False),
+        ("True", pa.bool_(), True),
+        ("FALSE", pa.bool_(), False),
+        ("2020/01/02", pa.date32(), datetime.date(2020, 1, 2)),
+        ("2020-01-02 00:00:00", pa.date32(), datetime.date(2020, 1, 2)),
+        ("2020-01-02T00:00:00.000", pa.date32(), datetime.date(2020, 1, 2)),
+        (
+            "2020/01/02 03:04:05.120",
+            pa.timestamp("us"),
+            datetime.datetime(2020, 1, 2, 3, 4, 5, 120000),
+        ),
+        ("2020/01/02", pa.timestamp("us"), datetime.datetime(2020, 1, 2)),
+    ],
+)
+def test_a_value_as_other_programs_write_it_is_read_exactly(
+    text: str, kind: pa.DataType, value: object
+) -> None:
+    assert converted(pa.array([None, text]), kind).to_pylist() == [None, value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2020-01-02 03:04:05+00:00",
+        "2020-01-02T03:04:05.000000Z",
+        "2020/01/02 03:04:05",
+        "2020-01-02T03:04:05.000000+0000",
+        "2020-01-02 03:04:05+00",
+        "2020/01/02 04:04:05+01:00",
+    ],
+)
+def test_an_instant_as_other_programs_write_it_is_read_exactly(text: str) -> None:
+    (found,) = converted(pa.array([text]), pa.timestamp("us", "UTC")).to_pylist()
+    assert found == datetime.datetime(2020, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        # A double is each of these, and other integers too.
+        ("9007199254740992.0", pa.int64()),
+        ("-9007199254740992.0", pa.int64()),
+        ("123456789012345678.0", pa.int64()),
+        ("42.5", pa.int64()),
+        ("42.", pa.int64()),
+        (".0", pa.int64()),
+        ("1,000.0", pa.int64()),
+        ("4.2E+1", pa.int64()),
+        ("300.0", pa.int8()),
+        ("-1.0", pa.uint8()),
+        ("yes", pa.bool_()),
+        ("2.0", pa.bool_()),
+        ("2020/1/2", pa.date32()),
+        ("01/02/2020", pa.date32()),
+        ("2020/01-02", pa.date32()),
+        ("2020-01-02 00:00:01", pa.date32()),
+        ("2020-01-02 00:00:00.001", pa.date32()),
+        ("2020-01-02 00:00:00Z", pa.date32()),
+        ("2020/13/02 03:04:05", pa.timestamp("us")),
+    ],
+)
+def test_what_could_be_another_value_is_refused(text: str, kind: pa.DataType) -> None:
     assert first_bad(pa.array([None, text]), kind) == 1

@@ -93,6 +93,37 @@ def test_a_file_with_ids_and_one_without_are_written_together(
     )
 
 
+@pytest.mark.parametrize("line", [",,,,", '"","","","",""', ",,  ,,"])
+def test_a_line_whose_cells_were_emptied_is_no_new_row(
+    blockstore: Command, people: str, items: str, tmp_path: Path, line: str
+) -> None:
+    head = "_row_id,_version,name,born,n\n0,2,x,,1\n"
+    file = _file(tmp_path, head + f"{line}\n1,2,y,,1\n{line}\n")
+    if line == ",,  ,,":
+        assert blockstore("write", people, file, "--json").json["inserted"] == 2  # a text of spaces
+        return
+    said = blockstore("write", people, file, "--json", code=1)
+    assert [one["line"] for one in said.json["lines"]] == [3, 5]
+    assert "line 3: all of its fields are empty" in said.err
+    assert "drop the line" in said.err
+    assert bs.open(people).poll() == 2
+    assert (
+        "sku"
+        in blockstore("write", items, _file(tmp_path, "_version,sku,n\n2,a,5\n,,\n"), code=1).err
+    )
+
+
+def test_a_header_says_what_another_program_did_to_it(
+    blockstore: Command, people: str, items: str, tmp_path: Path
+) -> None:
+    for table, head in ((people, "_row_id;_version;name;born;n"), (items, "_version;sku;n")):
+        file = _file(tmp_path, f"{head}\n")
+        assert "with semicolons in it" in blockstore("write", table, file, code=1).err
+    numbered = _file(tmp_path, ",_row_id,_version,name,born,n\n0,0,2,x,,1\n")
+    said = blockstore("write", people, numbered, code=1).err
+    assert "drop the first one, which has no name" in said
+
+
 BAD_HEADERS = {
     "only the id": "_row_id,name,born,n\n",
     "only the version": "_version,name,born,n\n",
