@@ -34,6 +34,7 @@ def rows_json(did: RowsChanged) -> Mapping[str, Cell]:
         "updated": did.updated,
         "deleted": did.deleted,
         "unchanged": did.unchanged,
+        **({} if did.cells is None else {"cells": dict(did.cells)}),
     }
 
 
@@ -56,7 +57,9 @@ def rows_summary(did: RowsChanged, url: str) -> str:
         if number
     ]
     said = ", ".join(parts) or f"the {did.operation} is applied; it reads no row, so it counts none"
-    return f"{url}: {said}; version {did.version}"
+    cells = ", ".join(f"{name} in {number:,}" for name, number in (did.cells or {}).items())
+    changed = f"; changed: {cells}" if cells else ""
+    return f"{url}: {said}; version {did.version}{changed}"
 
 
 @contextmanager

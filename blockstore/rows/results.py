@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -24,6 +25,8 @@ class RowsChanged:
     deleted: int | None = 0
     unchanged: int | None = 0
     """Rows that matched, and that the operation left as they were."""
+    cells: Mapping[str, int] | None = None
+    """Of a row set: in how many of the updated rows each column has another value."""
 
     @property
     def block(self) -> str | None:

@@ -16,6 +16,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import column_like, ids_of, rows_with
 from blockstore.rows.results import RowsChanged
-from blockstore.rows.same import same_rows
+from blockstore.rows.same import other_cells, same_rows
 from blockstore.rows.streams import StreamChanges
 from blockstore.rows.twice import finding_twice
 from blockstore.scan.identities import identities
@@ -84,6 +85,7 @@ def put_rows(access: Access, data: Any, said: Said, *, on_conflict: str = REPLAC
             updated=look.updated if counted else None,
             inserted=look.inserted if counted else None,
             unchanged=look.unchanged,
+            cells=dict(look.cells) if counted else None,
         )
 
     with finding_twice(rows, access):
@@ -142,6 +144,7 @@ class _Look:
         self.updated = 0
         self.inserted = 0
         self.unchanged = 0
+        self.cells: Counter[str] = Counter()
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Take rows, which follow those before."""
@@ -216,7 +219,11 @@ class _Look:
             self._changes.leave(one, [column.filter(as_it_was) for column in columns])
             self._write(one, held, changed, there.filter(changed))
         self.unchanged += pc.sum(same).as_py() or 0
-        self.updated += pc.sum(pc.and_not(named, same)).as_py() or 0
+        differ = pc.and_not(named, same)
+        self.cells.update(
+            other_cells(held.rows.filter(differ), there.filter(differ), held.rows.schema.names)
+        )
+        self.updated += pc.sum(differ).as_py() or 0
         self.inserted += pc.sum(pc.invert(named)).as_py() or 0
 
     def _write(

@@ -22,6 +22,15 @@ def same_rows(
     return same
 
 
+def other_cells(
+    rows: pa.RecordBatch, there: pa.Table | pa.RecordBatch, names: Sequence[str]
+) -> dict[str, int]:
+    """Return in how many rows each of these columns has another value than there, where any has."""
+    same = {name: same_rows(rows, there, [name]) for name in names}
+    counts = {name: len(rows) - (pc.sum(one).as_py() or 0) for name, one in same.items()}
+    return {name: count for name, count in counts.items() if count}
+
+
 def _equal(one: pa.Array, other: pa.Array) -> pa.Array:
     if pt.is_nested(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,8 @@ def outcome(blockstore: Command, tables: Path, tmp_path: Path, file: str) -> dic
             assert differs[1:], "a row that is as it was has no new version"
             changed[name] = {column: [was[column], row[column]] for column in differs[1:]}
     assert done.json["updated"] == len(changed)
+    columns = Counter(column for cells in changed.values() for column in cells)
+    assert done.json["cells"] == columns
     assert done.json["unchanged"] == len(after) - len(changed)
     return {"changed": changed}
 

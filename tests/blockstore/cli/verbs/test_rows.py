@@ -71,6 +71,24 @@ def test_a_table_goes_through_a_spreadsheet_and_one_row_has_a_new_version(
     assert blockstore("write", people, file, code=1).err.count("it has version 3 now") == 1
 
 
+def test_the_columns_whose_cells_changed_are_counted(
+    blockstore: Command, people: str, items: str, tmp_path: Path
+) -> None:
+    text = "_row_id,_version,name,born,n\n0,2,ann,1990-01-02,7\n1,2,bob,,2\n2,2,eve,,8\n,,new,,1\n"
+    done = blockstore("write", people, _file(tmp_path, text), "--json").json
+    assert done["cells"] == {"name": 1, "born": 1, "n": 2}
+    text = "_row_id,_version,name,born,n\n0,3,ann,,7\n1,2,bob,,2\n2,3,,,8\n"
+    said = blockstore("write", people, _file(tmp_path, text)).out
+    assert (
+        "2 rows updated, 1 row left as they were; version 4; changed: name in 1, born in 1" in said
+    )
+    said = blockstore("write", items, _file(tmp_path, "_version,sku,n\n2,a,5\n2,b,2\n,c,\n")).out
+    assert said.strip().endswith("; changed: n in 1")
+    assert (
+        "changed" not in blockstore("write", items, _file(tmp_path, "_version,sku,n\n,d,1\n")).out
+    )
+
+
 def test_new_and_changed_rows_are_one_version(
     blockstore: Command, people: str, tmp_path: Path
 ) -> None:
