@@ -4,56 +4,52 @@ of one list. Clients insert many rows by it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from blockstore.reader.postgres.texts import Part
 from blockstore.reader.statements.tokens import Token, tokens_of
 
-_MOST = 20
-"""Calls of one text that are written in another way."""
+_OPENS, _CLOSES = frozenset("(["), frozenset(")]")
 
 
 def beside(part: Part) -> Part:
     """The statement with a query in place of each such call: a list that is shorter than the others
     has nulls at its end. ``WITH ORDINALITY`` is a column of it."""
-    for _ in range(_MOST if "UNNEST" in part.words else 0):
-        sql = _once(part)
-        if sql is None:
-            break
-        part = replace(part, sql=sql, tokens=tuple(tokens_of(sql)))
-    return part
-
-
-def _once(part: Part) -> str | None:
-    """The text without the first of its calls that has several arrays; None without one."""
-    tokens = part.tokens
-    for at, token in enumerate(tokens[:-1]):
-        if token.word != "UNNEST" or tokens[at + 1].text != "(":
-            continue
-        signs = _signs(tokens, at + 1)
-        if len(signs) < 3:
-            continue
+    if "UNNEST" not in part.words:
+        return part
+    pieces, done, tokens = [], 0, part.tokens
+    for signs in sorted(_calls(tokens)):
+        begin, end = tokens[signs[0] - 1].start, signs[-1]
+        if begin < done:
+            continue  # within another one
         own = [part.sql[tokens[left].end : tokens[right].start] for left, right in pairwise(signs)]
-        columns, end = [f"unnest({one})" for one in own], signs[-1]
+        columns = [f"unnest({one})" for one in own]
         if [one.word for one in tokens[end + 1 : end + 3]] == ["WITH", "ORDINALITY"]:
             lengths = ", ".join(f"array_length({one}, 1)" for one in own)
             columns.append(f"unnest(range(1, greatest({lengths}) + 1))")
             end += 2
-        made = f"(SELECT {', '.join(columns)})"
-        return part.sql[: token.start] + made + part.sql[tokens[end].end :]
-    return None
+        pieces += [part.sql[done:begin], f"(SELECT {', '.join(columns)})"]
+        done = tokens[end].end
+    if not pieces:
+        return part
+    sql = "".join([*pieces, part.sql[done:]])
+    return replace(part, sql=sql, tokens=tuple(tokens_of(sql)))
 
 
-def _signs(tokens: tuple[Token, ...], opens: int) -> list[int]:
-    """The places of a parenthesis, of the commas between its arguments, and of its end; nothing
-    where it has no end."""
-    found, depth = [opens], 0
-    for at in range(opens, len(tokens)):
-        sign = "" if tokens[at].is_text else tokens[at].text
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(sign, 0)
-        if depth == 1 and sign == ",":
-            found.append(at)
-        if depth == 0:
-            return [*found, at]
-    return []
+def _calls(tokens: Sequence[Token]) -> Iterator[list[int]]:
+    """The calls of several arrays: the places of the parenthesis, of the commas between the arrays,
+    and of the end."""
+    opened: list[list[int]] = []
+    for at, token in enumerate(tokens):
+        sign = "" if token.is_text else token.text
+        if sign in _OPENS:
+            opened.append([at])
+        elif sign == "," and opened:
+            opened[-1].append(at)
+        elif sign in _CLOSES and opened:
+            signs = [*opened.pop(), at]
+            called = signs[0] > 0 and tokens[signs[0] - 1].word == "UNNEST"
+            if sign == ")" and len(signs) > 2 and called:
+                yield signs

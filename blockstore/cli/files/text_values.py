@@ -41,6 +41,10 @@ _LOCAL_DATE = r"(?![0-9]{4}-[0-9]{2}-[0-9]{2})[0-9]{1,4}[./-][0-9A-Za-z]+[./-][0
 _EXACT = 2**53
 """A float of this size or more stands for several integers."""
 _SLASHES = (r"^([0-9]{4})/([0-9]{2})/([0-9]{2})", r"\1-\2-\3")
+_WHOLE_SECONDS = (r"^([0-9]{4})/([0-9]{2})/([0-9]{2})([^.]*)$", r"\1-\2-\3\4")
+"""Gnumeric writes times with slashes, and cuts them to milliseconds: such a fraction may be a part
+of the one that was there."""
+_CUT = r"[0-9]{4}/[0-9]{2}/[0-9]{2}.*\."
 _MIDNIGHT = (r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00(\.0+)?$", r"\1")
 _TRUTH = ((r"(?i)^t$|^1\.0+$", "true"), (r"(?i)^f$|^0\.0+$", "false"))
 
@@ -107,6 +111,10 @@ def remedy(text: str, kind: pa.DataType) -> str:
         )
     if re.match(_COMMAS, text) and (types.is_integer(kind) or types.is_floating(kind)):
         return "write numbers with a decimal point, and without separators of thousands"
+    if types.is_timestamp(kind) and re.match(_CUT, text):
+        return (
+            "the program that wrote it may have cut the fraction: have it take the column as text"
+        )
     if (types.is_date(kind) or types.is_timestamp(kind)) and re.match(_LOCAL_DATE, text):
         return "write dates as 2020-01-31: the order of day and month is not guessed"
     if types.is_boolean(kind):
@@ -242,7 +250,7 @@ def _local(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Parse timestamps, with any zeros after the last digit of the unit: some engines write
     them."""
     zeros = [_ZEROS[kind.unit]] if kind.unit in _ZEROS else []
-    return _respelled(texts, kind, (_SLASHES, *zeros))
+    return _respelled(texts, kind, (_WHOLE_SECONDS, *zeros))
 
 
 def _instants(texts: pa.Array, kind: pa.DataType) -> pa.Array:
