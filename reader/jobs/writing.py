@@ -210,6 +210,7 @@ def changed(did: RowsChanged) -> dict[str, object]:
         "updated": did.updated,
         "deleted": did.deleted,
         "unchanged": did.unchanged,
+        **({} if did.cells is None else {"cells": dict(did.cells)}),
     }
 
 

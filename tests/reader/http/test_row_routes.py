@@ -472,6 +472,7 @@ def test_a_table_goes_through_a_spreadsheet_and_one_row_has_a_new_version(
     )
     assert (ended["state"], ended["error"]) == ("done", None)
     assert (ended["written"]["updated"], ended["written"]["unchanged"]) == (1, 2)
+    assert ended["written"]["cells"] == {"n": 1}
     table = _table(served, people)
     assert [len(table.row_history(row)) for row in range(3)] == [1, 2, 1]
     stale = served.http.post(path, content=changed, headers=headers).json()["id"]
