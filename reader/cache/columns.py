@@ -9,8 +9,9 @@ filled ones.
 
 Rules:
 - Nothing is in the file but its footer and complete column chunks. The first byte of a column chunk
-  is written last. It begins the header of a page and is never zero. A column chunk that is not
-  filled, or is just being filled, begins with a zero: DuckDB finds no page there and fails.
+  is written last, after the index lists it. It begins the header of a page and is never zero. A
+  column chunk that is not filled, or is just being filled, begins with a zero: DuckDB finds no page
+  there and fails.
 - So a hole cannot become a wrong row, whatever DuckDB reads. A query of its columns is planned so
   that DuckDB reads none (``sql/reading.py``, ``sql/views.py``).
 - A process uses a file that it did not make only after it has checked all of it: the footer, and
@@ -292,7 +293,7 @@ class ColumnFiles:
             os.close(descriptor)
 
     def _complete(self, opened: Opened, descriptor: int, first: dict[Range, int]) -> None:
-        """Write the first byte of each filled column chunk, and list them."""
+        """List the filled column chunks, and write the first byte of each."""
         lines = []
         for (start, length), byte in first.items():
             if byte == 0:
@@ -300,15 +301,17 @@ class ColumnFiles:
                     f"chunk {opened.remote.key} has no page at byte {start:,}, where a column "
                     "begins by its footer: restore it from a copy"
                 )
-            os.pwrite(descriptor, bytes([byte]), start)
-            lines.append(f"{start} {length} {_edges(descriptor, start, length)}\n")
+            lines.append(f"{start} {length} {_edges(descriptor, start, length, byte)}\n")
         sha256 = opened.remote.file.sha256
-        self._believe(sha256, descriptor, first)
         # The file may be this query's alone, evicted meanwhile or another user's.
         with suppress(FileNotFoundError, PermissionError):
             if os.stat(self._folder / sha256).st_ino == os.fstat(descriptor).st_ino:
                 with open(self._index(sha256), "ab", buffering=0) as index:
                     index.write("".join(lines).encode())
+        # Only now: a column chunk that begins and is not listed is taken for damage.
+        for (start, _), byte in first.items():
+            os.pwrite(descriptor, bytes([byte]), start)
+        self._believe(sha256, descriptor, first)
 
     def _believe(self, sha256: str, descriptor: int, columns: Iterable[Range]) -> None:
         inode = os.fstat(descriptor).st_ino
@@ -410,12 +413,15 @@ def _begins(descriptor: int, start: int) -> bool:
     return os.pread(descriptor, 1, start) != b"\0"
 
 
-def _edges(descriptor: int, start: int, length: int) -> str:
-    """The hash of the bytes of a column chunk in segments that also have other bytes."""
+def _edges(descriptor: int, start: int, length: int, begins: int | None = None) -> str:
+    """The hash of the bytes of a column chunk in segments that also have other bytes; ``begins`` is
+    its first byte, where that is not written yet."""
     end = start + length
     first, last = -(-start // SEGMENT_BYTES) * SEGMENT_BYTES, end // SEGMENT_BYTES * SEGMENT_BYTES
     if first >= last:
         data = os.pread(descriptor, length, start)
     else:
         data = os.pread(descriptor, first - start, start) + os.pread(descriptor, end - last, last)
+    if begins is not None and (first >= last or first > start):
+        data = bytes([begins]) + data[1:]
     return hashlib.sha256(data).hexdigest()

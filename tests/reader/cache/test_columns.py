@@ -368,6 +368,29 @@ def test_another_users_file_is_not_needed(store: Store, monkeypatch: pytest.Monk
     store.check(store.cache().hold([store.wanted("b", "c")]), "b", "c")
 
 
+def test_a_file_that_another_process_is_just_completing_is_not_taken_for_damaged(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, write, seen = store.cache(), store.cache(), os.pwrite, list[int]()
+
+    def and_asked(descriptor: int, data: bytes, at: int) -> int:
+        done = write(descriptor, data, at)
+        if len(data) == 1 and not seen:  # the first byte of the first column chunk
+            seen.append(store.path.stat().st_ino)
+            hold = other.hold([store.wanted("b")])
+            store.check(hold, "b")
+            hold.release()
+            seen.append(store.path.stat().st_ino)
+        return done
+
+    monkeypatch.setattr(os, "pwrite", and_asked)
+    hold = one.hold([store.wanted("a")])
+    store.check(hold, "a")
+    hold.release()
+    assert len(seen) == 2
+    assert seen[0] == seen[1], "the file is still the same one"
+
+
 def test_queries_that_come_together_fetch_a_column_once(tmp_path: Path) -> None:
     store = Store(tmp_path, threads=16)
     cache = store.cache()

@@ -96,7 +96,9 @@ def test_a_token_of_some_tables_learns_of_no_other(door: Opened) -> None:
             ):
                 with pytest.raises(pa.ArrowKeyError) as failed:
                     call()
-                said.append(str(failed.value).replace(name, "NAME"))
+                # Older releases of Arrow add the connection's address and the time.
+                own = str(failed.value).partition(" gRPC client debug context")[0]
+                said.append(own.replace(name, "NAME"))
         assert said[: len(said) // 2] == said[len(said) // 2 :]
         with pytest.raises(flight.FlightUnauthorizedError, match="none of them"):
             few.ingest("fresh", pa.table({"n": [1]}), missing=1)
