@@ -197,7 +197,11 @@ class ColumnFiles:
             if filled is None:
                 return False
             with self._lock:
-                self._known[sha256] = _File(inode, filled)
+                now = self._known.get(sha256)
+                if begun is None and now is not None and now.inode == inode:
+                    now.filled |= filled  # other queries have checked it too, or filled it
+                else:
+                    self._known[sha256] = _File(inode, filled)
             return True
         finally:
             os.close(descriptor)

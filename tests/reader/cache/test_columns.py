@@ -26,7 +26,7 @@ from blockstore.format.segments import FileHashes, packed
 from blockstore.names import chunk_path, object_key, segments_path
 from blockstore.reader.cache import ChunkCache, Hold, Some, Wanted
 from blockstore.reader.cache import columns as module
-from blockstore.reader.cache.columns import INDEX, column_chunks
+from blockstore.reader.cache.columns import INDEX, ColumnFiles, column_chunks
 from blockstore.scan.fetch.pieces import Range
 from blockstore.scan.fetch.remote import Remote
 from blockstore.world import Threads, World
@@ -389,6 +389,26 @@ def test_a_file_that_another_process_is_just_completing_is_not_taken_for_damaged
     hold.release()
     assert len(seen) == 2
     assert seen[0] == seen[1], "the file is still the same one"
+
+
+def test_what_another_query_fills_while_a_file_is_checked_stays_known(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.cache().hold([store.wanted("d")]).release()
+    cache, checked, seen = store.cache(), ColumnFiles._checked, list[bool]()
+
+    def and_filled(self: ColumnFiles, *given: Any, **more: Any) -> Any:
+        found = checked(self, *given, **more)
+        if not seen:
+            seen.append(True)
+            cache.hold([store.wanted("a")]).release()
+        return found
+
+    monkeypatch.setattr(ColumnFiles, "_checked", and_filled)
+    cache.hold([store.wanted("b")]).release()
+    assert seen
+    for name in ("a", "b", "d"):
+        assert not cache.lacks(store.wanted(name), column_chunks(store.metadata, [name])), name
 
 
 def test_queries_that_come_together_fetch_a_column_once(tmp_path: Path) -> None:
