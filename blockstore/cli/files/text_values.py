@@ -39,7 +39,7 @@ _ROUNDED = r"(?i)^[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?$"
 _COMMAS = r"[+-]?[0-9.]+,[0-9.,]+$"
 _LOCAL_DATE = r"(?![0-9]{4}-[0-9]{2}-[0-9]{2})[0-9]{1,4}[./-][0-9A-Za-z]+[./-][0-9]{1,4}(\D|$)"
 _EXACT = 2**53
-"""A float of this size or more stands for several integers."""
+"""From this size on, several integers become the same float."""
 _SLASHES = (r"^([0-9]{4})/([0-9]{2})/([0-9]{2})", r"\1-\2-\3")
 _WHOLE_SECONDS = (r"^([0-9]{4})/([0-9]{2})/([0-9]{2})([^.]*)$", r"\1-\2-\3\4")
 """Gnumeric writes times with slashes, and cuts them to milliseconds: such a fraction may be a part
