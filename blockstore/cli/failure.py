@@ -35,17 +35,19 @@ class Interrupted(KeyboardInterrupt):
 
 def heed_interrupts() -> None:
     """Let Ctrl-C end the command wherever it comes. Python only shows an exception of a ``__del__``
-    or of a callback, and goes on: there the interrupt is raised once more, a moment later."""
+    or of a callback, and goes on: there the interrupt is sent once more, a moment later. A real
+    signal: only that also ends what the main thread waits for."""
     show = sys.unraisablehook
 
     def unraisable(found: UnraisableHookArgs, /) -> None:
         if not issubclass(found.exc_type, KeyboardInterrupt):
             show(found)
             return
-        import _thread
+        import signal
         import threading
 
-        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        main = threading.main_thread().ident or 0
+        again = threading.Timer(_AGAIN_S, signal.pthread_kill, (main, signal.SIGINT))
         again.daemon = True
         again.start()
 

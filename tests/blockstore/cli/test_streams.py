@@ -147,7 +147,8 @@ class TestInterrupted:
         assert (tmp_path / "out").read_text() == "first\nsecond\n"
 
     def test_it_is_heard_where_python_drops_it(self) -> None:
-        """In a ``__del__``, whose exceptions Python shows and forgets."""
+        """In a ``__del__``, whose exceptions Python shows and forgets; and at once, although the
+        main thread waits for something else by then."""
         code = """
 import signal, sys, time
 from blockstore.cli.failure import heed_interrupts
@@ -159,7 +160,7 @@ class Ends:
 heed_interrupts()
 try:
     Ends()
-    time.sleep(30)
+    time.sleep(600)
 except KeyboardInterrupt:
     sys.exit(130)
 """

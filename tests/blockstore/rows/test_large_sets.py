@@ -14,6 +14,7 @@ import pytest
 import blockstore as bs
 from blockstore.rows import insert, reading
 from tests.blockstore.rows.lake import BY_KEY, by_key, rows_of, seen
+from tests.support.garbage import older_is_left
 
 
 def row(key: int | None, n: int | None) -> dict[str, Any]:
@@ -70,6 +71,7 @@ def test_the_rows_that_count_are_passed_on_and_not_kept() -> None:
             gc.collect()
             alive.append(sum(ref() is not None for ref in held))
 
+    older_is_left()
     table.upsert(rows, duplicates="last")
     assert [one["n"] for one in seen(table, "n")] == [3, 4, 5, 6, 7]
     assert max(alive) <= 2

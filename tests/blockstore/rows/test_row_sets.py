@@ -14,6 +14,7 @@ import blockstore as bs
 from blockstore.rows import reading, row_set
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
+from tests.support.garbage import older_is_left
 
 SET = pa.schema(
     [("_row_id", pa.int64()), ("_version", pa.int64()), ("name", pa.string()), ("n", pa.int64())]
@@ -167,6 +168,7 @@ def test_rows_of_a_function_are_not_kept_and_are_read_again_for_a_new_plan() -> 
         if calls == 1:
             other.set_cells([{"_row_id": 0, "name": "theirs"}])
 
+    older_is_left()
     did = table.put_rows(rows)
     assert (calls, did.version, did.inserted, did.updated) == (2, 4, 20, 1)
     assert max(alive) <= 2
