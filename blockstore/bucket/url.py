@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from blockstore.bucket.api import Bucket
+from blockstore.bucket.environment import check_environment
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.prefixed import Prefixed
@@ -65,8 +66,7 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     if scheme not in _SCHEMES:
         raise Invalid(f"the scheme of {url!r} is unknown: use {_FORMS}")
     place, question, query = rest.partition("?")
-    if scheme == "s3":
-        _check_endpoint()
+    check_environment(scheme)
     name, _, prefix = place.rstrip("/").partition("/")
     if not name or (question and scheme != "s3"):
         raise Invalid(f"{url!r} is not a bucket URL: write {scheme}://name/prefix, without options")
@@ -126,16 +126,6 @@ def _container(url: str, place: str) -> str:
             f"account {known!r}"
         )
     return container
-
-
-def _check_endpoint() -> None:
-    for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
-        address = os.environ.get(variable)
-        if address and not address.lower().startswith(("http://", "https://")):
-            raise Invalid(
-                f"{variable} is {address!r}, expected an address with its scheme: write "
-                f"http://{address} or https://{address}"
-            )
 
 
 def _client(url: str, query: str) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from blockstore.bucket import open_bucket
+from blockstore.bucket.environment import check_environment
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.prefixed import Prefixed
 from blockstore.bucket.url import last_part
@@ -208,8 +209,72 @@ def test_an_endpoint_without_a_scheme_is_refused_by_name(
     monkeypatch.setenv(variable, "localhost:9000")
     with pytest.raises(Invalid, match=f"{variable} is 'localhost:9000', .*http://localhost:9000"):
         open_bucket(f"s3://bucket/t?client={client}", WORLD)
+    monkeypatch.setenv(variable, "ftp://localhost:9000")
+    with pytest.raises(Invalid, match="write http://localhost:9000 or https://localhost:9000"):
+        open_bucket(f"s3://bucket/t?client={client}", WORLD)
     monkeypatch.setenv(variable, "http://localhost:9000")
     assert open_bucket("s3://bucket/t", World.real()).url == "s3://bucket/t"
+
+
+@pytest.mark.parametrize("address", ["http://", "http://[::1", "https://a:99999", "http://a b"])
+def test_an_endpoint_that_names_no_host_is_refused(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the clients panics at some of these."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    with pytest.raises(Invalid, match="expected an address as http://HOST or https://HOST:PORT"):
+        open_bucket("s3://bucket/t", WORLD)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://[::1]:9000/path")
+    check_environment("s3")
+
+
+@pytest.mark.parametrize(
+    ("variable", "url"),
+    [
+        ("AZURE_STORAGE_ENDPOINT", "az://container/t"),
+        ("AZURE_ENDPOINT", "az://container/t"),
+        ("GOOGLE_BASE_URL", "gs://bucket/t"),
+    ],
+)
+def test_so_is_one_of_another_store(
+    variable: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "localhost:9000")
+    with pytest.raises(Invalid, match=f"{variable} is 'localhost:9000', .*http://localhost:9000"):
+        open_bucket(url, WORLD)
+
+
+@pytest.mark.parametrize(
+    ("variable", "url"),
+    [
+        ("AWS_REGION", "s3://bucket/t"),
+        ("AWS_ACCESS_KEY_ID", "s3://bucket/t?client=boto3"),
+        ("AWS_SECRET_ACCESS_KEY", "s3://bucket/t?client=obstore"),
+        ("AWS_SESSION_TOKEN", "s3://bucket/t"),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "az://container/t"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("secret\n", "ends with a line break"), ("sec\nret", "has a control character inside")],
+)
+def test_a_setting_that_no_request_can_carry_is_refused_by_name_and_not_shown(
+    variable: str, url: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a secret that was read from a file with the line's end."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(Invalid, match=f"{variable} {said}") as refused:
+        open_bucket(url, WORLD)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_key_of_google_may_have_lines_and_other_stores_are_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", "{\n}")
+    monkeypatch.setenv("AWS_REGION", "eu\n")
+    check_environment("gs")
+    assert open_bucket(tmp_path, WORLD).url == f"file://{tmp_path}"
 
 
 @pytest.mark.parametrize(
