@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from blockstore.bucket.api import Bucket
-from blockstore.bucket.environment import check_environment
 from blockstore.bucket.keys import check_key
 from blockstore.bucket.local import LocalBucket
 from blockstore.bucket.prefixed import Prefixed
@@ -66,10 +65,12 @@ def open_bucket(url: str | os.PathLike[str], world: World) -> Bucket:
     if scheme not in _SCHEMES:
         raise Invalid(f"the scheme of {url!r} is unknown: use {_FORMS}")
     place, question, query = rest.partition("?")
-    check_environment(scheme)
     name, _, prefix = place.rstrip("/").partition("/")
     if not name or (question and scheme != "s3"):
         raise Invalid(f"{url!r} is not a bucket URL: write {scheme}://name/prefix, without options")
+    from blockstore.bucket.environment import check_environment
+
+    check_environment(scheme)
     if scheme == "memory":
         from blockstore.bucket.memory import memory_bucket
 
