@@ -28,6 +28,8 @@ def check_environment(scheme: str) -> None:
     value is shown only where it is no secret."""
     for variable in _ENDPOINTS.get(scheme, ()):
         address = os.environ.get(variable)
+        if address == "":
+            raise Invalid(f"{variable} is empty: unset it, or set the store's address")
         if address and not _SCHEME.match(address):
             bare = address.rpartition("://")[2]
             raise Invalid(

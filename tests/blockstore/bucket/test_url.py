@@ -224,6 +224,9 @@ def test_an_endpoint_that_names_no_host_is_refused(
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     with pytest.raises(Invalid, match="expected an address as http://HOST or https://HOST:PORT"):
         open_bucket("s3://bucket/t", WORLD)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "")
+    with pytest.raises(Invalid, match="AWS_ENDPOINT_URL is empty: unset it"):
+        open_bucket("s3://bucket/t", WORLD)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://[::1]:9000/path")
     check_environment("s3")
 
