@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 from enum import StrEnum
 
 from blockstore.errors import Conflict, Invalid
@@ -87,6 +88,9 @@ class Change(ABC):
     job: Job | None = None
     ordered: bool = True
     """False lets a job commit a lower batch than the last (a backfill)."""
+    races_for: ClassVar[float] = 1.0
+    """How many times the patience of a commit it goes on although others win every entry: more
+    where no one waits for it, and much work would be lost."""
 
     @abstractmethod
     def draft(self, state: State) -> Draft | Done:

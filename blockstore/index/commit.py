@@ -111,11 +111,11 @@ class Committer:
         """Bring the change into the index. Raises Conflict or Invalid (nothing of it is or will be
         in the index), Unavailable (nothing was sent) or Indeterminate (it is not yet known;
         ``attempt`` can be settled or retried)."""
-        deadline = self._clock.monotonic_s() + self._patience_s
+        until = self._clock.monotonic_s() + self._patience_s * attempt.change.races_for
         try:
             for _ in range(_REOPENINGS):
                 try:
-                    return self._commit(attempt, deadline)
+                    return self._commit(attempt, until)
                 except (SnapshotExpired, Corrupt) as error:
                     # Leaves of its root were collected, or are damaged: another look begins at a
                     # root that is whole.
@@ -124,14 +124,14 @@ class Committer:
                         raise
                     _logger.info("%s: it is read again", error)
                     self._drop()
-            return self._commit(attempt, deadline)
+            return self._commit(attempt, until)
         except (Unavailable, AccessDenied) as error:
             if not attempt.sent:
                 raise
             # A payload was sent and refused, or found taken: a later entry may have inherited it.
             raise self._unknown(attempt, min(attempt.sent), error) from error
 
-    def _commit(self, attempt: Attempt, deadline: float) -> Committed:
+    def _commit(self, attempt: Attempt, until: float) -> Committed:
         losses = 0
         if self._pace.rivals >= 1 and self.state is not None and not attempt.sent:
             known = self.state.version
@@ -139,6 +139,7 @@ class Committer:
             # Looking first costs less than a PUT that must lose.
             self._pace.looked(self._catch_up_closely().version - known)
         while True:
+            deadline = min(until, self._clock.monotonic_s() + self._patience_s)
             settled = self.settle(attempt, deadline)
             if settled is not None:
                 return settled
@@ -184,7 +185,7 @@ class Committer:
                 )
             losses += 1
             self._pace.lost()
-            self._give_way(attempt, losses, deadline)
+            self._give_way(attempt, losses, until)
 
     def _look(self, state: State) -> bool:
         """The look before a PUT, which an append may have made. Where the entry was collected a
@@ -368,15 +369,15 @@ class Committer:
                     del attempt.sent[entry]
                     raise
 
-    def _give_way(self, attempt: Attempt, losses: int, deadline: float) -> None:
+    def _give_way(self, attempt: Attempt, losses: int, until: float) -> None:
         """After a lost race: pause, and from the second on read what else has come."""
-        if self._clock.monotonic_s() >= deadline and not attempt.sent:
+        if self._clock.monotonic_s() >= until and not attempt.sent:
             raise Unavailable(
                 f"commit {attempt.change.commit} ({attempt.change.operation}) lost the race for "
-                f"{losses} index entries within {self._patience_s:g} s; nothing of it is in the "
-                "index, try again"
+                f"{losses} index entries within {self._patience_s * attempt.change.races_for:g} s; "
+                "nothing of it is in the index, try again"
             )
-        self._pace.give_way(losses, left_s=deadline - self._clock.monotonic_s())
+        self._pace.give_way(losses, left_s=until - self._clock.monotonic_s())
         if self._pace.rivals > 1 and self.state is not None:
             self._catch_up_closely()
 

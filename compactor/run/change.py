@@ -12,12 +12,15 @@ Rules (protocol 3.3):
 - Where it depends on P (no older version of a row is left elsewhere), the commit checks that none
   came in.
 - What identifies rows is as it was read: a merge made before would lack their ids.
+- It races for longer than a writer: no one waits for it, a merge that is dropped took minutes, and a
+  table that is written all the time needs it most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from blockstore.errors import Conflict
 from blockstore.format.block import BlockMeta
@@ -36,6 +39,7 @@ class Compact(Change):
     ``history`` holds the former versions that it leaves out, ``judged`` what it depends on.
     """
 
+    races_for: ClassVar[float] = 10.0
     operation: Operation = Operation.COMPACT
     commit: str
     block: BlockMeta | None

@@ -10,10 +10,11 @@ from blockstore.bucket.wrapper import Wrapper
 from blockstore.clock import ManualClock
 from blockstore.errors import AlreadyExists, Indeterminate, Unavailable
 from blockstore.index.backoff import Pace
-from blockstore.index.log import Log
+from blockstore.index.change import Append
+from blockstore.index.log import PATIENCE_S, Log
 from blockstore.names import BOUNDARY
 from blockstore.world import World
-from tests.support.index_data import append
+from tests.support.index_data import append, block, ulid
 
 HOUR_S = 3600.0
 
@@ -168,3 +169,34 @@ def test_an_hour_between_a_lost_answer_and_its_settling_is_no_attempt(
     began = clock.monotonic_s()
     slow.commit(append(4))
     assert clock.monotonic_s() - began < 5
+
+
+@pytest.mark.parametrize("races_for", [1.0, 10.0])
+def test_who_only_loses_gives_up_after_its_patience_and_nothing_of_it_is_there(
+    races_for: float, bucket: MemoryBucket, world: World, clock: ManualClock, log: Log
+) -> None:
+    """A rival takes each entry, and each takes two seconds; a store that responds is no silence."""
+
+    class Outraced(Wrapper):
+        lost = 0
+
+        def put_if_absent(self, key: str, data: bytes) -> str:
+            if key.startswith("index/"):
+                clock.advance(2)
+                self.lost += 1
+                log.commit(append(100 + self.lost))
+            return self.inner.put_if_absent(key, data)
+
+    class Patient(Append):
+        pass
+
+    Patient.races_for = races_for
+    store = Outraced(bucket)
+    mine = Log(store, world)
+    mine.poll()
+    began = clock.monotonic_s()
+    patience = PATIENCE_S * races_for
+    with pytest.raises(Unavailable, match=f"lost the race for .* within {patience:g} s; nothing"):
+        mine.commit(Patient(commit=world.ids.ulid(), blocks=(block(1),)))
+    assert patience <= clock.monotonic_s() - began < patience + 60
+    assert log.poll().blocks.ulids() == [ulid(101 + n) for n in range(store.lost)]

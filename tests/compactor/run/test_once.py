@@ -103,6 +103,27 @@ def test_what_others_append_during_a_pass_is_merged_by_the_next(tmp_path: Path) 
     assert made.found() == made.expected
 
 
+def test_a_merge_waits_for_its_turn_where_writers_win_every_race_for_minutes(
+    tmp_path: Path,
+) -> None:
+    """Thrown away after a minute, it would be made again, and thrown away again: a table that is
+    written all the time would never be merged."""
+    made = worn(tmp_path)
+    faulty, clock = FaultyBucket(made.bucket), made.world.clock
+    began = clock.monotonic_s()
+
+    def overtake(call: Call) -> None:
+        if is_entry_put(call) and clock.monotonic_s() < began + 300:
+            made.append("rival")
+            clock.sleep(5)
+
+    faulty.before.append(overtake)
+    report = made.compact(faulty)
+    assert {result.outcome for result in report.results} == {Outcome.COMMITTED}
+    assert clock.monotonic_s() >= began + 300
+    assert made.found() == made.expected
+
+
 def test_the_entry_has_exactly_the_inputs_of_the_plan_printed_before(tmp_path: Path) -> None:
     made = worn(tmp_path)
     [job] = plan_table(made.open(), Settings(tier_blocks=2, work_dir=tmp_path))
