@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 from enum import StrEnum
+from typing import ClassVar
 
 from blockstore.errors import Conflict, Invalid
 from blockstore.format.block import BlockMeta, Job

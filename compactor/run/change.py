@@ -12,8 +12,8 @@ Rules (protocol 3.3):
 - Where it depends on P (no older version of a row is left elsewhere), the commit checks that none
   came in.
 - What identifies rows is as it was read: a merge made before would lack their ids.
-- It races for longer than a writer: no one waits for it, a merge that is dropped took minutes, and a
-  table that is written all the time needs it most.
+- It races for longer than a writer: no one waits for it, a merge that is dropped took minutes, and
+  a table that is written all the time needs it most.
 """
 
 from __future__ import annotations
