@@ -3,7 +3,8 @@
 Rules:
 - A key of one column is its value as text, as a CSV file has it. A key of several columns is a JSON
   array of them; so may be one of one column, for a text that begins with ``[``.
-- A value is exactly one of its column's type, or it is refused.
+- A value is exactly one of its column's type, or it is refused. Blanks around a number or a date
+  are dropped; those of a text are part of it, for another row may have the key without them.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def _parts(text: str, columns: tuple[str, ...]) -> list[str]:
 
 
 def _value(text: str, kind: pa.DataType, what: str) -> Any:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     try:
-        return converted(pa.array([text.strip(" \t")], pa.string()), kind)[0].as_py()
+        plain = text if is_text else text.strip(" \t")
+        return converted(pa.array([plain], pa.string()), kind)[0].as_py()
     except (pa.ArrowException, ValueError):
         raise Invalid(f"{what} is {text[:60]!r}, expected {expected(kind)}") from None

@@ -203,8 +203,8 @@ class Changes(ABC):
         key, and no labels are named."""
         found: dict[str, Any] = self._wire.json(
             "GET",
-            f"{_rows_of(table)}/{_named(row)}",
-            params=_given(version=version, min_version=min_version) | _named_labels(labels),
+            f"{_rows_of(table)}/{named(row)}",
+            params=given(version=version, min_version=min_version) | named_labels(labels),
         )["row"]
         return found
 
@@ -226,7 +226,7 @@ class Changes(ABC):
                 "POST",
                 f"{_rows_of(table)}/fetch",
                 json={"rows": wanted[start : start + _VERSIONS], **_labels(labels)},
-                params=_given(min_version=min_version),
+                params=given(min_version=min_version),
             )["rows"]
         return found
 
@@ -242,8 +242,8 @@ class Changes(ABC):
         these are named."""
         found: list[dict[str, Any]] = self._wire.json(
             "GET",
-            f"{_rows_of(table)}/{_named(row)}/history",
-            params=_given(min_version=min_version) | _named_labels(labels),
+            f"{_rows_of(table)}/{named(row)}/history",
+            params=given(min_version=min_version) | named_labels(labels),
         )["rows"]
         return found
 
@@ -260,18 +260,24 @@ class Changes(ABC):
         return RemoteJob(self._wire, shown).wait().told
 
 
+_NO_NAMES = ("", ".", "..")
+"""Keys that clients or servers drop from a path."""
+
+
 def _rows_of(table: str) -> str:
     return f"/v1/tables/{quote(table)}/rows"
 
 
-def _named(row: Any) -> str:
-    if isinstance(row, tuple):
+def named(row: Any) -> str:
+    """A row as a path names it: a text that could be taken for more of the path is a JSON array
+    whose slashes are escaped, for escapes of URLs are gone before the path is read."""
+    if isinstance(row, list | tuple):
         text = json.dumps([_value(one, "the key") for one in row])
-    elif isinstance(row, str) and (row.startswith("[") or "/" in row or not row):
+    elif isinstance(row, str) and (row.startswith("[") or "/" in row or row in _NO_NAMES):
         text = json.dumps([row])
     else:
         text = str(_value(row, "the row"))
-    return quote(text, safe="")
+    return quote(text.replace("/", "\\u002f"), safe="")
 
 
 def _version_of(row: Any, version: int, identity: Sequence[str]) -> dict[str, object]:
@@ -285,12 +291,13 @@ def _version_of(row: Any, version: int, identity: Sequence[str]) -> dict[str, ob
     return {**named, "_version": version}
 
 
-def _named_labels(labels: Mapping[str, str] | None) -> dict[str, Any]:
+def named_labels(labels: Mapping[str, str] | None) -> dict[str, Any]:
     """The parameters that name labels."""
     return {"label": [f"{name}={value}" for name, value in labels.items()]} if labels else {}
 
 
-def _given(**values: int | None) -> dict[str, Any]:
+def given(**values: int | None) -> dict[str, Any]:
+    """The parameters that are given."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from blockstore.client.atomic_file import atomic_file
+from blockstore.client.changes import given, named, named_labels
 from blockstore.client.sending import opener, sent
 from blockstore.client.wire import Wire, pieces
 from blockstore.errors import Invalid, Unavailable
@@ -64,21 +64,20 @@ class Files(ABC):
         *,
         version: int | None = None,
         min_version: int | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> int:
         """Download the file that a cell names; it appears at ``path`` only when it is complete and
         has its SHA-256. Return its size in bytes.
 
-        ``row`` is a row id or a key; a key of several columns is a list. ``version`` is the row's.
+        ``row`` is a row id or a key; a key of several columns is a tuple. ``version`` is the row's;
+        ``labels`` are, where several rows have the key.
         """
-        text = json.dumps(row) if isinstance(row, Sequence) and not isinstance(row, str) else row
-        asked = {"version": version, "min_version": min_version}
         digest, size = hashlib.sha256(), 0
         with (
             self._wire.answer(
                 "GET",
-                f"/v1/tables/{quote(table)}/rows/{quote(str(text), safe='')}/files/"
-                f"{quote(column, safe='')}",
-                params={name: value for name, value in asked.items() if value is not None},
+                f"/v1/tables/{quote(table)}/rows/{named(row)}/files/{quote(column, safe='')}",
+                params=given(version=version, min_version=min_version) | named_labels(labels),
                 headers={"Accept-Encoding": "identity"},
             ) as found,
             atomic_file(path, self._wire.world.ids) as out,

@@ -24,6 +24,7 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.fields import NOT_NULL
+from blockstore.format.texts import check_text
 
 ENTITY, LINK, FILE = "entity", "link", "file"
 MAX_LENGTH = 1_000
@@ -244,6 +245,8 @@ def _text(key: str, value: object, name: str) -> object:
     if key == "max_length":
         whole = isinstance(value, int) and not isinstance(value, bool)
         return str(value) if whole else _strange(key, value, name)
+    if isinstance(value, str):
+        check_text(f"the {key} of column {name!r}", value, limit=len(value))
     if key == "default":
         return default_text(value, name)
     return value if isinstance(value, str) and value else _strange(key, value, name)

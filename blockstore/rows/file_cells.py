@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from blockstore.bucket.api import Bucket
@@ -57,14 +58,22 @@ class FilesOfCells(ABC):
             file_id=file_id,
         )
 
-    def open_file(self, row: Any, column: str, *, version: int | None = None) -> FileReader:
+    def open_file(
+        self,
+        row: Any,
+        column: str,
+        *,
+        version: int | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> FileReader:
         """Open the file that a cell names, as a stream of bytes.
 
         ``row`` is a row id or a key; ``version`` is the row's, of those that are kept. Reading
         raises Corrupt before its end where the bytes are not those of the handle. Raises NotFound
-        for a row that does not exist, and for a cell without a file.
+        for a row that does not exist, and for a cell without a file; and Invalid where several rows
+        with different ``labels`` have the key, and none are named.
         """
-        return open_cell(self.snapshot(), row, column, version)
+        return open_cell(self.snapshot(), row, column, version, labels)
 
     def open_handle(self, handle: FileHandle) -> FileReader:
         """Open the file of a handle, as ``open_file`` does; for rows that were found by a query."""
@@ -84,23 +93,32 @@ def check_has_files(definition: Definition, url: str) -> None:
         )
 
 
-def open_cell(view: TableSnapshot, row: Any, column: str, version: int | None) -> FileReader:
+def open_cell(
+    view: TableSnapshot,
+    row: Any,
+    column: str,
+    version: int | None,
+    labels: Mapping[str, str] | None = None,
+) -> FileReader:
     """Open the file that a cell of a snapshot names. Raises as ``open_file``."""
     from blockstore.files.named import columns_with_files
     from blockstore.files.reading import open_handle
     from blockstore.format.value_text import row_text
-    from blockstore.rows.versions import fetch, row_history
+    from blockstore.rows.versions import row_at
 
     of_files = columns_with_files(view.definition)
     if column not in of_files:
         found = f"its columns of files are {', '.join(of_files)}" if of_files else "it has none"
         raise Invalid(f"{column!r} is no column of type file of this table: {found}")
-    if version is not None:
-        rows = fetch(view.bucket, view.world, view.snapshot, [(row, version)], reads=view.reads)
-    else:
-        rows = row_history(view.bucket, view.world, view.snapshot, row, reads=view.reads).slice(
-            0, 1
-        )
+    rows = row_at(
+        view.bucket,
+        view.world,
+        view.snapshot,
+        row,
+        version=version,
+        labels=labels,
+        reads=view.reads,
+    )
     handle = rows[column][0].as_py()
     if rows[DELETED][0].as_py():
         raise NotFound(

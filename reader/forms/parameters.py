@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from blockstore.errors import Invalid
+from blockstore.format.texts import check_text
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _DIGITS = 38
@@ -47,6 +48,8 @@ def _value(value: object, name: str) -> object:
     """The depth is bounded by the JSON parser."""
     if isinstance(value, list):
         return [_value(one, name) for one in value]
+    if isinstance(value, str) and not value.isascii():
+        check_text(f"parameter {name}", value, limit=len(value))
     if not isinstance(value, dict):
         return value
     (key, *more) = value or ("",)

@@ -24,6 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockstore.reader.audit import AuditLog, Outcome
+from blockstore.reader.http.job_routes import FORMS
 from blockstore.reader.http.problems import STATEMENT, Problem, of_error, response
 from blockstore.reader.http.streaming import in_thread
 from blockstore.service.logs import about
@@ -31,7 +32,6 @@ from blockstore.world import World
 
 _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_UPLOADS = ("text/csv", "text/tab-separated-values")
 _ACCEPTED = 202
 _RECEIVED_AT = "/v1/jobs"
 _FILES = re.compile(r"/v1/tables/.+/files")
@@ -123,7 +123,7 @@ class Edge:
         """
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         path, posted = scope["path"], scope["method"] == "POST"
-        received = posted and path == _RECEIVED_AT and kind in _UPLOADS
+        received = posted and path == _RECEIVED_AT and kind in FORMS
         file = posted and _FILES.fullmatch(path) is not None
         limit = self._upload_bytes if received or file else self._body_bytes
         declared = headers.get("content-length", "")

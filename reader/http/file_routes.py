@@ -37,7 +37,7 @@ from blockstore.reader.http.callers import Here, Known, Reading
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.query_routes import ERRORS
-from blockstore.reader.http.row_routes import RowName
+from blockstore.reader.http.row_routes import Labels, RowName, labels_of
 from blockstore.reader.http.shapes import FileShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.table_routes import MinVersion, Name, Version
@@ -99,10 +99,11 @@ async def _file_of(
     column: str,
     version: Version = None,
     min_version: MinVersion = None,
+    label: Labels = (),
 ) -> FileReader:
     def opened() -> FileReader:
         view = gateway.tables.at_least(table, min_version, caller.tables)
-        return open_cell(view, row_named(row, view.definition), column, version)
+        return open_cell(view, row_named(row, view.definition), column, version, labels_of(label))
 
     return await in_thread(opened)
 

@@ -54,11 +54,12 @@ router = APIRouter(responses=ERRORS, tags=["jobs"])
 
 _logger = logging.getLogger(__name__)
 
-_FORMS = {
+FORMS = {
     "text/csv": "csv",
     "text/tab-separated-values": "tsv",
     MEDIA_TYPES[Form.ARROW]: ARROW,
 }
+"""The media types of uploads, and the form of each."""
 _MODES = {APPEND: Mode.APPEND, INSERT: Mode.APPEND, UPSERT: Mode.UPSERT}
 """What is done with the rows of an Arrow stream: an append refuses keys that exist."""
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -118,14 +119,14 @@ async def submit(
     jobs = gateway.need_jobs()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     job = job_of(request, gateway, caller)
-    if kind in _FORMS:
+    if kind in FORMS:
         check_scope(caller, Scope.WRITE)
         name, keyed, version, commit = await in_thread(lambda: _uploadable(gateway, caller, table))
         wanted = JobRequest(
             kind=Kind.UPLOAD,
             owner=caller.fingerprint,
             created_ms=gateway.world.clock.now_ms(),
-            form=_FORMS[kind],
+            form=FORMS[kind],
             allowed=allowed_of(caller),
             table=name,
             nulls=tuple(null or ())[:20],
@@ -149,7 +150,7 @@ async def submit(
         raise Problem(
             415,
             f"the Content-Type is {kind or 'missing'}, expected application/json, "
-            f"{', '.join(_FORMS)}",
+            f"{', '.join(FORMS)}",
         )
     return await in_thread(lambda: job_answer(gateway, jobs, job, wanted, made))
 
@@ -275,7 +276,7 @@ def _parts(bucket: Bucket, key: str, size: int) -> Iterator[bytes]:
 
 def _what(kind: str, mode: str) -> str:
     """What an upload does with its rows, as the job's record has it."""
-    if _FORMS[kind] == ARROW:
+    if FORMS[kind] == ARROW:
         return _MODES[mode]
     return "" if mode == APPEND else mode
 

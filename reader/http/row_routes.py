@@ -53,7 +53,7 @@ RowName = Annotated[
     str,
     Path(
         description="The row id, or the value of the key; a JSON array of the values where the key "
-        "has several columns",
+        r"has several columns, or a slash, which is then written \u002f",
         max_length=10_000,
     ),
 ]
@@ -138,7 +138,7 @@ def versions(
     are named."""
     view = gateway.tables.at_least(table, min_version, caller.tables)
     named = row_named(row, view.definition)
-    labels = _labels(label)
+    labels = labels_of(label)
     found = row_history(
         view.bucket, view.world, view.snapshot, named, labels=labels, reads=gateway.reads
     )
@@ -158,7 +158,7 @@ def one(
     """A row as it is, or as it was in a version."""
     view = gateway.tables.at_least(table, min_version, caller.tables)
     named = row_named(row, view.definition)
-    labels = _labels(label)
+    labels = labels_of(label)
     found = row_at(
         view.bucket,
         view.world,
@@ -171,7 +171,8 @@ def one(
     return {"table": table, "version": view.version, "row": rows_as_json(found)[0]}
 
 
-def _labels(words: Sequence[str]) -> dict[str, str] | None:
+def labels_of(words: Sequence[str]) -> dict[str, str] | None:
+    """The labels of a request; None for any. Raises Invalid."""
     pairs = [word.partition("=") for word in words]
     if any(not name or not sign for name, sign, _ in pairs):
         raise Invalid(f"label is {list(words)!r}, expected name=value each")

@@ -17,6 +17,7 @@ from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.changes import Change, request_of
 from blockstore.reader.doors.definitions import makes_new
+from blockstore.reader.forms.parameters import from_json
 from blockstore.reader.http.callers import Here, Known
 from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.row_routes import CHANGED, Wait
@@ -38,6 +39,7 @@ async def statement(
     (scopes read and write); or one CREATE TABLE, ALTER TABLE, DROP TABLE, UNDROP or CALL (scope
     ddl, and write where rows change)."""
     running().text = body.sql
+    from_json(body.parameters)
     gateway.need_jobs()
     if not any(map(caller.may, (Scope.WRITE, Scope.DDL))):
         check_scope(caller, Scope.WRITE)

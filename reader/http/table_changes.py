@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
@@ -98,7 +98,9 @@ async def _submitted(
     body: dict[str, object],
     wait_s: float,
 ) -> Response:
-    return await submitted(request, gateway, caller, wanted, orjson.dumps(body), wait_s, new=True)
+    # Integers of any length are kept.
+    content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return await submitted(request, gateway, caller, wanted, content, wait_s, new=True)
 
 
 async def submitted(

@@ -4,6 +4,8 @@ Rules:
 - A place is held like an attempt of a job (``store.py``): by the gateway that created its newest
   claim. It is free where there is no claim, where its holder gave it back, and where its lease has
   run out: a killed gateway frees its places after a lease.
+- Threads of one gateway make claims that are alike: a place that one of them takes or holds is not
+  sought by another.
 - A place protects nothing. A gateway that slept for longer than a lease may run a job whose place
   another has, until that job ends or its own lease is found lost.
 """
@@ -11,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 
 from blockstore.errors import BlockstoreError
@@ -47,6 +50,9 @@ class SharedPlaces:
         self._held: dict[str, tuple[str, int]] = {}
         """The place of each job of this gateway, and the attempt by which it is held."""
         self._full: set[str] = set()
+        self._lock = threading.Lock()
+        self._own: set[str] = set()
+        """The places that this gateway holds, takes, or gives back."""
 
     def look_again(self) -> None:
         """Begin a pass: groups that were full are looked at again."""
@@ -61,7 +67,7 @@ class SharedPlaces:
             return False
         for number in range(1, self._caps[group] + 1):
             place = f"places-{group}-{number}"
-            attempt = self._take(place)
+            attempt = self._take_alone(place)
             if attempt:
                 self._held[job] = place, attempt
                 return True
@@ -82,6 +88,22 @@ class SharedPlaces:
             self._write(*held, released=True)
         except BlockstoreError as error:
             _logger.warning("%s of the jobs is free only after its lease: %s", held[0], error)
+        finally:
+            self._own.discard(held[0])
+
+    def _take_alone(self, place: str) -> int:
+        """As ``_take``, by one thread of this gateway at a time; 0 for a place that it has."""
+        with self._lock:
+            if place in self._own:
+                return 0
+            self._own.add(place)
+        attempt = 0
+        try:
+            attempt = self._take(place)
+        finally:
+            if not attempt:
+                self._own.discard(place)
+        return attempt
 
     def _take(self, place: str) -> int:
         """The attempt by which the place was taken; 0 if it was not free."""

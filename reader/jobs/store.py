@@ -102,6 +102,7 @@ class JobStore:
         the call is safe."""
         self.mark(job)
         place = self.list_as(job, request)
+        self._forget_outcome(job)
         if self._create(job_request_key(job), request.dump()):
             return True
         with suppress(NotFound):
@@ -109,6 +110,13 @@ class JobStore:
             if _place(job, standing) != place:
                 self.bucket.delete([place])
         return False
+
+    def _forget_outcome(self, job: str) -> None:
+        """Remove an outcome without a request: of a job of this id that was forgotten, up to the
+        last of its records. Another job would have ended before it began."""
+        there = self.sketch(job)
+        if there.ended and not there.submitted:
+            self.bucket.delete_once(job_outcome_key(job))
 
     def load(self, job: str) -> Job:
         """The job. Raises NotFound."""

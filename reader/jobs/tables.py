@@ -8,11 +8,10 @@ Rules:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
-
-import orjson
 
 from blockstore.errors import Conflict, Invalid, NotFound
 from blockstore.format.evolution import Alteration
@@ -55,7 +54,7 @@ class TableChanges(NewTables):
 
     def run(self, job: str, attempt: int, request: Request, meter: Meter) -> Ended:
         with self._input(job, request, meter) as path:
-            body = orjson.loads(path.read_bytes())
+            body = json.loads(path.read_bytes())
         meter.check()
         if request.table is None:
             return NOTHING_TO_DO

@@ -144,10 +144,12 @@ class IndexCopier:
         try:
             return self._source.at(mine.version).commits.find(commit) == mine.version
         except VersionExpired:
-            # The source has forgotten that commit; above the floor it forgets no write.
+            # The source has forgotten that commit; above the floor it forgets no write, and below
+            # it none that is live. A table that shares none may be any table.
             held = [source for block in mine.blocks for source in block.meta.sources]
-            known = [source for source in held if not latest.below_floor(source)]
-            return len(latest.accounted.held(known)) == len(known)
+            known = {source for source in held if not latest.below_floor(source)}
+            shared = {*latest.accounted.held(held)}
+            return bool(shared) and known <= shared
 
     def _begin(self, boundary: int, blocks: BlockCopier) -> int:
         """Give the replica its first version, or the next that is still kept, and return it."""

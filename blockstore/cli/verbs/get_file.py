@@ -7,8 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from blockstore.cli.options import Many
 from blockstore.cli.output import say
 from blockstore.cli.row_names import row_named
+from blockstore.cli.values import pairs
 from blockstore.client.atomic_file import atomic_file
 from blockstore.errors import Invalid
 from blockstore.names import file_object_name
@@ -25,6 +27,7 @@ def get_file(
     *,
     to: Path | None = None,
     version: int | None = None,
+    label: Annotated[Many, Parameter(name="--label", negative="")] = (),
 ) -> None:
     """Download the file that a cell names. It appears only when it is complete and right.
 
@@ -41,9 +44,12 @@ def get_file(
         Where to write it; by default under its own name in this folder, if none is there.
     version
         The version of the row, as `history --row` lists them.
+    label
+        With a key: a label of the row, `name=value`, where several rows have the key.
     """
     table = open_any(url)
-    file = table.open_file(row_named(row, table.definition), column, version=version)
+    named, labels = row_named(row, table.definition), pairs(label, "--label") or None
+    file = table.open_file(named, column, version=version, labels=labels)
     path = to or Path(file_object_name(file.handle["name"]))
     if to is None and path.exists():
         raise Invalid(f"{path} exists here already: choose another place with --to")

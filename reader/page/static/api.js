@@ -15,6 +15,8 @@ export const FORMS = {
 };
 
 const segment = encodeURIComponent;
+/** A row id, or a key as a JSON array: an escape of the URL does not keep its slashes apart from those of the path. */
+const rowSegment = (row) => segment(String(row).replaceAll("/", "\\u002f"));
 
 export const tables = (signal) => get("/v1/tables", signal).then(({ tables: found }) => ({ tables: found.map(tableOf) }));
 export const table = (name, { minVersion = null, signal } = {}) =>
@@ -100,7 +102,7 @@ export function countsOf(name, column, { where = "", limit, minVersion, signal }
 
 /** The versions of a row that are kept, newest first; `row` is its id, or its key as a JSON array. */
 export const rowHistory = (name, row, { minVersion = null, signal } = {}) =>
-  call(`/v1/tables/${segment(name)}/rows/${segment(row)}/history${minVersion === null ? "" : `?min_version=${minVersion}`}`, { signal })
+  call(`/v1/tables/${segment(name)}/rows/${rowSegment(row)}/history${minVersion === null ? "" : `?min_version=${minVersion}`}`, { signal })
     .then((response) => response.text()).then((text) => parseExact(text).rows);
 
 /** Each change is a job that happens once for a key of `newKey`, however often it is sent; resolves to the job when it is done. */
@@ -118,7 +120,7 @@ export const uploadFile = (name, file) =>
   call(`/v1/tables/${segment(name)}/files?${new URLSearchParams({ name: file.name })}`, { method: "POST", headers: { "Content-Type": file.type || "application/octet-stream" }, body: file }).then(json);
 /** The file that a cell names, as a Response whose body streams. */
 export const fileOf = (name, row, column, version) =>
-  call(`/v1/tables/${segment(name)}/rows/${segment(row)}/files/${segment(column)}?${new URLSearchParams({ version })}`, {}, "*/*");
+  call(`/v1/tables/${segment(name)}/rows/${rowSegment(row)}/files/${segment(column)}?${new URLSearchParams({ version })}`, {}, "*/*");
 
 export const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 

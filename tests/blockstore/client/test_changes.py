@@ -98,10 +98,24 @@ def test_conflicts_have_the_rows(client: Client) -> None:
 
 def test_a_key_with_odd_characters_is_named(client: Client) -> None:
     client.create_table("odd", "k:string, n:int", key="k")
-    keys = ["a/b", "[x]", "50%", "ä ö", "x/history"]
+    keys = [
+        "a/b",
+        "[x]",
+        "50%",
+        "ä ö",
+        "x/history",
+        "a/files/f",
+        "x/rows/y",
+        " a",
+        "a ",
+        ".",
+        "..",
+        "",
+    ]
     client.put_rows("odd", [{"k": key, "n": place} for place, key in enumerate(keys)])
     assert [client.row("odd", key)["n"] for key in keys] == list(range(len(keys)))
-    assert len(client.row_history("odd", "x/history")) == 1
+    for place, key in enumerate(keys):
+        assert [one["n"] for one in client.row_history("odd", key)] == [place], key
 
 
 def test_a_change_under_one_key_happens_once(client: Client) -> None:

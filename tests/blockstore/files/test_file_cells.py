@@ -95,6 +95,20 @@ def test_a_version_of_a_row_has_the_file_that_it_had(table: Table) -> None:
         table.open_file(0, "doc")
 
 
+def test_rows_of_one_key_with_other_labels_have_files_of_their_own(world: World) -> None:
+    table = made(world, key=("name",))
+    east, west = (table.put_file(data, name="f") for data in (b"east", b"west"))
+    table.upsert(rows(table, ("a", west)), labels={"side": "west"})
+    assert table.open_file("a", "doc").read() == b"west"
+    table.upsert(rows(table, ("a", east)), labels={"side": "east"})
+    with pytest.raises(Invalid, match="2 rows have the key 'a', with the labels"):
+        table.open_file("a", "doc")
+    assert table.open_file("a", "doc", labels={"side": "west"}).read() == b"west"
+    assert table.open_file("a", "doc", labels={"side": "east"}).read() == b"east"
+    table.delete_rows(["a"], labels={"side": "east"})
+    assert table.open_file("a", "doc").read() == b"west", "the other was deleted later"
+
+
 def test_what_is_not_a_file_of_a_row_is_one_clear_error(table: Table) -> None:
     table.append(rows(table, ("a", None)))
     with pytest.raises(NotFound, match="names no file"):

@@ -11,6 +11,7 @@ import pytest
 
 from blockstore.bucket.metered import Metered
 from blockstore.errors import Unavailable
+from blockstore.reader.http.job_routes import FORMS
 from blockstore.reader.jobs.runner import Claimed
 from blockstore.reader.jobs.store import JobStore
 from tests.reader.http.gateways import (
@@ -34,7 +35,7 @@ def jobs(tmp_path: Path) -> Iterator[Served]:
         yield one
 
 
-@pytest.mark.parametrize("kind", ["text/csv", "text/tab-separated-values"])
+@pytest.mark.parametrize("kind", list(FORMS))
 def test_only_the_door_of_files_takes_large_bodies(jobs: Served, kind: str) -> None:
     body = b" " * (2 * jobs.gateway.settings.http.max_body_bytes)
     assert len(body) < jobs.gateway.settings.http.max_upload_bytes
@@ -43,6 +44,8 @@ def test_only_the_door_of_files_takes_large_bodies(jobs: Served, kind: str) -> N
             anonymous.post("/v1/query", content=body, headers={"Content-Type": kind}).status_code
             == 413
         )
+    asked = jobs.http.post("/v1/jobs?table=salaries", content=body, headers={"Content-Type": kind})
+    assert asked.status_code != 413, "this one does"
 
 
 def test_a_job_that_was_made_is_reported_although_the_store_fails_then(

@@ -3,6 +3,8 @@ nothing else."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 
 import httpx
@@ -334,3 +336,29 @@ def test_an_error_of_a_definition_names_the_line(served: Served, items: str) -> 
     assert "at line 2" in wrong.json()["message"]
     given = send(served, "CREATE TABLE y (a INTEGER)", parameters={"a": 1}, token=DDL)
     assert (given.status_code, "takes no parameters" in given.text) == (400, True)
+
+
+def test_parameters_are_what_their_json_says(served: Served) -> None:
+    """As those of a query are: a large integer keeps its digits, and a number may be none."""
+    schema = pa.schema([("k", pa.int64()), ("d", pa.decimal128(38, 0)), ("x", pa.float64())])
+    table = bs.create(url(served, "exact"), schema=schema, key="k")
+    served.gateway.tables.poll_now()
+    digits = 123456789012345678901234567890
+    sql = "INSERT INTO exact VALUES ($1, $2, $3)"
+    body = json.dumps({"sql": sql, "parameters": [1, digits, float("nan")]})
+    for content in (body.encode(), b"\xef\xbb\xbf" + body.replace("[1,", "[2,").encode()):
+        sent = served.http.post(
+            "/v1/statements", content=content, headers={"Content-Type": "application/json"}
+        )
+        assert sent.status_code == 200, sent.text
+    found = table.poll() and table.snapshot().scan().to_table().to_pylist()
+    assert [int(one["d"]) for one in found] == [digits] * 2
+    assert all(math.isnan(one["x"]) for one in found)
+
+
+def test_half_of_a_character_is_refused_before_it_is_a_job(served: Served, items: str) -> None:
+    body = f'{{"sql": "INSERT INTO {items} VALUES ($1, 1)", "parameters": ["\\ud800"]}}'
+    sent = served.http.post(
+        "/v1/statements", content=body.encode(), headers={"Content-Type": "application/json"}
+    )
+    assert (sent.status_code, "half of a surrogate pair" in sent.json()["message"]) == (400, True)

@@ -321,3 +321,19 @@ def test_a_gateway_that_starts_later_brings_a_table_back(
             with pytest.raises(bs.NotFound):
                 client.table("late")
             assert client.undrop_table("late")["version"] == 6
+
+
+def test_a_default_keeps_its_digits_and_is_text(served: Served) -> None:
+    digits = 123456789012345678901234567890
+    column = {"name": "d", "type": "decimal(38,0)", "default": digits}
+    made = create(served, "digits", columns=[*COLUMNS, column])
+    assert made.status_code == 200, made.text
+    found = bs.open(
+        f"{served.gateway.settings.tables.urls[0].partition('?')[0]}/digits"
+    ).definition.schema.field("d")
+    assert int(rules_of(found).default) == digits
+    body = '{"name": "half", "columns": [{"name": "s", "type": "string", "default": "\\ud800"}]}'
+    refused = served.http.post(
+        "/v1/tables", content=body.encode(), headers={"Content-Type": "application/json"}
+    )
+    assert refused.status_code == 400, refused.text

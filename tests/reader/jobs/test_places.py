@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,3 +192,27 @@ def test_the_numbers_are_those_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "reader.toml"
     file.write_text('[jobs]\ncluster_places = ["uploads=4", "reads=16"]\n')
     assert dict(load_settings(file, {}).jobs.cluster_places) == {"uploads": 4, "reads": 16}
+
+
+def test_threads_of_one_gateway_share_no_place(lake: Lake) -> None:
+    """Their claims are alike: each would take the other's for its own."""
+    shared = places(lake, 1, {"uploads": 1})
+    listed, looked = threading.Barrier(2), shared._store.claims
+
+    def claims(place: str) -> set[int]:
+        found = looked(place)
+        with suppress(threading.BrokenBarrierError):
+            listed.wait(0.5)
+        return found
+
+    shared._store.claims = claims  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as pool:
+        took = list(pool.map(lambda number: shared.take(job(number), Kind.UPLOAD), range(2)))
+    assert sorted(took) == [False, True]
+    holder = job(took.index(True))
+    assert not places(lake, 2, {"uploads": 1}).take(job(7), Kind.UPLOAD)
+    shared.give_back(job(took.index(False)))
+    assert not places(lake, 2, {"uploads": 1}).take(job(7), Kind.UPLOAD), "it is not the other's"
+    shared.give_back(holder)
+    shared.look_again()
+    assert shared.take(job(8), Kind.UPLOAD), "a place that was given back is taken again"

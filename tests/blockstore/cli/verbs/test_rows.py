@@ -349,6 +349,17 @@ def test_the_versions_of_a_row(blockstore: Command, people: str) -> None:
     assert "row 1 at version 9" in blockstore("row", people, "1", "--version", "9", code=1).err
 
 
+def test_blanks_of_a_key_are_part_of_it(blockstore: Command, lake: str, tmp_path: Path) -> None:
+    url = f"{lake}/blanks"
+    blockstore("create", url, "--schema", "who:string, n:int", "--key", "who")
+    blockstore("upsert", url, _file(tmp_path, 'who,n\n"a",1\n"a ",2\n" a",3\n'))
+    for key, n in (("a", 1), ("a ", 2), (" a", 3), ('["a "]', 2)):
+        assert blockstore("row", url, key, "--json").json[0]["n"] == n
+    blockstore("delete-rows", url, "a ")
+    assert [blockstore("row", url, key, "--json").json[0]["n"] for key in ("a", " a")] == [1, 3]
+    assert blockstore("row", url, "a\t", code=1).err.startswith("error: ")
+
+
 def test_a_key_of_several_columns_is_named_as_json(
     blockstore: Command, lake: str, tmp_path: Path
 ) -> None:
