@@ -153,6 +153,8 @@ class _Reader:
             while not self._ended.is_set() and handle.log.poll().version == found.until:
                 self._wait(handle, found.until, _ALIVE_S)
                 yield b": waiting\n\n"
+            # Where versions come all the time nothing waits.
+            self._check()
             found = handle.changes(found.until, before_images=self._images)
 
     def cancel(self) -> None:
@@ -169,6 +171,7 @@ class _Reader:
     def _told(self, found: Changes) -> Iterator[bytes]:
         held: pa.RecordBatch | None = None
         for batch in found:
+            self._check()
             for start in range(0, batch.num_rows, _EVENT_ROWS):
                 part = batch.slice(start, _EVENT_ROWS)
                 if held is not None:

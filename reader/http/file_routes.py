@@ -40,6 +40,7 @@ from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.row_routes import Labels, RowName, labels_of
 from blockstore.reader.http.shapes import FileShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
+from blockstore.reader.http.submitting import check_plain
 from blockstore.reader.http.table_routes import MinVersion, Name, Version
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.rows.file_cells import check_has_files, open_cell
@@ -85,6 +86,7 @@ async def upload(
     """Upload a file into a table, and return the handle to put into a cell. The body is the file,
     and the Content-Type its type; without one the name says it."""
     check_scope(caller, Scope.WRITE)
+    check_plain(request)
     kind = request.headers.get("content-type")
     with receiving(gateway):
         begun = await in_thread(lambda: _begun(gateway, caller, table, name, kind))

@@ -40,7 +40,13 @@ from blockstore.reader.http.query_routes import ERRORS
 from blockstore.reader.http.receiving import headed
 from blockstore.reader.http.shapes import JobBody, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
-from blockstore.reader.http.submitting import job_answer, job_of, shown_of, uploaded
+from blockstore.reader.http.submitting import (
+    check_plain,
+    job_answer,
+    job_of,
+    shown_of,
+    uploaded,
+)
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.jobs.arrow_file import ARROW, Mode
 from blockstore.reader.jobs.record import Kind
@@ -135,7 +141,7 @@ async def submit(
             table_version=version,
             table_commit=commit,
         )
-        _check_encoding(request)
+        check_plain(request)
         parts: AsyncIterator[bytes] = request.stream()
         if keyed and mode == APPEND and wanted.form != ARROW:
             parts = headed(parts, lambda head: _check_appends(name, head))
@@ -361,14 +367,6 @@ def _uploadable(gateway: Gateway, caller: Caller, table: str | None) -> tuple[st
         )
     keyed = isinstance(handle.definition.identity, Key)
     return name, keyed, *identity_of(handle.bucket, gateway.world)
-
-
-def _check_encoding(request: Request) -> None:
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("", "identity"):
-        raise Problem(
-            415, f"the file has Content-Encoding {coding}: send it without Content-Encoding"
-        )
 
 
 def _load(gateway: Gateway, caller: Caller, job: str) -> Job:

@@ -13,6 +13,7 @@ from blockstore.reader.audit import running
 from blockstore.reader.doors.receiving import receiving
 from blockstore.reader.doors.submitted import check_same, ended, job_id, offered, serve, submit
 from blockstore.reader.http.gateway import Gateway, Jobs
+from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.receiving import measured, received
 from blockstore.reader.http.shapes import JobShown
 from blockstore.reader.http.streaming import in_thread
@@ -45,6 +46,16 @@ async def uploaded(
             await in_thread(lambda: jobs.store.bucket.delete([key]))
         await in_thread(lambda: check_same(jobs, job, complete))
         return False
+
+
+def check_plain(request: Request) -> None:
+    """Refuse a file that is encoded for the way, for it is stored as it comes. Raises Problem
+    415."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise Problem(
+            415, f"the file has Content-Encoding {coding}: send it without Content-Encoding"
+        )
 
 
 def job_answer(gateway: Gateway, jobs: Jobs, job: str, wanted: JobRequest, made: bool) -> Response:

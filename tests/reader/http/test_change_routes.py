@@ -13,6 +13,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.reader.http import change_routes
+from blockstore.reader.http.problems import Refusal
 from blockstore.table import Table
 from tests.reader.http.gateways import READ, Served, make_lake, serving, settings
 
@@ -175,3 +176,28 @@ def versions(data: str) -> Any:
         if found == [*filter(lambda one: isinstance(one, int), found)]
         else [row["_version"] for row in found]
     )
+
+
+def test_who_follows_a_table_that_changes_all_the_time_is_asked_for_its_token(
+    served: Served, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is waited for there."""
+    gone: list[bool] = []
+
+    def check(*_: object) -> None:
+        if gone:
+            raise Refusal("the token was taken away")
+
+    monkeypatch.setattr(change_routes, "check_still", check)
+    caller = served.gateway.gate.caller(f"Bearer {READ}")
+    reader = change_routes._Reader(
+        served.gateway, table.name, caller, None, images=False, follows=False
+    )
+    events = reader.events(reader.begin(0, 0.0))
+    for event in events:
+        if b"event: version" in event:
+            break
+    put(table, c=1)
+    gone.append(True)
+    with pytest.raises(Refusal):
+        next(events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -279,6 +280,15 @@ def test_a_damaged_file_never_arrives(client: Client, served: Served, tmp_path: 
     found = served.http.get(f"/v1/tables/papers/rows/{row}/files/doc")
     assert found.status_code == 500
     assert "another SHA-256" in found.json()["message"]
+
+
+def test_a_file_that_is_encoded_for_the_way_is_refused(served: Served) -> None:
+    """Stored as it comes, it would be another file under the name and type of this one."""
+    packed = gzip.compress(b"hello")
+    sent = served.http.post(
+        "/v1/tables/papers/files?name=a.txt", content=packed, headers={"Content-Encoding": "gzip"}
+    )
+    assert (sent.status_code, "Content-Encoding gzip" in sent.json()["message"]) == (415, True)
 
 
 def test_an_upload_needs_the_scope_write(served: Served) -> None:
