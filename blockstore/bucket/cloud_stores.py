@@ -128,7 +128,11 @@ def endpoint(kind: Kind) -> str:
 
 def _s3_settings() -> dict[str, Any]:
     """Return S3's region, and boto3's credentials unless the environment has some."""
-    if has_keys(os.environ) or importlib.util.find_spec("boto3") is None:
+    if has_keys(os.environ):
+        # An empty token is none: obstore would send it, and the store refuse it.
+        empty = os.environ.get("AWS_SESSION_TOKEN") == ""
+        return {"region": s3_region(), **({"credential_provider": _plain_keys} if empty else {})}
+    if importlib.util.find_spec("boto3") is None:
         return {"region": s3_region()}
     from boto3.session import Session
 
@@ -140,6 +144,16 @@ def _s3_settings() -> dict[str, Any]:
 
     provider = Boto3CredentialProvider(session, ttl=_CREDENTIALS_LAST)
     return {"region": region, "credential_provider": provider}
+
+
+def _plain_keys() -> dict[str, Any]:
+    """The keys of the environment, without a token."""
+    return {
+        "access_key_id": os.environ["AWS_ACCESS_KEY_ID"],
+        "secret_access_key": os.environ["AWS_SECRET_ACCESS_KEY"],
+        "token": None,
+        "expires_at": None,
+    }
 
 
 def _forget_lock() -> None:

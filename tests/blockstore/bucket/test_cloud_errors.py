@@ -83,6 +83,20 @@ def exact(request: Callable[[Bucket], object], bucket: Bucket) -> type[BaseExcep
     return raised.type
 
 
+@pytest.mark.parametrize("token", ["", "one"])
+def test_an_empty_session_token_is_none(
+    scripted: Open, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many environments have it: sent, it makes a store refuse the keys."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    bucket, server = scripted(Answer(status=404, code="NoSuchKey"))
+    with pytest.raises(NotFound):
+        bucket.get("a/b")
+    sent = {name.lower(): value for name, value in server.requests[0].headers.items()}
+    assert sent.get("x-amz-security-token", "") == token
+    assert ("x-amz-security-token" in sent["authorization"]) == bool(token)
+
+
 @pytest.mark.parametrize(("status", "code", "expected"), EVERYWHERE)
 @pytest.mark.parametrize("method", METHODS)
 def test_an_answer_means_the_same_to_every_method(
