@@ -172,7 +172,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if not fits(column.type, field.type):
         return _refuse(column, field)
     try:
-        return without_views(_decoded(column)).cast(field.type, safe=True)
+        return without_views(decoded(column)).cast(field.type, safe=True)
     except pa.ArrowException as error:
         raise Invalid(
             f"column {field.name!r} of type {column.type} cannot be written as {field.type} "
@@ -180,7 +180,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         ) from None
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def decoded(column: pa.Array) -> pa.Array:
     """Return the column without an extension wrapper, a dictionary or run-ends, which casts do not
     decode."""
     import pyarrow.compute as pc

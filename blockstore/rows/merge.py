@@ -8,7 +8,7 @@ Rules:
   by source all of them; where the source has new values for all columns, only their keys.
 - Rows of all streams are matched, and keep their labels; ``on`` may name labels. Inserted rows have
   the labels that they say, or those of the call, or the table's own.
-- A null matches nothing, as in SQL.
+- A null matches nothing, as in SQL, and no more does a value that the table's column cannot have.
 - Where its isolation is ``serializable``, all rows of the keys were read, also those that stay as
   they are, and those that do not exist; with a clause of rows by source, the complete table.
 - A row of the target that several source rows match is an error: which of them counts would be a
@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,7 +40,6 @@ from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import (
-    column_like,
     current_rows,
     gathered,
     identities_of,
@@ -51,9 +49,9 @@ from blockstore.rows.reading import (
     schema_of,
 )
 from blockstore.rows.results import RowsChanged
+from blockstore.rows.source_keys import SourceKeys
 from blockstore.rows.streams import StreamChanges
 from blockstore.rows.update import Value, evaluated
-from blockstore.scan.identities import identities
 from blockstore.scan.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -83,41 +81,6 @@ class _Sink:
 
     def delete(self, keys: pa.RecordBatch) -> None:
         self.changes.delete(self.stream, keys)
-
-
-class _SourceKeys:
-    """The keys of the source's rows, and which of them rows of the table have."""
-
-    def __init__(self, rows: pa.Array) -> None:
-        coded = rows.dictionary_encode()
-        self.rows = rows
-        self.values = coded.dictionary
-        """Each key once."""
-        self._codes = np.asarray(coded.indices.fill_null(len(self.values)).to_numpy())
-        self._counts = np.bincount(self._codes, minlength=len(self.values) + 1)
-        self._some = np.zeros(len(self.values) + 1, dtype=np.int64)
-        self._some[self._codes] = np.arange(len(rows))
-        """A row of each key."""
-        self._hit = np.zeros(len(self.values) + 1, dtype=np.bool_)
-
-    def match(self, own: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return which of these rows of the table have a key of the source, and for each that has
-        the place of a row of the source."""
-        # A dictionary of nothing but nulls contains one.
-        places = pc.index_in(own, value_set=self.values, skip_nulls=True)
-        codes = places.drop_null().to_numpy()
-        self._hit[codes] = True
-        return places.is_valid(), pa.array(self._some[codes])
-
-    def doubled(self) -> pa.Scalar | None:
-        """A key that matched and that several rows of the source have. One that did not may have
-        several."""
-        both = np.flatnonzero(self._hit & (self._counts > 1))
-        return self.values[int(both[0])] if len(both) else None
-
-    def fresh(self) -> pa.Array:
-        """Which rows of the source matched none. A null is among them."""
-        return pa.array(~self._hit[self._codes])
 
 
 class Merge:
@@ -205,9 +168,9 @@ class Merge:
     def _write(self, state: State, changes: StreamChanges) -> RowsChanged:
         self._identity = identity_of(state.definition, "a merge")
         self._check_names(state)
-        keys = _SourceKeys(identities([self._source[name] for name in self._on]))
+        keys = SourceKeys.of(self._source, self._on, schema_of(state))
         counts = Counter[str]()
-        named = self._see_keys(state, changes, keys.rows)
+        named = self._see_keys(state, changes, keys)
         for stream, target in self._targets(state, keys.values):
             matched, at = keys.match(identities_of(target, self._on))
             if changes.seen is not None and not named:
@@ -268,20 +231,18 @@ class Merge:
         needed |= {*columns_with_files(definition)}
         return [name for name in schema_of(state).names if name in needed]
 
-    def _see_keys(self, state: State, changes: StreamChanges, keys: pa.Array) -> bool:
+    def _see_keys(self, state: State, changes: StreamChanges, keys: SourceKeys) -> bool:
         """Note which rows this merge looks for; return whether that names those that it matches."""
-        seen, schema = changes.seen, state.definition.schema
+        seen = changes.seen
         if seen is None:
             return False
         if self._of(_BY_SOURCE):
             seen.everything()
         elif isinstance(self._identity, Key) and self._on == self._identity.columns:
-            whole = self._source.select(list(self._on)).drop_null()
-            named = [column_like(whole[name], schema.field(name).type, name) for name in self._on]
-            seen.keys([*state.blocks.streams(), changes.own], named)
+            seen.keys([*state.blocks.streams(), changes.own], keys.whole())
             return True
-        elif len(keys) > keys.null_count:
-            seen.where(range_of(Snapshot.of(state), self._on, keys) or Predicate())
+        elif len(keys.values):
+            seen.where(range_of(Snapshot.of(state), self._on, keys.values) or Predicate())
         return False
 
     def _apply(
