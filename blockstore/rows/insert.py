@@ -39,6 +39,7 @@ FAIL, IGNORE = "fail", "ignore"
 _AT_ONCE = 500_000
 _HELD_BYTES = 64 << 20
 """So many rows, or rows of so many bytes, are looked up in the table at once."""
+_REMEDY = 'use upsert to replace them, or on_conflict="ignore" to leave them'
 
 
 def upsert(
@@ -136,23 +137,28 @@ def _cast(
 
 
 def check_new(
-    access: Access, state: State, rows: pa.RecordBatch, identity: Key, stream: StreamKey
+    access: Access,
+    state: State,
+    rows: pa.RecordBatch,
+    identity: Key,
+    stream: StreamKey,
+    *,
+    remedy: str = _REMEDY,
 ) -> None:
-    """Raise RowConflict if one of the keys exists."""
+    """Raise RowConflict if one of the keys exists; ``remedy`` ends what it says."""
     cast = cast_batch(rows, state.definition)
     values = identities([cast.column(name) for name in identity.columns])
     names = identity.columns
     there = rows_with(access, state, names, values, stream, columns=names).rows
     if len(there):
-        raise _exists(there, names)
+        raise _exists(there, names, remedy)
 
 
-def _exists(there: pa.Table, columns: tuple[str, ...]) -> RowConflict:
+def _exists(there: pa.Table, columns: tuple[str, ...], remedy: str = _REMEDY) -> RowConflict:
     keys = [tuple(row.values()) for row in there.select(list(columns)).slice(0, 1_000).to_pylist()]
     shown = ", ".join(row_text(key) for key in keys[:3])
     return RowConflict(
         f"{len(there):,} of the keys exist already ({shown}{', …' if len(there) > 3 else ''}), and "
-        'an insert brings new ones: use upsert to replace them, or on_conflict="ignore" to leave '
-        "them",
+        f"an insert brings new ones: {remedy}",
         rows=[(key[0] if len(key) == 1 else key, None, None) for key in keys],
     )

@@ -11,6 +11,8 @@ Rules:
 - A null matches nothing, as in SQL, and no more does a value that the table's column cannot have.
 - Where its isolation is ``serializable``, all rows of the keys were read, also those that stay as
   they are, and those that do not exist; with a clause of rows by source, the complete table.
+- A row that is inserted replaces none: a key that exists is a conflict, unless ``on`` has already
+  found that it does not.
 - A row of the target that several source rows match is an error: which of them counts would be a
   matter of chance.
 - Conditions and values are expressions over the columns ``target.<name>`` and ``source.<name>``; a
@@ -38,6 +40,7 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
+from blockstore.rows.insert import check_new
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import (
     current_rows,
@@ -57,6 +60,7 @@ from blockstore.scan.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_KEY_EXISTS = "name the key in on, and no other column, so that these rows are matched"
 _MATCHED, _UNMATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
@@ -284,6 +288,8 @@ class Merge:
                     value = self._value(clause, rows, pa.field(name, pa.string()))
                     fresh = fresh.append_column(name, value)
             for stream, some, _ in by_labels(fresh, labels_of(state), sink.stream):
+                if isinstance(self._identity, Key) and not self._are_new(clause):
+                    check_new(self._access, state, some, self._identity, stream, remedy=_KEY_EXISTS)
                 sink.changes.put(stream, some)
             counts["inserted"] += rows.num_rows
         else:
@@ -292,6 +298,16 @@ class Merge:
                 _refuse_other_label(rows, name)
             sink.put(fresh, ids_of(own, self._identity), own)
             counts["updated"] += rows.num_rows
+
+    def _are_new(self, clause: _Clause) -> bool:
+        """Whether rows that a clause inserts can have no key that exists: they have the values by
+        which no row was found, and these are of the key. Any other column of ``on``, or another
+        value, says nothing of the key."""
+        values = clause.values
+        return set(self._on) <= set(self._identity.columns) and (
+            values is None
+            or all(_is_column(values.get(name), "source." + name) for name in self._on)
+        )
 
     def _refuse_moved(self, fresh: pa.RecordBatch, own: pa.RecordBatch) -> None:
         """Raise Invalid for a row that would get another key, which is another row's."""
@@ -319,6 +335,12 @@ class Merge:
         else:
             value = None
         return evaluated(value, rows, field)
+
+
+def _is_column(value: Value, name: str) -> bool:
+    if isinstance(value, pc.Expression):
+        return bool(value.equals(pc.field(name)))
+    return isinstance(value, str) and value == name
 
 
 def _says(clause: _Clause, rows: pa.RecordBatch, name: str) -> bool:

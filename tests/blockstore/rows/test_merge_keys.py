@@ -7,11 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from blockstore.errors import Invalid
+from blockstore.errors import Invalid, RowConflict
 from blockstore.table import Table
-from tests.blockstore.rows.lake import by_id, by_key, seen
+from tests.blockstore.rows.lake import again, at_commit, by_id, by_key, rows_of, seen
 
 NEW_YEAR = datetime(2024, 1, 1)
 SAME_VALUE = [
@@ -48,11 +49,12 @@ NO_SUCH_VALUE = [
 ]
 
 
-def having(kind: pa.DataType, value: Any, *, key: Any = None, **more: Any) -> Table:
+def having(kind: pa.DataType, value: Any, *, key: Any = None) -> Table:
     """A table with one row, ('x', the value, 1)."""
     schema = pa.schema([("d", pa.string()), ("t", kind), ("n", pa.int64())])
-    table = by_id(schema=schema) if key is None else by_key(schema=schema, key=key, **more)
-    table.append(of(kind, value, n=1)) if key is None else table.upsert(of(kind, value, n=1))
+    table = by_id(schema=schema) if key is None else by_key(schema=schema, key=key)
+    write = table.append if key is None else table.insert
+    write(of(kind, value, n=1))
     return table
 
 
@@ -115,5 +117,67 @@ def test_types_that_cannot_be_compared_are_refused(
 ) -> None:
     table = having(kind, value, key=on)
     source = of(given, 1, n=2)
-    with pytest.raises(Invalid, match="the merge is on 't', which is .* cannot be compared"):
+    with pytest.raises(Invalid, match=r"the merge is on 't', which is .* cannot be compared"):
         table.merge(source, on=on).when_matched_update({"n": "source.n"}).execute()
+
+
+def people() -> Table:
+    table = by_key()
+    table.upsert(rows_of({"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}))
+    return table
+
+
+ONE_IN_THE_WAY = {"id": 1, "name": "zzz", "n": 99}
+
+
+@pytest.mark.parametrize("isolation", [None, "serializable"])
+@pytest.mark.parametrize("on", ["name", ["id", "name"]])
+def test_an_insert_replaces_no_row_that_was_not_matched(on: Any, isolation: Any) -> None:
+    table = people()
+    before = seen(table)
+    source = rows_of(ONE_IN_THE_WAY, {"id": 2, "name": "b", "n": 22}, {"id": 3, "name": "c"})
+    merge = table.merge(source, on=on, isolation=isolation)
+    merge.when_matched_update().when_not_matched_insert()
+    with pytest.raises(
+        RowConflict, match="1 of the keys exist already .1.*name the key in on"
+    ) as no:
+        merge.execute()
+    assert [key for key, _, _ in no.value.rows] == [1]
+    assert seen(table) == before
+
+
+def test_an_insert_of_another_key_than_the_source_has_replaces_no_row() -> None:
+    table = people()
+    merge = table.merge(rows_of({"id": 11, "name": "c", "n": 3}), on="id")
+    merge.when_not_matched_insert({"id": pc.subtract(pc.field("source.id"), 10), "name": "new"})
+    with pytest.raises(RowConflict, match="exist already"):
+        merge.execute()
+
+
+def test_an_insert_replaces_no_row_of_its_stream_where_it_matched_another_label() -> None:
+    table = people()
+    source = rows_of({"id": 1, "name": "c", "n": 3}).append_column("site", pa.array(["x"]))
+    table.upsert(rows_of({"id": 9, "name": "c", "n": 3}), labels={"site": "x"})
+    values = {"id": "source.id", "name": "source.name"}
+    with pytest.raises(RowConflict, match="exist already"):
+        table.merge(source, on=["site", "id"]).when_not_matched_insert(values).execute()
+    assert table.merge(source, on=["site", "id"]).when_not_matched_insert().execute().inserted == 1
+    assert len(seen(table)) == 4
+
+
+@pytest.mark.parametrize("isolation", [None, "serializable"])
+def test_an_insert_replaces_no_row_that_another_inserted_meanwhile(isolation: Any) -> None:
+    table = people()
+    other = again(table)
+    source = rows_of({"id": 3, "name": "zzz", "n": 99})
+    at_commit(table, lambda: other.insert(rows_of({"id": 3, "name": "c", "n": 3})))
+    with pytest.raises(RowConflict, match="exist already"):
+        table.merge(source, on="name", isolation=isolation).when_not_matched_insert().execute()
+    assert {"id": 3, "name": "c", "n": 3} in seen(table)
+
+
+def test_rows_with_ids_are_inserted_whatever_their_columns() -> None:
+    table = by_id()
+    table.append(pa.table({"name": ["a"], "n": [1]}))
+    source = pa.table({"name": ["a"], "n": [2]})
+    assert table.merge(source, on="n").when_not_matched_insert().execute().inserted == 1
