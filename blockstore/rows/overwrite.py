@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -86,7 +86,7 @@ def overwrite_rows(
         did = _replace(access, state, rows, where, own, NoChanges())
         return _changed(did, dry_run=True)
     parameters = {} if where is None else {"where": quoted(where)}
-    named = Said(job=said.job, labels=said.labels, message=said.message, parameters=parameters)
+    named = replace(said, parameters=parameters)
     done = change_rows(access, Operation.OVERWRITE, write, named, reads=True)
     if done.already:
         return Changed(operation=done.operation, version=done.version, already=True)

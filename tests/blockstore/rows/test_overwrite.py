@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 import blockstore as bs
+from blockstore.format.properties import Isolation, Properties
 from blockstore.table import Table
-from tests.blockstore.rows.lake import again, by_id, by_key, rows_of, seen
+from tests.blockstore.rows.lake import again, at_commit, by_id, by_key, rows_of, seen
 
 
 def row(key: int, n: int) -> dict[str, Any]:
@@ -98,3 +99,15 @@ def test_a_job_happens_once_and_changes_meanwhile_are_seen(monkeypatch: pytest.M
     assert seen(table) == [row(2, 5)], "row 1 was touched, so all was planned again"
     second = table.overwrite(rows_of(row(2, 5)), job=job)
     assert (second.already, second.version) == (True, first.version)
+
+
+@pytest.mark.parametrize("own", ["serializable", "write-serializable"])
+@pytest.mark.parametrize("said", [None, "serializable", "write-serializable"])
+def test_one_overwrite_says_its_isolation_for_itself(own: str, said: str | None) -> None:
+    table = by_key(properties=Properties(isolation=Isolation(own)))
+    table.upsert(rows_of(row(1, 1)))
+    other = again(table)
+    at_commit(table, lambda: other.upsert(rows_of(row(3, 7))))
+    table.overwrite(rows_of(row(9, 9)), where="name = 'a'", isolation=said)
+    stays = [] if (said or own) == "serializable" else [row(3, 7)]
+    assert seen(table) == [*stays, row(9, 9)]
