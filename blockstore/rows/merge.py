@@ -15,6 +15,7 @@ Rules:
   found that it does not.
 - A row of the target that several source rows match is an error: which of them counts would be a
   matter of chance.
+- A column of which an inserted row says nothing has its default, or null.
 - Conditions and values are expressions over the columns ``target.<name>`` and ``source.<name>``; a
   text of that form means the column.
 """
@@ -33,6 +34,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid
 from blockstore.files.named import columns_with_files
 from blockstore.format.block import StreamKey
+from blockstore.format.casting import defaults_in
 from blockstore.format.identity import Key
 from blockstore.format.value_text import row_text, value_text
 from blockstore.index.entry import Operation
@@ -280,12 +282,13 @@ class Merge:
             counts["deleted"] += rows.num_rows
             return
         schema = state.definition.schema
-        columns = [self._value(clause, rows, field) for field in schema]
+        defaults = defaults_in(state.definition)
+        columns = [self._value(clause, rows, field, defaults) for field in schema]
         fresh = pa.RecordBatch.from_arrays(columns, schema=schema)
         if clause.of == _UNMATCHED:
             for name in labels_of(state):
                 if _says(clause, rows, name):
-                    value = self._value(clause, rows, pa.field(name, pa.string()))
+                    value = self._value(clause, rows, pa.field(name, pa.string()), {})
                     fresh = fresh.append_column(name, value)
             for stream, some, _ in by_labels(fresh, labels_of(state), sink.stream):
                 if isinstance(self._identity, Key) and not self._are_new(clause):
@@ -322,7 +325,13 @@ class Merge:
                     f"{name!r} is part of the key: delete the row, and insert one with the new key"
                 )
 
-    def _value(self, clause: _Clause, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    def _value(
+        self,
+        clause: _Clause,
+        rows: pa.RecordBatch,
+        field: pa.Field,
+        defaults: Mapping[str, pa.Scalar],
+    ) -> pa.Array:
         values, name = clause.values, field.name
         if values is None and "source." + name in rows.schema.names:
             value: Value = pc.field("source." + name)
@@ -332,6 +341,8 @@ class Merge:
                 value = pc.field(value)
         elif "target." + name in rows.schema.names:
             value = pc.field("target." + name)
+        elif name in defaults:
+            return pa.repeat(defaults[name], rows.num_rows)
         else:
             value = None
         return evaluated(value, rows, field)

@@ -1,4 +1,4 @@
-"""By what a merge matches rows, and which rows it may not replace."""
+"""By what a merge matches rows, which rows it may not replace, and what its rows have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import blockstore as bs
 from blockstore.errors import Invalid, RowConflict
 from blockstore.table import Table
 from tests.blockstore.rows.lake import again, at_commit, by_id, by_key, rows_of, seen
@@ -179,3 +180,33 @@ def test_rows_with_ids_are_inserted_whatever_their_columns() -> None:
     table.append(pa.table({"name": ["a"], "n": [1]}))
     source = pa.table({"name": ["a"], "n": [2]})
     assert table.merge(source, on="n").when_not_matched_insert().execute().inserted == 1
+
+
+def with_default(**more: Any) -> Table:
+    columns = [pa.field("id", pa.int64()), pa.field("name", pa.string())]
+    return by_key(schema=pa.schema([*columns, bs.column("n", "integer", **more)]))
+
+
+@pytest.mark.parametrize("values", [None, {"id": "source.id", "name": "source.name"}])
+@pytest.mark.parametrize("more", [{"default": 7}, {"default": 7, "not_null": True}])
+def test_an_inserted_row_has_the_defaults_of_columns_of_which_it_says_nothing(
+    values: Any, more: dict[str, Any]
+) -> None:
+    table = with_default(**more)
+    table.upsert(pa.table({"id": [1], "name": ["a"], "n": [1]}))
+    source = pa.table({"id": [1, 2], "name": ["b", "c"]})
+    merge = table.merge(source, on="id").when_matched_update()
+    merge.when_not_matched_insert(values).execute()
+    assert seen(table, "id", "name", "n") == [
+        {"id": 1, "name": "b", "n": 1},
+        {"id": 2, "name": "c", "n": 7},
+    ]
+
+
+def test_a_null_that_an_inserted_row_says_stays_a_null() -> None:
+    table = with_default(default=7)
+    source = pa.table({"id": [1], "name": ["a"], "n": pa.nulls(1, pa.int32())})
+    table.merge(source, on="id").when_not_matched_insert().execute()
+    source = pa.table({"id": [2], "name": ["a"]})
+    table.merge(source, on="id").when_not_matched_insert({"id": "source.id", "n": None}).execute()
+    assert seen(table, "n") == [{"n": None}, {"n": None}]
