@@ -23,7 +23,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -167,6 +167,29 @@ class Merge:
                     f"the merge sets {strange[0]!r}, which the table does not have; its columns "
                     f"are {', '.join(known)}"
                 )
+            for name, value in (clause.values or {}).items():
+                if isinstance(value, str):
+                    self._check_reference(clause, name, value, there)
+
+    def _check_reference(
+        self, clause: _Clause, name: str, value: str, there: Sequence[str]
+    ) -> None:
+        """Raise Invalid for a text that has the form of a column's name, and names none. As a value
+        it would be stored."""
+        side, dot, column = value.partition(".")
+        columns = {"source": self._source.schema.names, "target": there}.get(side)
+        if not dot or columns is None:
+            return
+        if clause.of == (_BY_SOURCE if side == "source" else _UNMATCHED):
+            why = f"a row that is {clause.of} has no {side} row"
+        elif column not in columns:
+            why = f"the {side} has no column {column!r}: it has {', '.join(columns)}"
+        else:
+            return
+        raise Invalid(
+            f"the merge sets {name!r} to {value!r}, and {why}; if this text itself is the value, "
+            "say pyarrow.compute.scalar(…)"
+        )
 
     def _of(self, kind: str) -> list[_Clause]:
         return [clause for clause in self._clauses if clause.of == kind]

@@ -210,3 +210,48 @@ def test_a_null_that_an_inserted_row_says_stays_a_null() -> None:
     source = pa.table({"id": [2], "name": ["a"]})
     table.merge(source, on="id").when_not_matched_insert({"id": "source.id", "n": None}).execute()
     assert seen(table, "n") == [{"n": None}, {"n": None}]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("source.nmae", "the source has no column 'nmae': it has id, name, n"),
+        ("source.", "the source has no column ''"),
+        ("target.nmae", "the target has no column 'nmae': it has id, name, n"),
+    ],
+)
+def test_a_reference_to_no_column_is_no_text(value: str, why: str) -> None:
+    table = people()
+    before = seen(table)
+    merge = table.merge(rows_of(ONE_IN_THE_WAY), on="id").when_matched_update({"name": value})
+    with pytest.raises(Invalid, match=f"the merge sets 'name' to '{value}', and {why}"):
+        merge.execute()
+    assert seen(table) == before
+
+
+def test_a_reference_to_the_side_that_a_clause_does_not_have_is_no_text() -> None:
+    table = people()
+    source = rows_of(ONE_IN_THE_WAY)
+    inserting = table.merge(source, on="id").when_not_matched_insert({"name": "target.name"})
+    with pytest.raises(Invalid, match="a row that is not matched has no target row"):
+        inserting.execute()
+    merge = table.merge(source, on="id")
+    with pytest.raises(Invalid, match="a row that is not matched by source has no source row"):
+        merge.when_not_matched_by_source_update({"name": "source.name"}).execute()
+
+
+def test_texts_that_look_like_references_are_still_values() -> None:
+    table = people()
+    merge = table.merge(rows_of({"id": 1}, {"id": 2}), on="id")
+    two = pc.field("source.id") == 2
+    merge.when_matched_update({"name": pc.scalar("source.nmae")}, condition=two)
+    merge.when_matched_update({"name": "sources.name"}).execute()
+    assert [one["name"] for one in seen(table)] == ["sources.name", "source.nmae"]
+
+
+def test_a_reference_may_name_what_the_table_gives_a_row() -> None:
+    table = people()
+    table.upsert(rows_of({"id": 5, "name": "e", "n": 5}), labels={"site": "x"})
+    merge = table.merge(rows_of({"id": 5, "name": "z"}), on="id")
+    merge.when_matched_update({"name": "target.site", "n": "target._version"}).execute()
+    assert {"id": 5, "name": "x", "n": 3, "site": "x"} in seen(table)
