@@ -4,7 +4,7 @@ Rules:
 - Each format is read by its own library: Iceberg by PyIceberg, Delta by deltalake, Parquet files by
   pyarrow. So deletes, column mapping and evolution are theirs.
 - Parquet files may differ: a column that some lack is null there, and the widest type holds.
-  Folders called ``name=value`` are columns.
+  Folders called ``name=value`` are columns, those above the source are not.
 - What a format says of a column besides name, type and null is not taken over.
 """
 
@@ -150,7 +150,7 @@ def _parquet(url: str, place: _Place) -> Source:
     twice = {one for schema in schemas for one in schema.names} & {
         folder.partition("=")[0]
         for path in found.files
-        for folder in path.removeprefix(place.path).split("/")
+        for folder in path.removeprefix(place.path).split("/")[:-1]
         if "=" in folder
     }
     if twice:
@@ -158,7 +158,9 @@ def _parquet(url: str, place: _Place) -> Source:
             f"{url} has the column {min(twice)!r} in its files and in the names of its folders: "
             "which of them holds is not clear"
         )
-    files["partitioning"] = "hive"
+    if not place.is_file:
+        # Of a single file pyarrow would take the folders above it, up to the root.
+        files["partitioning"] = "hive"
     folders = [one for one in pd.dataset(**files).schema if one.name not in schemas[0].names]
     plain = [one.remove_metadata() for one in schemas]
     schema = pa.unify_schemas([*plain, pa.schema(folders)], promote_options="permissive")

@@ -185,6 +185,23 @@ class TestParquet:
         done = import_rows(open_source(f"{tmp_path}/rows.parquet"), f"{tmp_path}/t", Wanted())
         assert done.rows == 6
 
+    def test_the_folders_above_one_file_are_not_its_columns(self, tmp_path: Path) -> None:
+        """A file has its own columns only, as a folder has those of the folders in it."""
+        above = tmp_path / "region=eu" / "year=2024"
+        above.mkdir(parents=True)
+        rows = pa.table({"region": ["us", "asia"], "v": [1, 2]})
+        pq.write_table(rows, above / "rows.parquet")
+        for number, source in enumerate((above / "rows.parquet", above)):
+            url = f"{tmp_path}/t{number}"
+            import_rows(open_source(str(source)), url, Wanted())
+            assert bs.open(url).snapshot().scan().to_table().to_pydict() == rows.to_pydict()
+
+    def test_the_name_of_a_file_is_no_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "from").mkdir()
+        pq.write_table(ROWS, tmp_path / "from" / "id=9.parquet")
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+        assert rows_of(bs.open(f"{tmp_path}/t")) == ROWS.to_pylist()
+
 
 class TestBadInput:
     def test_nothing_there(self, tmp_path: Path) -> None:
