@@ -14,14 +14,17 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as pd
 import pyarrow.fs as fs
+import pyarrow.parquet as pq
 
 from blockstore.errors import Invalid, NotFound
 from blockstore.extras import missing
+from blockstore.format.int96 import UNIT, check_int96, int96_columns
 
 Form: TypeAlias = Literal["parquet", "iceberg", "delta"]
 
@@ -29,7 +32,8 @@ _METADATA = ".metadata.json"
 _NUMBER = re.compile(r"v?(\d+)")
 _BATCH_ROWS = 65_536
 _CHECKED = pd.ParquetFileFormat(
-    default_fragment_scan_options=pd.ParquetFragmentScanOptions(page_checksum_verification=True)
+    read_options=pd.ParquetReadOptions(coerce_int96_timestamp_unit=UNIT),
+    default_fragment_scan_options=pd.ParquetFragmentScanOptions(page_checksum_verification=True),
 )
 """Pages that have a checksum are checked by it: a bit that has changed would become ours."""
 
@@ -144,7 +148,9 @@ def _parquet(url: str, place: _Place) -> Source:
         "format": _CHECKED,
     }
     found = pd.dataset(**files)
-    schemas = [fragment.physical_schema for fragment in found.get_fragments()]
+    fragments = list(found.get_fragments())
+    schemas = [fragment.physical_schema for fragment in fragments]
+    old = [fragment.path for fragment in fragments if int96_columns(fragment.metadata)]
     if not schemas:
         raise Invalid(f"there is no Parquet file at {url}")
     twice = {one for schema in schemas for one in schema.names} & {
@@ -167,12 +173,20 @@ def _parquet(url: str, place: _Place) -> Source:
     rows = pd.dataset(**files, schema=schema)
 
     def read() -> Iterator[pa.RecordBatch]:
+        for path in old:
+            check_int96(path, partial(_opened, place.files, path))
         batches: Iterator[pa.RecordBatch] = rows.to_batches(
             batch_size=_BATCH_ROWS, batch_readahead=2, fragment_readahead=1
         )
         return batches
 
     return Source(url=url, form="parquet", schema=_plain(schema), read=read)
+
+
+def _opened(files: fs.FileSystem, path: str, unit: str) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        path, filesystem=files, page_checksum_verification=True, coerce_int96_timestamp_unit=unit
+    )
 
 
 def _delta(url: str) -> Source:
@@ -183,7 +197,10 @@ def _delta(url: str) -> Source:
     table = DeltaTable(url)
 
     def read() -> Any:
-        rows = QueryBuilder().register("source", table).execute("SELECT * FROM source")
+        asked = QueryBuilder()
+        # Spark writes INT96, and 9999-12-31 would wrap in nanoseconds.
+        list(asked.execute(f"SET datafusion.execution.parquet.coerce_int96 = '{UNIT}'"))
+        rows = asked.register("source", table).execute("SELECT * FROM source")
         return pa.RecordBatchReader.from_stream(rows)
 
     return Source(url=url, form="delta", schema=_plain(read().schema), read=read)

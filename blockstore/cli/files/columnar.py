@@ -10,16 +10,19 @@ import pyarrow.parquet as pq
 
 from blockstore.cli.files.forms import Form
 from blockstore.cli.files.opening import Advance, opened
+from blockstore.format.int96 import UNIT, check_int96
 from blockstore.format.layout import check_layout
 
 _ROWS = 131_072
 
 
-def read(path: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]:
+def read(path: str, name: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]:
     """Yield the file's batches in order. Pages of Parquet that have a checksum are checked by it,
-    and batches of Arrow are whole; raises what Arrow raises."""
+    and batches of Arrow are whole; raises what Arrow raises, and Invalid, with the file's name, for
+    a moment that cannot be read as it is."""
     if form is Form.PARQUET:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        check_int96(name, lambda unit: _parquet(path, unit))
+        with _parquet(path) as file:
             for group in range(file.num_row_groups):
                 yield from file.iter_batches(batch_size=_ROWS, row_groups=[group])
                 advance(_packed(file.metadata.row_group(group)))
@@ -33,9 +36,14 @@ def read(path: str, form: Form, *, advance: Advance) -> Iterator[pa.RecordBatch]
 def schema_of(path: str, form: Form) -> pa.Schema:
     """Return the schema that the file declares."""
     if form is Form.PARQUET:
-        return pq.read_schema(path)
+        with _parquet(path) as file:
+            return file.schema_arrow
     with _arrow(path, lambda _: None) as reader:
         return reader.schema
+
+
+def _parquet(path: str, unit: str = UNIT) -> pq.ParquetFile:
+    return pq.ParquetFile(path, page_checksum_verification=True, coerce_int96_timestamp_unit=unit)
 
 
 def _packed(group: pq.RowGroupMetaData) -> int:

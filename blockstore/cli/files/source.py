@@ -132,7 +132,7 @@ def read(
             case Form.JSON:
                 yield from json_lines.read(source.path, source.name, schema, advance=advance)
             case _:
-                yield from columnar.read(source.path, source.form, advance=advance)
+                yield from columnar.read(source.path, source.name, source.form, advance=advance)
     except UNREADABLE as error:
         raise _unreadable(source, error) from error
 

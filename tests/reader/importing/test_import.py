@@ -202,6 +202,69 @@ class TestParquet:
         import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
         assert rows_of(bs.open(f"{tmp_path}/t")) == ROWS.to_pylist()
 
+    def test_moments_as_spark_writes_them(self, tmp_path: Path) -> None:
+        """INT96, within nested columns too, and with those beyond what nanoseconds reach."""
+        rows = _moments(dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1), dt.datetime(2020, 1, 1))
+        (tmp_path / "from").mkdir()
+        for name, old in (("a", True), ("b", False)):
+            pq.write_table(
+                rows,
+                tmp_path / "from" / f"{name}.parquet",
+                use_deprecated_int96_timestamps=old,
+                row_group_size=2,
+            )
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+        found = bs.open(f"{tmp_path}/t").snapshot().scan().to_table()
+        assert found.drop(["a"]).to_pylist() == rows.drop(["a"]).to_pylist() * 2
+
+    @pytest.mark.parametrize("name", ["x", "a.b", "many", "inner"])
+    def test_digits_below_a_microsecond_of_old_moments_are_refused(
+        self, tmp_path: Path, name: str
+    ) -> None:
+        rows = _moments(*[dt.datetime(2020, 1, 1)] * 3)
+        place = rows.schema.get_field_index(name)
+        wide = pa.array([0, 1, None], pa.timestamp("ns"))
+        column = {
+            "many": lambda: pa.ListArray.from_arrays([0, 1, 1, 3], wide),
+            "inner": lambda: pa.StructArray.from_arrays([wide], ["at"]),
+        }.get(name, lambda: wide)()
+        pq.write_table(
+            rows.set_column(place, name, column),
+            tmp_path / "rows.parquet",
+            use_deprecated_int96_timestamps=True,
+        )
+        said = rf"rows.parquet has a moment with digits below a microsecond in column '{name}'"
+        with pytest.raises(Invalid, match=said):
+            import_rows(open_source(f"{tmp_path}/rows.parquet"), f"{tmp_path}/t", Wanted())
+        assert bs.open(f"{tmp_path}/t").snapshot().count() == 0
+
+
+def _moments(*moments: dt.datetime) -> pa.Table:
+    kind = pa.timestamp("us")
+    column = pa.array(moments, kind)
+    return pa.table(
+        {
+            "x": column,
+            "a": pa.array([float("nan")] * len(moments)),
+            "a.b": column,
+            "many": pa.array([[one, None] for one in moments], pa.list_(kind)),
+            "inner": pa.array([{"at": one} for one in moments], pa.struct([("at", kind)])),
+        }
+    )
+
+
+def test_moments_of_a_delta_table_as_spark_writes_them(tmp_path: Path) -> None:
+    far = dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
+    rows = pa.table({"x": pa.array([far], pa.timestamp("us", "UTC"))})
+    deltalake.write_deltalake(str(tmp_path / "from"), rows)
+    (file,) = (tmp_path / "from").glob("*.parquet")
+    size = file.stat().st_size
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=True)
+    (log,) = (tmp_path / "from" / "_delta_log").glob("*.json")
+    log.write_text(log.read_text().replace(f'"size":{size}', f'"size":{file.stat().st_size}'))
+    import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+    assert bs.open(f"{tmp_path}/t").snapshot().scan().to_table()["x"].to_pylist() == [far]
+
 
 class TestBadInput:
     def test_nothing_there(self, tmp_path: Path) -> None:

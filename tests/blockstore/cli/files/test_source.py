@@ -299,3 +299,36 @@ def test_a_line_of_json_that_is_no_row_is_named_where_types_are_suggested(
     path.write_text(content)
     with sources((str(path),), None) as (source,), pytest.raises(Invalid, match=says):
         schema_of(source)
+
+
+class TestOldMoments:
+    """INT96, which Spark and Hive write."""
+
+    def test_they_are_what_they_are_beyond_nanoseconds(self, tmp_path: Path) -> None:
+        far = [datetime(9999, 12, 31), datetime(1, 1, 1), None]
+        table = pa.table({"x": pa.array(far, pa.timestamp("us"))})
+        pq.write_table(table, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)
+        with sources((str(tmp_path / "x.parquet"),), None) as (source,):
+            assert schema_of(source) == table.schema
+        assert [row["x"] for row in rows(tmp_path / "x.parquet")] == far
+
+    @pytest.mark.parametrize(
+        ("values", "said"),
+        [
+            (pa.array([1], pa.timestamp("ns")), "digits below a microsecond"),
+            (pa.array([2**44], pa.timestamp("s")), "a year that microseconds do not reach"),
+        ],
+    )
+    def test_what_microseconds_cannot_hold_is_refused(
+        self, tmp_path: Path, values: pa.Array, said: str
+    ) -> None:
+        # The last row of several batches and row groups.
+        column = pa.concat_arrays([pa.array([0] * 150_000, values.type), values])
+        pq.write_table(
+            pa.table({"n": range(len(column)), "x": column}),
+            tmp_path / "x.parquet",
+            use_deprecated_int96_timestamps=True,
+            row_group_size=100_000,
+        )
+        with pytest.raises(Invalid, match=rf"x.parquet has a moment with {said} in column 'x'"):
+            rows(tmp_path / "x.parquet")
