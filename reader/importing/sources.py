@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.dataset as pd
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound
 from blockstore.extras import missing
@@ -168,8 +169,7 @@ def _parquet(url: str, place: _Place) -> Source:
         # Of a single file pyarrow would take the folders above it, up to the root.
         files["partitioning"] = "hive"
     folders = [one for one in pd.dataset(**files).schema if one.name not in schemas[0].names]
-    plain = [one.remove_metadata() for one in schemas]
-    schema = pa.unify_schemas([*plain, pa.schema(folders)], promote_options="permissive")
+    schema = _unified(schemas, folders)
     rows = pd.dataset(**files, schema=schema)
 
     def read() -> Iterator[pa.RecordBatch]:
@@ -181,6 +181,22 @@ def _parquet(url: str, place: _Place) -> Source:
         return batches
 
     return Source(url=url, form="parquet", schema=_plain(schema), read=read)
+
+
+def _unified(schemas: list[pa.Schema], folders: list[pa.Field]) -> pa.Schema:
+    """The columns of all files: each has the widest type, and is required where no file lacks it or
+    may have nulls."""
+    plain = [
+        pa.schema([pa.field(field.name, _decoded(field.type)) for field in one]) for one in schemas
+    ]
+    required = [{field.name for field in one if not field.nullable} for one in schemas]
+    always = set.intersection(*required)
+    unified = pa.unify_schemas([*plain, pa.schema(folders)], promote_options="permissive")
+    return pa.schema([field.with_nullable(field.name not in always) for field in unified])
+
+
+def _decoded(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pt.is_dictionary(kind) else kind
 
 
 def _opened(files: fs.FileSystem, path: str, unit: str) -> pq.ParquetFile:

@@ -18,6 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 import blockstore as bs
 from blockstore.errors import BlockstoreError, Conflict, Corrupt, Invalid, NotFound, RowConflict
+from blockstore.format.fields import required
 from blockstore.format.identity import Key
 from blockstore.reader.importing import imported
 from blockstore.reader.importing.digest import RowDigest
@@ -201,6 +202,30 @@ class TestParquet:
         pq.write_table(ROWS, tmp_path / "from" / "id=9.parquet")
         import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
         assert rows_of(bs.open(f"{tmp_path}/t")) == ROWS.to_pylist()
+
+    def test_a_required_column_that_a_file_lacks_is_null_there(self, tmp_path: Path) -> None:
+        one, two = (pa.field(name, pa.int64(), nullable=False) for name in ("x", "y"))
+        (tmp_path / "from").mkdir()
+        for name, fields in (("a", [one, two]), ("b", [one])):
+            rows = pa.table([[1]] * len(fields), schema=pa.schema(fields))
+            pq.write_table(rows, tmp_path / "from" / f"{name}.parquet")
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+        table = bs.open(f"{tmp_path}/t")
+        assert table.snapshot().scan().to_table().to_pydict() == {"x": [1, 1], "y": [1, None]}
+        assert required(table.definition.schema) == ("x",)
+
+    def test_files_with_and_without_a_dictionary(self, tmp_path: Path) -> None:
+        (tmp_path / "from").mkdir()
+        texts = pa.array(["a", "b", None])
+        for name, column in {
+            "a": texts.dictionary_encode(),
+            "b": texts,
+            "c": texts.cast(pa.dictionary(pa.int8(), pa.large_string())),
+        }.items():
+            pq.write_table(pa.table({"s": column}), tmp_path / "from" / f"{name}.parquet")
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+        found = bs.open(f"{tmp_path}/t").snapshot().scan().to_table()
+        assert found["s"].to_pylist() == texts.to_pylist() * 3
 
     def test_moments_as_spark_writes_them(self, tmp_path: Path) -> None:
         """INT96, within nested columns too, and with those beyond what nanoseconds reach."""
