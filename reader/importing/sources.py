@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.dataset as pd
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
-import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound
 from blockstore.extras import missing
 from blockstore.format.int96 import UNIT, check_int96, int96_columns
+from blockstore.format.types import canonical_type
 
 Form: TypeAlias = Literal["parquet", "iceberg", "delta"]
 
@@ -187,7 +187,7 @@ def _unified(schemas: list[pa.Schema], folders: list[pa.Field]) -> pa.Schema:
     """The columns of all files: each has the widest type, and is required where no file lacks it or
     may have nulls."""
     plain = [
-        pa.schema([pa.field(field.name, _decoded(field.type)) for field in one]) for one in schemas
+        pa.schema([pa.field(field.name, _mergeable(field)) for field in one]) for one in schemas
     ]
     required = [{field.name for field in one if not field.nullable} for one in schemas]
     always = set.intersection(*required)
@@ -195,8 +195,15 @@ def _unified(schemas: list[pa.Schema], folders: list[pa.Field]) -> pa.Schema:
     return pa.schema([field.with_nullable(field.name not in always) for field in unified])
 
 
-def _decoded(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pt.is_dictionary(kind) else kind
+def _mergeable(field: pa.Field) -> pa.DataType:
+    """Its type without encodings, and without fields that are required within it: another file may
+    lack them."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        return field.type
+    try:
+        return canonical_type(field.type, field.name)
+    except Invalid:
+        return field.type
 
 
 def _opened(files: fs.FileSystem, path: str, unit: str) -> pq.ParquetFile:

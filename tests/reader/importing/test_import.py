@@ -227,6 +227,24 @@ class TestParquet:
         found = bs.open(f"{tmp_path}/t").snapshot().scan().to_table()
         assert found["s"].to_pylist() == texts.to_pylist() * 3
 
+    def test_nested_columns_that_differ_in_what_is_required_and_encoded(
+        self, tmp_path: Path
+    ) -> None:
+        one, two = (pa.field(name, pa.int64(), nullable=False) for name in ("x", "y"))
+        texts = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+        (tmp_path / "from").mkdir()
+        for name, fields, kind in (("a", [one, two], texts), ("b", [one], pa.list_(pa.string()))):
+            rows = {
+                "inner": pa.array([{field.name: 1 for field in fields}], pa.struct(fields)),
+                "many": pa.array([["t"]]).cast(kind),
+            }
+            pq.write_table(pa.table(rows), tmp_path / "from" / f"{name}.parquet")
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+        assert bs.open(f"{tmp_path}/t").snapshot().scan().to_table().to_pylist() == [
+            {"inner": {"x": 1, "y": 1}, "many": ["t"]},
+            {"inner": {"x": 1, "y": None}, "many": ["t"]},
+        ]
+
     def test_moments_as_spark_writes_them(self, tmp_path: Path) -> None:
         """INT96, within nested columns too, and with those beyond what nanoseconds reach."""
         rows = _moments(dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1), dt.datetime(2020, 1, 1))
