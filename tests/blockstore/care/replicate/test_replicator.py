@@ -8,10 +8,15 @@ import pytest
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.bucket.metered import Metered
+from blockstore.care.rebuild import plan_rebuild, rebuild
 from blockstore.care.replicate.replicator import Replicator
 from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Conflict, Corrupt, Invalid, NotFound, ObjectMissing
+from blockstore.format.definition import Definition
 from blockstore.format.marks import MarkReason
+from blockstore.ids import ulid_at
+from blockstore.index import log as index_log
+from blockstore.index.change import RaiseWatermarks
 from blockstore.index.checkpoint_write import write_checkpoint
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
@@ -39,7 +44,7 @@ from tests.blockstore.care.replicate.replicas import (
     rows_in,
     unindexed,
 )
-from tests.blockstore.care.scene import Care, worn
+from tests.blockstore.care.scene import SCHEMA, Care, worn
 from tests.blockstore.care.ship.devices import Device
 from tests.support.faulty import FaultyBucket, Killed
 from tests.support.lying import lie
@@ -328,6 +333,62 @@ def test_another_table_is_no_replica() -> None:
         blocks.replicate()
     with pytest.raises(Conflict, match="another table"):
         fresh().replicate(target=created.bucket)
+
+
+def raise_floor(source: Care, floor: str) -> None:
+    log = source.open().log
+    held = claim(log, source.world, COMPACTOR)
+    for horizon, above in ((floor, None), (None, floor)):
+        commit = source.world.ids.ulid()
+        log.commit(
+            RaiseWatermarks(commit=commit, epoch=held.epoch, horizon=horizon, floor=above, keep=())
+        )
+
+
+def rebuild_index(source: Care) -> None:
+    """The newest entry is lost, and the index is rebuilt: it remembers no commit."""
+    source.append("lost")
+    source.bucket.put(entry_key(source.open().poll()), b"garbage")
+    rebuild(source.bucket, source.world, plan_rebuild(source.bucket, source.world))
+
+
+@pytest.mark.parametrize("writers", [(), ("x", "y")])
+def test_another_table_is_no_replica_of_one_that_remembers_no_commit(
+    writers: tuple[str, ...],
+) -> None:
+    source = worn().copy()
+    other = Care(MemoryBucket(source.world.clock, "memory://other"), source.world, {})
+    index_log.create(other.bucket, other.world, Definition.create(SCHEMA))
+    for writer in writers:
+        other.append(writer)
+    source.world.clock.sleep(40 * 24 * HOUR)
+    raise_floor(source, ulid_at(source.world.clock.now_ms() - 30 * 24 * HOUR * 1000))
+    rebuild_index(source)
+    before = contents(other.bucket)
+    with pytest.raises(Conflict, match="another table"):
+        Replicator(source.bucket, other.bucket, source.world).once()
+    assert contents(other.bucket) == before
+
+
+@pytest.mark.parametrize("floor", ["none", "above all", "between"])
+def test_a_replica_of_before_a_rebuild_goes_on(floor: str) -> None:
+    pair = fresh()
+    source = pair.source
+    source.world.clock.sleep(40 * 24 * HOUR)
+    between = ulid_at(source.world.clock.now_ms() - HOUR * 1000)
+    source.append("g")
+    pair.remember()
+    source.world.clock.sleep(HOUR)
+    pair.replicate()
+    before = pair.replica().open().poll()
+    if floor != "none":
+        now = ulid_at(source.world.clock.now_ms())
+        raise_floor(source, between if floor == "between" else now)
+    rebuild_index(source)
+    pair.remember()
+    assert not source.open().log.state.commits.covers(before)
+    pair.replicate()
+    pair.check_equal()
 
 
 def test_a_table_without_an_index_is_not_copied_into_one_with_an_index() -> None:
