@@ -105,7 +105,7 @@ def compose(
     )
     taken = [one.known for one in listed if one.verdict is Verdict.TAKE]
     if isinstance(definition.identity, RowIds):
-        following = _above_lost_ids(following, taken)
+        following = _above_lost_ids(following, (one.known for one in listed))
     fresh = sum(known.named is None for known in taken)
     live = []
     for known in taken:
@@ -164,14 +164,16 @@ def _dropped(before: State, later: Iterable[Entry]) -> Dropped | None:
     return dropped
 
 
-def _above_lost_ids(following: int, taken: Sequence[Known]) -> int:
-    """Return the next row id, above all that entries which are lost can have given."""
-    metas = [known.meta for known in taken if known.named is None and known.meta is not None]
+def _above_lost_ids(following: int, found: Iterable[Known]) -> int:
+    """Return the next row id, above all that entries which are lost can have given.
+
+    They may have given ids to rows whose blocks are left out or gone: somebody may have noted them.
+    """
+    unnamed = [known for known in found if known.named is None]
+    metas = [known.meta for known in unnamed if known.meta is not None]
     stats = [chunk.columns.get(ROW_ID) for meta in metas for chunk in meta.chunks]
     seen = [one.max for one in stats if one is not None and isinstance(one.max, int)]
-    if not metas:
-        return following
-    highest = max(following, *(row + 1 for row in seen)) if seen else following
+    highest = max([following, *(row + 1 for row in seen)])
     return (highest + sum(meta.rows for meta in metas)) // _ID_JUMP * _ID_JUMP + _ID_JUMP
 
 

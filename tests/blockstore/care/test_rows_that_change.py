@@ -24,7 +24,7 @@ from blockstore.care.verify import verify
 from blockstore.format.block import VisibleBy
 from blockstore.index.change import Discover, Left
 from blockstore.index.epochs import COMPACTOR, claim
-from blockstore.names import BOUNDARY, entry_key, object_key
+from blockstore.names import BOUNDARY, entry_key, meta_key, object_key
 from blockstore.table import Table
 from tests.blockstore.rows.lake import BY_ID, again, by_id, by_key, rows_of, seen
 from tests.blockstore.rows.made import every_version, upload
@@ -280,6 +280,35 @@ def test_new_row_ids_begin_above_all_that_were_given() -> None:
     assert (ids[1], ids[20]) == (0, 1)
     assert ids[3] > given
     assert not verify(table.bucket, table.world, deep=True).errors
+
+
+@pytest.mark.parametrize("block", ["left out", "gone", "unreadable"])
+def test_row_ids_of_rows_that_a_rebuild_leaves_out_are_not_given_again(block: str) -> None:
+    table = by_id()
+    table.append(pa.table({"name": ["a", "b"], "n": [1, 2]}))
+    lost = table.append(pa.table({"name": ["c", "d"], "n": [3, 4]})).ulid or ""
+    given = {one["_row_id"] for one in seen(table, "_row_id")}
+    keys = [info.key for info in table.bucket.list(object_key(lost, ""))]
+    if block != "left out":
+        table.bucket.delete([key for key in keys if block == "gone" or key == meta_key(lost)])
+    lose(table)
+    leave_out = frozenset([lost] if block == "left out" else [])
+    rebuild(table.bucket, table.world, planned(table, leave_out=leave_out))
+    found = opened(table)
+    found.append(pa.table({"name": ["e", "f"], "n": [5, 6]}))
+    rows = {one["n"]: one["_row_id"] for one in seen(found, "n", "_row_id")}
+    assert {rows[1], rows[2]} == {0, 1}
+    assert given.isdisjoint({rows[5], rows[6]})
+
+
+def test_row_ids_of_changes_that_a_rebuild_leaves_out_are_not_given_again() -> None:
+    table = numbered()
+    table.update({"n": 4}, where="n = 1")
+    before = table.log.state.next_row_id
+    lost = frozenset(one.ulid for one in table.log.state.blocks if one.version > 2)
+    lose(table)
+    rebuild(table.bucket, table.world, planned(table, leave_out=lost))
+    assert opened(table).log.state.next_row_id >= before
 
 
 def test_without_any_definition_changes_cannot_be_read() -> None:
