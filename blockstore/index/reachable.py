@@ -16,7 +16,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import immutables
@@ -46,6 +46,14 @@ class Named:
     def names(self, ulid: str) -> bool:
         """Whether a version that can be requested has this block."""
         return self.why(ulid) is not None
+
+    def others(self) -> Iterator[str]:
+        """The blocks that earlier versions and tags name; some are live, and some come twice."""
+        for ulid, until in self.removed.items():
+            if until > self.boundary + 1:
+                yield ulid
+        for blocks in self.tagged.values():
+            yield from ulids.to_texts(blocks)
 
     def why(self, ulid: str) -> str | None:
         """What names the block, for a message; None if nothing does."""

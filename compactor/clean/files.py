@@ -5,7 +5,7 @@ Rules:
   kept for a version or a tag, holds history, or waits for its own removal. Which files a block
   names is read from its file columns, once a process.
 - A block whose file columns cannot be read decides nothing: no file is marked or removed until it
-  is repaired or removed.
+  is repaired or removed. So does one that a version or a tag names, and that is not complete.
 - A file without a name is marked once its id and its newest object are both ``partial_delay`` old.
   A mark on a file that has a name is withdrawn at once.
 - A marked file goes once the mark is ``delete_delay`` old, the file still has no name, and the
@@ -194,9 +194,10 @@ class FileCleaner:
         return cleaned, highest_needed(folders, fates[Fate.WAIT])
 
     def _all_named(self, sight: Sight) -> ulids.UlidArray:
-        """The ids that complete blocks name, sorted. Raises Corrupt and ObjectMissing."""
-        assert sight.state is not None, "files are in tables with an index"
-        blocks = {*sight.state.blocks.ulids(), *_complete(sight)}
+        """The ids that complete and named blocks name, sorted. Raises Corrupt and ObjectMissing."""
+        assert sight.named is not None, "files are in tables with an index"
+        named = sight.named
+        blocks = {*named.state.blocks.ulids(), *named.others(), *_complete(sight)}
         self._named = {ulid: ids for ulid, ids in self._named.items() if ulid in blocks}
         new = _metas(sight, blocks - self._named.keys())
         for start in range(0, len(new), _READ_AT_ONCE):
@@ -284,7 +285,7 @@ def _complete(sight: Sight) -> Iterator[str]:
 
 
 def _metas(sight: Sight, wanted: Iterable[str]) -> list[BlockMeta]:
-    """The metas of complete blocks. Raises Corrupt for one that cannot be read."""
+    """The metas of these blocks. Raises Corrupt for one that cannot be read."""
     assert sight.state is not None, "files are in tables with an index"
     wanted = sorted(wanted)
     live = sight.state.blocks.get_all(wanted)
@@ -293,10 +294,22 @@ def _metas(sight: Sight, wanted: Iterable[str]) -> list[BlockMeta]:
         one = sight.found.get(ulid)
         meta = live[ulid].meta if ulid in live else None if one is None else one.meta
         if meta is None:
-            why = "it was not read" if one is None else one.damage or "it is being removed"
-            raise Corrupt(f"block {ulid} may name files, and its meta.json says nothing: {why}")
+            raise Corrupt(_unknown(sight, ulid))
         metas.append(meta)
     return metas
+
+
+def _unknown(sight: Sight, ulid: str) -> str:
+    """What is to be said of a block without a meta."""
+    one, who = sight.found.get(ulid), sight.named_by(ulid)
+    if who is None:
+        why = "it was not read" if one is None else one.damage or "it is being removed"
+        return f"block {ulid} may name files, and its meta.json says nothing: {why}"
+    why = "it is missing" if one is None else one.damage or "it is missing"
+    return (
+        f"block {ulid}, which {who} names, may name files, and its meta.json says nothing: {why}; "
+        "restore it from a copy; without one it is so until no version and no tag names it"
+    )
 
 
 def _folders(bucket: ReadBucket) -> dict[str, Folder]:

@@ -186,6 +186,43 @@ def test_a_file_stays_as_long_as_a_tag_names_a_version_with_it(tmp_path: Path) -
     assert lake.pass_days(12) == [handle["id"]]
 
 
+@pytest.mark.parametrize("lost", ["meta.json", "all of it"])
+@pytest.mark.parametrize("by", ["a tag", "an older version"])
+def test_a_file_stays_where_a_block_that_is_still_named_is_lost(
+    tmp_path: Path, by: str, lost: str
+) -> None:
+    lake = Lake(tmp_path, {"properties": Properties.parse({"history_retention": "20d"})})
+    handle = lake.put()
+    lake.append(handle)
+    version = lake.open().poll()
+    (block,) = lake.open().log.state.blocks.ulids()
+    if by == "a tag":
+        lake.open().tag("kept")
+        lake.open().delete("true")
+        lake.pass_days(30)
+        assert lake.open().log.boundary.read() > version
+    else:
+        lake.open().delete("true")
+    objects = [info.key for info in lake.bucket.list(f"{block}/")]
+    gone = objects if lost == "all of it" else [meta_key(block)]
+    saved = {key: lake.bucket.get(key).data for key in gone}
+    lake.bucket.delete(gone)
+    assert lake.pass_days(12) == []
+    assert lake.marked() == set()
+    why = lake.clean().files.undecided
+    assert why is not None
+    assert f"block {block}, which {'tag' if by == 'a tag' else 'version'} " in why
+    for key, data in saved.items():
+        lake.bucket.put(key, data)
+    options = {"tag": "kept"} if by == "a tag" else {"version": version}
+    found = lake.open().snapshot(**options).scan().to_table()["doc"][0].as_py()
+    assert lake.open().open_handle(found).read() == b"data"
+    if by == "a tag":
+        lake.bucket.delete(gone)
+        lake.open().untag("kept")
+    assert handle["id"] in lake.pass_days(40)
+
+
 def test_a_dropped_column_keeps_its_files_as_long_as_its_blocks(tmp_path: Path) -> None:
     lake = Lake(tmp_path, {})
     handle = lake.put()
