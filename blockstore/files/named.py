@@ -6,7 +6,7 @@ schema, also where the table has renamed or dropped them since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +40,12 @@ def columns_with_files(definition: Definition) -> tuple[str, ...]:
     return definition.memo("file columns", lambda: file_columns(definition.schema))
 
 
-def ever_had_files(definition: Definition) -> bool:
-    """Return whether a schema of the table, also an earlier one, has a column of files."""
+def ever_had_files(definition: Definition, before: Collection[str] = ()) -> bool:
+    """Return whether the table may have files: a schema of it, also an earlier one, has a column of
+    them, or tables that were dropped ``before`` it, of which only the features are known, can have
+    had one."""
+    if COLUMNS in before:
+        return True
     return COLUMNS in definition.requires and any(map(file_columns, definition.schemas.values()))
 
 

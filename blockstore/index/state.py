@@ -68,6 +68,11 @@ class State:
         return self.table
 
     @property
+    def required_before(self) -> tuple[str, ...]:
+        """The features that tables which were dropped before this one can have required."""
+        return self.requires if self.created > 1 else ()
+
+    @property
     def ends_void(self) -> bool:
         """Whether the entry of this version is void, so that it shows nothing of those below it: it
         may have been there before they were."""

@@ -36,7 +36,7 @@ def cleaning_due_s(sight: Sight) -> float | None:
     if state.dropped is not None and state.dropped.cleared is None:
         delay_ms = sight.properties.delete_delay_s * 1000
         dues.append(_in_s(state.dropped.time_ms + delay_ms, sight.now_ms))
-    if temporary(state.tags) or ever_had_files(state.definition):
+    if temporary(state.tags) or ever_had_files(state.definition, state.required_before):
         dues.append(UNSURE_S)
     return min((due for due in dues if due is not None), default=None)
 

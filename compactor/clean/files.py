@@ -13,8 +13,9 @@ Rules:
   pass raises the horizon for it; the next pass removes.
 - ``file.json`` goes first, then the bytes, the mark last. A pass that died anywhere is finished by
   a later one.
-- A table that never had a column of files costs nothing. One that has costs a LIST of ``files/`` a
-  pass; blocks are read only while some file is old enough to be marked.
+- A table that never had a column of files costs nothing. One that has, or that was created where a
+  table was dropped that may have had one, costs a LIST of ``files/`` a pass; blocks are read only
+  while some file is old enough to be marked.
 
 Why no row loses its file. Let a block B name a file that a pass removes, and let the pass know the
 horizon H, list the blocks, and find no name. H is above the mark's time.
@@ -166,7 +167,7 @@ class FileCleaner:
             Unavailable: The store does not respond; other store errors likewise.
         """
         state = sight.state
-        if state is None or not ever_had_files(state.definition):
+        if state is None or not ever_had_files(state.definition, state.required_before):
             return FilesCleaned(), None
         folders = _folders(self._bucket)
         partial_ms = sight.properties.partial_delay_s * 1000

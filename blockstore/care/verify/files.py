@@ -18,6 +18,8 @@ from blockstore.files.named import NamedFile, ever_had_files, named_by_block
 from blockstore.files.reading import checked_pieces, find_file
 from blockstore.format.block import BlockMeta
 from blockstore.format.file_handle import handle_of
+from blockstore.format.meta import load_meta
+from blockstore.format.schema import deserialize
 from blockstore.index.state import State
 from blockstore.names import FILE_RECORD, FILES, file_key, split_file_key
 from blockstore.world import World
@@ -44,7 +46,7 @@ def check_files(
         deep: whether to read every file.
         damaged: blocks of which something else is reported.
     """
-    if state is None or not ever_had_files(state.definition):
+    if state is None or not ever_had_files(state.definition, state.required_before):
         return
     sizes: dict[str, dict[str, int]] = {}
     for info in bucket.list(FILES):
@@ -52,12 +54,21 @@ def check_files(
         if place is not None:
             sizes.setdefault(place[0], {})[place[1]] = info.size
     seen: set[str] = set()
-    for meta in (*(block.meta for block in state.blocks), *kept):
-        schema = state.definition.schemas.get(meta.schema_id)
-        if schema is None or meta.ulid in damaged:
+    live = [block.meta for block in state.blocks]
+    for number, meta in enumerate((*live, *kept)):
+        if meta.ulid in damaged:
             continue
         new: dict[str, NamedFile] = {}
         try:
+            # One of an older version may be of a dropped table: its schema id says nothing.
+            own = number >= len(live) and state.created > 1
+            schema = (
+                deserialize(load_meta(bucket, meta.ulid).schema)
+                if own
+                else state.definition.schemas.get(meta.schema_id)
+            )
+            if schema is None:
+                continue
             for one in named_by_block(bucket, meta, schema):
                 new.setdefault(str(one.handle["id"]), one)
         except (Corrupt, ObjectMissing):

@@ -13,6 +13,8 @@ import pytest
 import blockstore as bs
 from blockstore.bucket import Bucket
 from blockstore.bucket.memory import MemoryBucket, _Contents
+from blockstore.care.finding import Check
+from blockstore.care.verify import verify
 from blockstore.clock import ManualClock
 from blockstore.compactor.clean.cleaner import Cleaner, plan_cleaning
 from blockstore.compactor.clean.files import CLOCKS_MS, Fate, fate_of, removal_steps
@@ -28,7 +30,9 @@ from blockstore.index import log as index_log
 from blockstore.index.change import COMPACTOR
 from blockstore.index.epochs import claim
 from blockstore.index.gc import collect
+from blockstore.index.log import Log
 from blockstore.names import DELETION_MARK, FILE_RECORD, FILES, file_key, meta_key, split_file_key
+from blockstore.operations.drop import drop_table
 from blockstore.table import Table
 from blockstore.world import World
 from tests.support.faulty import Call, FaultyBucket, Killed
@@ -280,6 +284,37 @@ def test_a_table_without_columns_of_files_costs_nothing(tmp_path: Path) -> None:
     table.append(pa.table({"a": [1]}))
     Cleaner(table, claim(table.log, world, COMPACTOR), objects_per_s=PER_S).run()
     assert [call for call in faulty.calls if call.key.startswith(FILES)] == []
+
+
+@pytest.mark.parametrize("schema", [pa.schema([("v", pa.int64())]), SCHEMA])
+def test_files_of_a_table_that_was_dropped_go_where_another_one_was_created(
+    tmp_path: Path, schema: pa.Schema
+) -> None:
+    lake = Lake(tmp_path, {})
+    handle = lake.put()
+    lake.append(handle)
+    drop_table(Log(lake.bucket, lake.world), lake.world)
+    index_log.create(lake.bucket, lake.world, Definition.create(schema))
+    assert lake.clean().due_s == 3600
+    assert lake.pass_days(40) == [handle["id"]]
+    assert lake.files() == set()
+
+
+def test_files_of_a_dropped_table_stay_as_long_as_a_version_of_it_can_be_asked_for(
+    tmp_path: Path,
+) -> None:
+    lake = Lake(tmp_path, {})
+    handle = lake.put()
+    lake.append(handle)
+    (block,) = lake.open().log.state.blocks.ulids()
+    drop_table(Log(lake.bucket, lake.world), lake.world)
+    index_log.create(lake.bucket, lake.world, Definition.create(pa.schema([("doc", pa.string())])))
+    lake.sleep(3)
+    named = plan_cleaning(lake.open())
+    assert (block in named.kept, named.files.marked) == (True, ())
+    assert verify(lake.bucket, lake.world).errors == ()
+    lake.bucket.delete([info.key for info in lake.bucket.list(FILES)])
+    assert [one.check for one in verify(lake.bucket, lake.world).errors] == [Check.CELL]
 
 
 def test_blocks_are_read_once_and_only_while_a_file_is_old(lake: Lake) -> None:
