@@ -30,8 +30,6 @@ CONFS = {
     "spark.log.level": "OFF",
     "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {JVM_OPTIONS}",
     UNIX_SOCKETS: "true",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """A session time zone with daylight saving, so that a test that forgets about zones fails; JVM and
 sockets as the guide tunes them, while the sessions of clusters (``tests/end_to_end``) and of
