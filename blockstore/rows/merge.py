@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid
 from blockstore.files.named import columns_with_files
 from blockstore.format.block import StreamKey
-from blockstore.format.casting import defaults_in
+from blockstore.format.casting import defaults_in, other_case
 from blockstore.format.identity import Key
 from blockstore.format.value_text import row_text, value_text
 from blockstore.index.entry import Operation
@@ -166,6 +166,13 @@ class Merge:
                 raise Invalid(
                     f"the merge sets {strange[0]!r}, which the table does not have; its columns "
                     f"are {', '.join(known)}"
+                )
+            takes_all = clause.values is None and not clause.deletes
+            named = [*known, *labels_of(state)]
+            if takes_all and (remedy := other_case(self._source.schema.names, named)):
+                raise Invalid(
+                    "the merge takes all columns of the source, of which some are written in "
+                    f"another case: {remedy}"
                 )
             for name, value in (clause.values or {}).items():
                 if isinstance(value, str):

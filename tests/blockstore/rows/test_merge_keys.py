@@ -255,3 +255,34 @@ def test_a_reference_may_name_what_the_table_gives_a_row() -> None:
     merge = table.merge(rows_of({"id": 5, "name": "z"}), on="id")
     merge.when_matched_update({"name": "target.site", "n": "target._version"}).execute()
     assert {"id": 5, "name": "x", "n": 3, "site": "x"} in seen(table)
+
+
+@pytest.mark.parametrize("clause", ["when_matched_update", "when_not_matched_insert"])
+def test_a_source_column_in_another_case_is_refused_where_all_are_taken(clause: str) -> None:
+    table = people()
+    before = seen(table)
+    source = pa.table({"id": [1, 3], "Name": ["x", "y"], "extra": [5, 6]})
+    with pytest.raises(Invalid, match="another case: case counts, so write 'Name' as 'name'"):
+        getattr(table.merge(source, on="id"), clause)().execute()
+    assert seen(table) == before
+
+
+def test_a_source_column_in_another_case_may_be_named_and_is_no_matter_where_one_fits() -> None:
+    table = people()
+    source = pa.table({"id": [1], "Name": ["x"], "extra": [5]})
+    table.merge(source, on="id").when_matched_update({"name": "source.Name"}).execute()
+    assert seen(table, "name", where="id = 1") == [{"name": "x"}]
+    table.merge(source, on="id").when_matched_delete().execute()
+    table.merge(
+        source.append_column("name", source["Name"]), on="id"
+    ).when_not_matched_insert().execute()
+    assert {"id": 1, "name": "x", "n": None} in seen(table)
+
+
+@pytest.mark.parametrize("clause", ["when_matched_update", "when_not_matched_insert"])
+def test_a_label_in_another_case_is_refused_where_all_columns_are_taken(clause: str) -> None:
+    table = people()
+    table.upsert(rows_of({"id": 5}), labels={"site": "x"})
+    source = rows_of({"id": 6}).append_column("Site", pa.array(["x"]))
+    with pytest.raises(Invalid, match="write 'Site' as 'site'"):
+        getattr(table.merge(source, on="id"), clause)().execute()
