@@ -21,6 +21,7 @@ from blockstore.format.block import Job
 from blockstore.format.definition import Definition
 from blockstore.format.fields import required
 from blockstore.format.identity import Key
+from blockstore.index.state import State
 from blockstore.reader.importing.digest import RowDigest
 from blockstore.reader.importing.sources import Source
 from blockstore.table import Table
@@ -109,14 +110,19 @@ def _created(source: Source, url: str, wanted: Wanted) -> Table:
             row_ids=wanted.row_ids,
             key=wanted.key,
         )
-    state = table.log.state
-    is_begun = state.version == state.created and _same(table.definition, definition)
+    is_begun = _never_had_a_row(table.log.state) and _same(table.definition, definition)
     if _version(table) is None and not is_begun:
         raise Conflict(
             f"there is already a table at {url}, and it is not what an import has begun: choose "
             "another URL"
         )
     return table
+
+
+def _never_had_a_row(state: State) -> bool:
+    """Whether nothing was written to the table since its creation; a compactor may have claimed
+    it."""
+    return not len(state.blocks) and state.next_row_id == state.first_row_id
 
 
 def _same(one: Definition, other: Definition) -> bool:

@@ -20,6 +20,7 @@ import blockstore as bs
 from blockstore.errors import BlockstoreError, Conflict, Corrupt, Invalid, NotFound, RowConflict
 from blockstore.format.fields import required
 from blockstore.format.identity import Key
+from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.reader.importing import imported
 from blockstore.reader.importing.digest import RowDigest
 from blockstore.reader.importing.imported import Wanted, import_rows
@@ -139,6 +140,33 @@ def test_an_import_that_was_stopped_is_repeated(
         assert len(rows_of(bs.open(url))) == (0 if name else 6)
     assert import_rows(open_source(str(folder)), url, Wanted()).rows is None
     assert rows_of(bs.open(url)) == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["new", "where another was dropped"])
+def test_a_compactor_may_find_the_table_of_an_import_that_was_stopped(
+    source: tuple[str, Path], tmp_path: Path, again: bool
+) -> None:
+    _, folder = source
+    url, found = f"{tmp_path}/t", open_source(str(folder))
+    if again:
+        bs.create(url, schema=ROWS.schema).append(ROWS)
+        bs.drop(url)
+    table = bs.create(url, schema=found.schema)
+    claim(table.log, table.world, COMPACTOR)
+    assert import_rows(found, url, Wanted()).rows == 6
+    assert rows_of(bs.open(url)) == ROWS.to_pylist()
+
+
+def test_a_table_whose_rows_are_gone_is_not_what_an_import_has_begun(
+    source: tuple[str, Path], tmp_path: Path
+) -> None:
+    _, folder = source
+    found = open_source(str(folder))
+    table = bs.create(f"{tmp_path}/t", schema=found.schema, row_ids=True)
+    table.append(ROWS)
+    table.delete("true")
+    with pytest.raises(Conflict, match="not what an import has begun"):
+        import_rows(found, f"{tmp_path}/t", Wanted(row_ids=True))
 
 
 def test_rows_that_are_not_those_of_the_source_are_reported(
