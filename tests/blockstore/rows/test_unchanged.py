@@ -300,3 +300,25 @@ class OfJob:
 
 def _packed(*ids: int) -> bytes | None:
     return packed(np.array(ids, np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "now"),
+    [
+        (pa.list_(pa.float64()), [0.0], [-0.0]),
+        (pa.struct([("x", pa.float64())]), {"x": 0.0}, {"x": -0.0}),
+        (pa.map_(pa.string(), pa.float64()), [("a", 0.0)], [("a", -0.0)]),
+        (pa.list_(pa.float64()), [float("nan")], [float("inf")]),
+    ],
+    ids=["list", "struct", "map", "nan"],
+)
+def test_nested_values_are_compared_bit_by_bit(kind: pa.DataType, there: Any, now: Any) -> None:
+    schema = pa.schema([("id", pa.int64()), ("v", kind)])
+    table = by_key(schema=schema)
+    table.upsert(pa.table({"id": [1], "v": pa.array([there], kind)}, schema=schema))
+    for value, expected in ((there, (0, 1)), (now, (1, 0)), (now, (0, 1))):
+        version = table.snapshot().scan(columns=["_version"]).to_table()["_version"]
+        rows = {"id": [1], "v": pa.array([value], kind), "_version": version}
+        did = table.put_rows(pa.table(rows))
+        assert (did.updated, did.unchanged) == expected
+    assert repr(seen(table, "v")) == repr([{"v": now}])
