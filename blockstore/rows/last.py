@@ -19,11 +19,27 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Key
+from blockstore.format.types import is_sortable
 from blockstore.index.state import State
 from blockstore.rows.again import Again
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.reading import column_like
 from blockstore.scan.identities import identities
+
+
+def check_sequence(schema: pa.Schema, name: str) -> None:
+    """Raise Invalid unless the table has the column, and its values have an order."""
+    if name not in schema.names:
+        raise Invalid(
+            f"sequence_by names {name!r}, which the table does not have; its columns are "
+            f"{', '.join(schema.names)}"
+        )
+    kind = schema.field(name).type
+    if not is_sortable(kind):
+        raise Invalid(
+            f"sequence_by names {name!r} of type {kind}, whose values have no order: name a "
+            "number, a time or a text"
+        )
 
 
 def last_of_each(
@@ -39,7 +55,8 @@ def last_of_each(
         sequence_by: The column whose highest value counts; None for the last row.
 
     Raises:
-        Invalid: The rows lack a column, or differ when they are read again.
+        Invalid: The rows lack a column, values of ``sequence_by`` have no order, or the rows differ
+            when they are read again.
     """
     counts = _counting(rows, identity, state, own, sequence_by)
     first = 0
@@ -59,11 +76,8 @@ def _counting(
 ) -> npt.NDArray[np.bool_]:
     """Which rows count."""
     labels, schema = labels_of(state), state.definition.schema
-    if sequence_by is not None and sequence_by not in schema.names:
-        raise Invalid(
-            f"sequence_by names {sequence_by!r}, which the table does not have; its columns are "
-            f"{', '.join(schema.names)}"
-        )
+    if sequence_by is not None:
+        check_sequence(schema, sequence_by)
     needed = [*identity.columns, *([] if sequence_by is None else [sequence_by])]
     keys: list[pa.Array] = []
     streams: dict[StreamKey, int] = {}

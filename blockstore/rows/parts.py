@@ -28,6 +28,7 @@ from blockstore.format.new_block import WrittenChunks
 from blockstore.format.value_text import row_text, value_text
 from blockstore.index.touches import MOST
 from blockstore.rows.images import Images
+from blockstore.rows.last import check_sequence
 from blockstore.rows.reading import column_like
 from blockstore.scan.identities import identities
 
@@ -79,6 +80,8 @@ class PartRows:
         hold_bytes: int = _HOLD_BYTES,
     ) -> None:
         assert definition.identity is not None, "rows without an identity never change"
+        if sequence_by is not None:
+            check_sequence(definition.schema, sequence_by)
         self._definition = definition
         self._identity: Identity = definition.identity
         self._images = Images(definition, StreamKey(tuple(sorted(labels.items())), 0))

@@ -15,6 +15,7 @@ import pyarrow.types as pt
 from blockstore.errors import Invalid
 from blockstore.format import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Key
+from blockstore.rows.last import check_sequence
 from blockstore.rows.parts import INSERTED
 from blockstore.spark.writing.options import WriteMode, WriteOptions
 
@@ -78,18 +79,4 @@ def check_mode(definition: Definition, options: WriteOptions) -> None:
             "and change others with the methods of bs.open(url)"
         )
     if options.sequence_by is not None:
-        _check_sequence(definition.schema, options.sequence_by)
-
-
-def _check_sequence(schema: pa.Schema, name: str) -> None:
-    if name not in schema.names:
-        raise Invalid(
-            f"sequence_by names {name!r}, which the table does not have; its columns are "
-            f"{', '.join(schema.names)}"
-        )
-    kind = schema.field(name).type
-    if pt.is_nested(kind):
-        raise Invalid(
-            f"sequence_by names {name!r} of type {kind}, whose values have no order: name a "
-            "number, a time or a text"
-        )
+        check_sequence(definition.schema, options.sequence_by)

@@ -13,6 +13,7 @@ import pytest
 
 import blockstore as bs
 from blockstore.rows import insert, reading
+from blockstore.rows.parts import PartRows
 from tests.blockstore.rows.lake import BY_KEY, by_key, rows_of, seen
 from tests.support.garbage import older_is_left
 
@@ -46,6 +47,19 @@ def test_the_highest_value_counts_over_batches_and_the_last_of_equal_ones() -> N
     with pytest.raises(bs.Invalid, match="column 'id' is null"):
         table.upsert([batch(row(None, 1), row(None, 2))], duplicates="last")
     assert table.upsert([], duplicates="last").version is None
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())])], ids=["list", "struct"]
+)
+def test_values_without_an_order_say_nothing_of_which_row_counts(kind: pa.DataType) -> None:
+    schema = pa.schema([("id", pa.int64()), ("s", kind)])
+    table = by_key(schema=schema)
+    rows = pa.table([[1, 1], pa.nulls(2, kind)], schema=schema)
+    with pytest.raises(bs.Invalid, match=r"sequence_by names 's' of type .*no order"):
+        table.upsert(rows, sequence_by="s")
+    with pytest.raises(bs.Invalid, match=r"sequence_by names 's' of type .*no order"):
+        PartRows(table.definition, {}, sequence_by="s")
 
 
 def test_keys_of_another_width_are_the_same_keys() -> None:
