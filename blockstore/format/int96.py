@@ -3,21 +3,24 @@
 Rules:
 - They are read in microseconds. In nanoseconds, which pyarrow reads by itself, 64 bits reach from
   1677 to 2262, and a moment beyond wraps into them: 9999-12-31 is one in 1816.
-- A moment that microseconds cannot hold is refused, before a row of the file is passed on.
+- A moment that microseconds cannot hold is refused, before a row of the file is passed on. So is
+  one beyond nanoseconds, where a library reads the file that cannot be asked for another unit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blockstore.errors import Invalid
 
-UNIT = "us"
+UNIT: Final = "us"
 """The unit in which INT96 is read."""
 
+_UNITS = {"us": "microseconds", "ns": "nanoseconds"}
 _ROWS = 65_536
 
 
@@ -31,13 +34,16 @@ def int96_columns(metadata: pq.FileMetaData) -> list[str]:
     return [name for name in names if any(path.startswith(f"{name}.") for path in old)]
 
 
-def check_int96(name: str, opened: Callable[[str], pq.ParquetFile]) -> None:
+def check_int96(
+    name: str, opened: Callable[[str], pq.ParquetFile], *, reach: Literal["us", "ns"] = UNIT
+) -> None:
     """Refuse a file one of whose INT96 moments is not a whole number of microseconds, or so far
-    away that microseconds do not reach it.
+    away that the unit of ``reach`` does not reach it.
 
     Args:
         name: What the error calls the file.
         opened: Opens the file, INT96 in the given unit.
+        reach: The unit in which the rows are read.
 
     Raises:
         Invalid: There is such a moment.
@@ -48,30 +54,38 @@ def check_int96(name: str, opened: Callable[[str], pq.ParquetFile]) -> None:
         if not names:
             return
         with opened("ms") as coarse, opened("ns") as fine:
-            _compare(name, names, (coarse, held, fine))
+            files = [_batches(one, names) for one in (coarse, held, fine)]
+            for rows in _side_by_side(files):
+                _compare(name, *rows, reach=reach)
 
 
-def _compare(name: str, names: list[str], files: tuple[pq.ParquetFile, ...]) -> None:
-    for coarse, held, fine in _side_by_side([_batches(one, names) for one in files]):
-        for column, far, moments, exact in zip(
-            held.schema.names, coarse.columns, held.columns, fine.columns, strict=True
-        ):
-            if moments.type == exact.type:
-                continue  # its name begins as that of another one
-            # What wraps in nanoseconds wraps by this cast too, to the same integer.
-            if not moments.cast(exact.type, safe=False).equals(exact):
-                _refuse(name, column, "digits below a microsecond")
-            try:
-                far.cast(moments.type)
-            except pa.ArrowInvalid:
-                _refuse(name, column, "a year that microseconds do not reach")
+def _compare(
+    name: str, coarse: pa.RecordBatch, held: pa.RecordBatch, fine: pa.RecordBatch, *, reach: str
+) -> None:
+    for column, far, moments, exact in zip(
+        held.schema.names, coarse.columns, held.columns, fine.columns, strict=True
+    ):
+        if moments.type == exact.type:
+            continue  # its name begins as that of another one
+        # What wraps in nanoseconds wraps by this cast too, to the same integer.
+        if not moments.cast(exact.type, safe=False).equals(exact):
+            has = "digits below a microsecond"
+        elif not _reaches(far, moments.type if reach == UNIT else exact.type):
+            has = f"a year that {_UNITS[reach]} do not reach"
+        else:
+            continue
+        raise Invalid(
+            f"{name} has a moment with {has} in column {column!r}, stored as INT96, which is read "
+            f"in {_UNITS[reach]}: write the file again with timestamps that are INT64"
+        )
 
 
-def _refuse(name: str, column: str, has: str) -> None:
-    raise Invalid(
-        f"{name} has a moment with {has} in column {column!r}, stored as INT96, which is read in "
-        "microseconds: write the file again with timestamps that are INT64"
-    )
+def _reaches(moments: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        moments.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:

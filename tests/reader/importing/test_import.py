@@ -324,6 +324,27 @@ def _moments(*moments: dt.datetime) -> pa.Table:
     )
 
 
+@pytest.mark.parametrize(
+    ("year", "said"), [(2020, None), (9999, "a year that nanoseconds do not reach in column 'x'")]
+)
+def test_old_moments_of_an_iceberg_table_that_took_files_over(
+    tmp_path: Path, year: int, said: str | None
+) -> None:
+    rows = pa.table({"x": pa.array([dt.datetime(year, 12, 31)], pa.timestamp("us"))})
+    catalog = load_catalog("made", type="in-memory", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("x")
+    table = catalog.create_table("x.t", rows.schema, location=f"file://{tmp_path}/from")
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    table.add_files([f"{tmp_path}/rows.parquet"])
+    pq.write_table(rows, tmp_path / "rows.parquet", use_deprecated_int96_timestamps=True)
+    if said is None:
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+        assert bs.open(f"{tmp_path}/t").snapshot().scan().to_table().equals(rows)
+        return
+    with pytest.raises(Invalid, match=said):
+        import_rows(open_source(f"{tmp_path}/from"), f"{tmp_path}/t", Wanted())
+
+
 def test_moments_of_a_delta_table_as_spark_writes_them(tmp_path: Path) -> None:
     far = dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
     rows = pa.table({"x": pa.array([far], pa.timestamp("us", "UTC"))})
