@@ -153,13 +153,17 @@ class _Planner:
         lacking: dict[str, Finding] = {}
         for finding in report:
             hurts = finding.severity is not Severity.NOTE
+            kept = self.kept.get(finding.block or "")
             if finding.block is not None and finding.check is Check.SEGMENTS:
                 lacking[finding.block] = finding
+            elif kept is not None and finding.check in (Check.TAG, Check.VERSION):
+                if hurts:
+                    lost[kept.meta.ulid] = kept
+            elif kept is not None and finding.check in DAMAGE:
+                if hurts:
+                    yield _as_it_was(kept, finding)
             elif finding.block is not None and finding.check in DAMAGE and hurts:
                 damaged.setdefault(finding.block, []).append(finding)
-            elif finding.block is not None and finding.block in self.kept:
-                if hurts:
-                    lost[finding.block] = self.kept[finding.block]
             elif self.options.deep and finding.block is not None and _is_quarantine(finding):
                 yield self._unmark(finding.block) or _for_person(finding)
             elif finding.check not in (Check.CHECKPOINT, Check.TAG):
@@ -381,6 +385,13 @@ def _is_quarantine(finding: Finding) -> bool:
 
 def _for_person(finding: Finding) -> Step:
     return Step(kind=StepKind.PERSON, object=finding.object, what=f"{finding.what}; {finding.fix}")
+
+
+def _as_it_was(block: KeptBlock, finding: Finding) -> Step:
+    """Return the step for a file of a block that is not live, which was written with a fault: the
+    very bytes are there, and no other block takes its place in that version."""
+    what = f"{block.who} names the block, and a file of it {finding.what}; {block.instead}"
+    return Step(kind=StepKind.PERSON, object=finding.object, what=what)
 
 
 def _lost(files: GoodFiles) -> str:

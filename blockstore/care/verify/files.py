@@ -80,7 +80,7 @@ def check_files(
             problems = world.pool.map(lambda one: _problem(bucket, one, sizes, deep=deep), some)
             for one, problem in zip(some, problems, strict=True):
                 if problem is not None:
-                    yield _finding(bucket.url, meta.ulid, one, problem)
+                    yield _finding(bucket.url, meta.ulid, one, problem, live=number < len(live))
 
 
 def _problem(
@@ -104,13 +104,18 @@ def _problem(
     return None
 
 
-def _finding(url: str, block: str, one: NamedFile, problem: str) -> Finding:
+def _finding(url: str, block: str, one: NamedFile, problem: str, *, live: bool) -> Finding:
     folder = file_key(str(one.handle["id"]), "")
+    instead = (
+        ", or set the cell to another file or to null"
+        if live
+        else "; only a tag or an older version has the row: without a replica untag it, or leave it"
+    )
     return Finding(
         severity=Severity.ERROR,
         check=Check.CELL,
         object=folder,
         block=block,
         what=f"column {one.column!r} names the file {one.handle.get('name')!r}: {problem}",
-        fix=f"copy {folder} from a replica of {url}, or set the cell to another file or to null",
+        fix=f"copy {folder} from a replica of {url}{instead}",
     )

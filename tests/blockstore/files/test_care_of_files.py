@@ -11,6 +11,8 @@ import pytest
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.finding import Check, Finding
+from blockstore.care.repair import RepairOptions, StepKind, plan_repair
+from blockstore.care.repair.target import Target
 from blockstore.care.replicate import Replicator
 from blockstore.care.verify.table import verify
 from blockstore.errors import BlockstoreError, Corrupt, NotFound
@@ -94,6 +96,28 @@ def test_a_missing_file_of_a_former_version_is_found_too(made: Made) -> None:
     made.table.set_cells([{"_row_id": 1, "doc": None}])
     made.bucket.delete([file_key(made.handles[1]["id"], "f")])
     assert len(found(made)) == 1
+
+
+def test_a_repair_says_what_verify_says_of_a_file_that_only_a_tag_needs() -> None:
+    world = World.manual(seed=1, now_ms=1_700_000_000_000)
+    bucket = MemoryBucket(world.clock)
+    table = Table(bucket, world, index_log.create(bucket, world, Definition.create(SCHEMA)))
+    append(table, table.put_file(b"one", name="f"))
+    table.tag("kept")
+    table.delete("true")
+    bucket.delete([info.key for info in bucket.list(FILES)])
+    (one,) = verify(bucket, world).findings
+    assert ("untag" in one.fix, "null" in one.fix) == (True, False)
+    target = Target(
+        bucket=bucket,
+        world=world,
+        log=table.log_or_none,
+        definition=table.definition,
+        catalog=table.catalog,
+    )
+    (step,) = plan_repair(bucket, world, target, RepairOptions()).steps
+    assert (step.kind, step.object) == (StepKind.PERSON, one.object)
+    assert step.what == f"{one.what}; {one.fix}"
 
 
 def test_a_replica_has_the_files_of_its_rows(made: Made) -> None:

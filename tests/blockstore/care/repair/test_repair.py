@@ -308,6 +308,23 @@ def test_what_a_tag_names_is_put_back_byte_for_byte() -> None:
     assert (step.kind, "nothing to repair" in step.what) == (StepKind.PERSON, True)
 
 
+def test_what_a_tag_names_and_was_written_with_a_fault_is_the_person_s() -> None:
+    made = worn()
+    ulid = made.open().append(rows("long", 12)).ulid or ""
+    path = load_meta(made.bucket, ulid).chunks[0].path
+    made.forge_chunk(ulid, path, lambda table: table.take([*reversed(range(table.num_rows))]))
+    made.open().tag("close")
+    made.open().delete("writer = 'long'")
+    made.collect()
+    raise_floor(made)
+    steps = [step for step in plan(made, deep=True).steps if step.object.startswith(ulid)]
+    assert steps
+    for step in steps:
+        assert (step.kind, step.object) == (StepKind.PERSON, object_key(ulid, path))
+        assert step.what.startswith("tag 'close' names the block, and a file of it ")
+        assert step.what.endswith("or blockstore untag memory:// close")
+
+
 def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> None:
     made = worn()
     damage(made, made.blocks["d"])
@@ -324,6 +341,12 @@ def test_what_a_repair_leaves_behind_is_no_error_of_the_version_before_it() -> N
 def late(made: Care) -> str:
     """A block that lies below the floor by the time it is looked at."""
     ulid = made.append("late", publish=False)
+    raise_floor(made)
+    return ulid
+
+
+def raise_floor(made: Care) -> None:
+    """Days go by, and the floor is above all that was written."""
     made.world.clock.sleep(40 * 24 * 3600)
     log = made.open().log
     held = claim(log, made.world, COMPACTOR)
@@ -333,7 +356,6 @@ def late(made: Care) -> str:
         RaiseWatermarks(commit=made.world.ids.ulid(), epoch=held.epoch, floor=floor),
     ):
         log.commit(change)
-    return ulid
 
 
 def test_a_block_below_the_floor_is_adopted_as_a_new_write_once() -> None:
