@@ -190,8 +190,8 @@ class _Totals:
         columns = {name: rows[name] for name in self.wanted.by}
         columns[ROWS] = pa.array([1]).take(pa.array([0] * rows.num_rows))
         for column, how, of in self.wanted.totals:
-            exact = how == "sum" and pt.is_integer(rows[of].type)
-            columns[column] = rows[of].cast(_EXACT) if exact else rows[of]
+            values = rows[of]
+            columns[column] = values.cast(_summing(values.type)) if how == "sum" else values
         self._put(pa.table(columns))
 
     def table(self) -> pa.Table:
@@ -238,6 +238,13 @@ def _grouped(rows: pa.Table, by: Sequence[str], how: Iterable[tuple[str, str]]) 
     wanted = list(how)
     found = rows.group_by(list(by), use_threads=False).aggregate(wanted)
     return found.rename_columns([*by, *(name for name, _ in wanted)])
+
+
+def _summing(kind: pa.DataType) -> pa.DataType:
+    """The type in which values are added up: wide enough for every sum on the way."""
+    if pt.is_integer(kind):
+        return _EXACT
+    return pa.decimal256(76, kind.scale) if pt.is_decimal(kind) else pa.float64()
 
 
 def _kind(how: str, kind: pa.DataType, name: str) -> pa.DataType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.feed import totals
 from blockstore.feed.form import Form
 from blockstore.feed.totals import APP, Materialized, Wanted, materialize
 from blockstore.format.definition import Definition
@@ -138,6 +140,46 @@ def test_a_group_that_was_null_for_a_while_is_no_obstacle() -> None:
     source.set_cells([{"_row_id": 1, "name": "b"}])
     step(source, target)
     assert shown(target) == {"a": (1, 1, 1, 1), "b": (1, 2, 2, 2)}
+
+
+LARGE = Decimal(9 * 10**37)
+
+
+@pytest.mark.parametrize("at_once", [0, 500_000])
+@pytest.mark.parametrize(
+    ("kind", "values", "total"),
+    [
+        (pa.decimal128(5, 2), [Decimal("900.00")] * 3, Decimal("2700.00")),
+        (pa.decimal128(5, 2), [None, Decimal("-999.99"), Decimal("-999.99")], Decimal("-1999.98")),
+        (pa.decimal128(38, 0), [LARGE, LARGE, -LARGE], LARGE),
+        (pa.decimal128(5, 2), [None, None], None),
+        (pa.float32(), [2.0**127, 2.0**127, 1.0], 2.0**128),
+        (pa.float32(), [16777216.0, 1.0, 1.0], 16777218.0),
+        (pa.int8(), [127, 127, None], 254),
+        (pa.int64(), [2**62, 2**62, -(2**62)], 2**62),
+    ],
+)
+def test_a_sum_may_be_larger_than_the_type_of_its_column(
+    kind: pa.DataType, values: list[Any], total: Any, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(totals, "_AT_ONCE", at_once)
+    schema = pa.schema([("name", pa.string()), ("n", kind)])
+    source = by_id(schema=schema)
+    for value in values:
+        source.append(pa.table({"name": ["a"], "n": pa.array([value], kind)}, schema=schema))
+    target = target_of(source)
+    step(source, target)
+    assert shown(target)["a"][:2] == (len(values), total)
+
+
+def test_a_sum_of_decimals_that_does_not_fit_is_refused() -> None:
+    schema = pa.schema([("name", pa.string()), ("n", pa.decimal128(38, 0))])
+    source = by_id(schema=schema)
+    source.append(pa.table({"name": ["a"] * 3, "n": [LARGE] * 3}, schema=schema))
+    target = target_of(source)
+    with pytest.raises(bs.Invalid, match="a sum does not fit"):
+        step(source, target)
+    assert shown(target) == {}
 
 
 def test_what_cannot_be_counted_is_refused_and_nothing_is_written() -> None:
