@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format import Definition, Job
+from blockstore.format.casting import other_case
 from blockstore.format.identity import DELETED, ROW_ID, RowIds
 from blockstore.rows.parts import INSERTED
 from blockstore.spark.options import checked_url, column_names
@@ -332,6 +333,13 @@ class MergeInto:
         identity = definition.identity
         assert identity is not None, "the caller has looked"
         for clause in self._clauses:
+            if clause.values is None and not clause.deletes:
+                remedy = other_case(self._given, definition.schema.names)
+                if remedy:
+                    raise Invalid(
+                        "the merge takes all columns of the source, of which some are written in "
+                        f"another case: {remedy}"
+                    )
             for name in clause.values or ():
                 if name not in definition.schema.names:
                     raise Invalid(
