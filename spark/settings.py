@@ -40,6 +40,9 @@ org.apache.arrow.vector.NullCheckingForGet)."""
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 """If true, rows travel between Spark and Python over Unix domain sockets."""
 
+TIME_TYPE = "spark.sql.timeType.enabled"
+"""Without it Spark refuses expressions over columns of a time of day."""
+
 UNMEASURED = 2**31 - 1
 MOST_ROWS = 50_000
 LEAST_ROWS = 500

@@ -29,7 +29,7 @@ from blockstore.table import open_any
 from blockstore.world import World
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _FORMAT = "blockstore"
 _TARGET = "target"
@@ -172,11 +172,20 @@ def _change(session: Any, statement: exp.Update | exp.Delete, options: WriteOpti
 def _merge(
     session: Any, statement: exp.Merge, options: WriteOptions, tables: Mapping[str, str]
 ) -> Written:
+    from pyspark.sql import functions as sf
+
     using = statement.args["using"]
     source = _source(session, using, tables)
     names = (using.alias_or_name or "source", statement.this.alias or _TARGET)
-    on = _expression(statement.args["on"])
-    merge = MergeInto(source, options, on, tune=True, names=names, session=session)
+    merge = MergeInto(
+        source,
+        options,
+        sf.expr(_expression(statement.args["on"])),
+        tune=True,
+        names=names,
+        session=session,
+        equal=_equal(statement.args["on"], *names),
+    )
     for when in statement.args["whens"].expressions:
         _add(merge, when)
     return merge.execute()
@@ -216,14 +225,14 @@ def _add(merge: MergeInto, when: exp.When) -> None:
         raise Invalid(f"{when.sql('spark')} is not a clause that a merge can carry out")
 
 
-def _assigned(pairs: list[exp.Expression]) -> dict[str, Column] | None:
+def _assigned(pairs: list[exp.Expression]) -> dict[str, str] | None:
     """The columns and values of ``SET``; None for ``*``."""
     if any(isinstance(pair, exp.Star) for pair in pairs):
         return None
     return {pair.this.name: _expression(pair.expression) for pair in pairs}
 
 
-def _inserted(then: exp.Insert) -> dict[str, Column] | None:
+def _inserted(then: exp.Insert) -> dict[str, str] | None:
     """The columns and values of ``INSERT``; None for ``*``."""
     if isinstance(then.this, exp.Star):
         return None
@@ -233,7 +242,23 @@ def _inserted(then: exp.Insert) -> dict[str, Column] | None:
     return {column.name: _expression(value) for column, value in pairs}
 
 
-def _expression(found: exp.Expression) -> Column:
-    from pyspark.sql import functions as sf
+def _expression(found: exp.Expression) -> str:
+    return found.sql("spark")
 
-    return sf.expr(found.sql("spark"))
+
+def _equal(on: exp.Expression, source: str, target: str) -> dict[str, str] | None:
+    """The source's column for each of the target where a condition says that these are equal, and
+    nothing else; None for any other condition."""
+    equal: dict[str, str] = {}
+    for one in on.flatten() if isinstance(on, exp.And) else [on]:
+        both = one.unnest()
+        if not isinstance(both, exp.EQ):
+            return None
+        columns = [both.this, both.expression]
+        if any(not isinstance(one, exp.Column) or one.text("db") for one in columns):
+            return None
+        sides = {one.text("table"): one.name for one in columns}
+        if set(sides) != {source, target} or sides[target] in equal:
+            return None
+        equal[sides[target]] = sides[source]
+    return equal

@@ -13,14 +13,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as at
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from blockstore.errors import Invalid
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 METADATA_PREFIX = "blockstore."
 COMMENT = "comment"
@@ -122,6 +126,20 @@ def native_can_read(kind: pa.DataType) -> bool:
     if at.is_struct(kind):
         return all(native_can_read(field.type) for field in kind)
     return kind in _NATIVE
+
+
+def literal(value: pa.Scalar, column: str) -> Column:
+    """A value of a column as Spark has it. Raises Invalid for one that Spark cannot hold."""
+    from pyspark.sql import functions as sf
+
+    kind = value.type
+    finer = (at.is_timestamp(kind) or at.is_time(kind)) and kind.unit == "ns"
+    if finer and pc.remainder(value.cast(pa.int64()), 1000).as_py():
+        raise Invalid(
+            f"column {column!r} has the default {value}, and Spark has microseconds: say a value "
+            "for this column"
+        )
+    return sf.lit(value.cast(pa.string()).as_py()).cast(_spark_type(kind, column))
 
 
 def quoted(name: str) -> str:

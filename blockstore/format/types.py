@@ -80,6 +80,10 @@ def fits(found: pa.DataType, column: pa.DataType) -> bool:
         return False
     if pt.is_timestamp(kind) and pt.is_timestamp(column):
         return (kind.tz is None) == (column.tz is None)
+    if (pt.is_time(kind) and pt.is_time(column)) or (
+        pt.is_duration(kind) and pt.is_duration(column)
+    ):
+        return True
     return can_widen(kind, column) or _nested_pairs(kind, column, fits)
 
 

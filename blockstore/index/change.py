@@ -110,6 +110,7 @@ class Nothing(Change):
     operation: Operation
     commit: str
     job: Job | None = None
+    ordered: bool = True
 
     def draft(self, state: State) -> Draft | Done:
         return nothing(self)

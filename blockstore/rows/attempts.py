@@ -139,7 +139,7 @@ def _attempt(
         finished = changes.finish()
     if finished is None:
         if reads or changes.has_left:
-            _record_nothing(access, operation, said)
+            record_nothing(access, operation, said)
         return did
     blocks, named = finished
     left = None if reads or not named.left else Absent(state.version, named.left_hashes)
@@ -210,12 +210,14 @@ def commit_blocks(
     raise AssertionError("the last renewal returns or raises")
 
 
-def _record_nothing(access: Access, operation: Operation, said: Said) -> None:
+def record_nothing(access: Access, operation: Operation, said: Said) -> None:
     """Say that a job has found nothing to do, so that it does nothing later either: rows that were
     as they should become may be others when it is tried again."""
     if said.job is not None:
         commit = access.world.ids.ulid()
-        access.log.commit(Nothing(operation=operation, commit=commit, job=said.job))
+        access.log.commit(
+            Nothing(operation=operation, commit=commit, job=said.job, ordered=said.ordered)
+        )
 
 
 def already_done(state: State, operation: Operation, said: Said) -> RowsChanged | None:

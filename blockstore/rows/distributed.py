@@ -31,7 +31,7 @@ from blockstore.lifecycle.upload import in_time
 from blockstore.names import object_key
 from blockstore.operations.access import Access
 from blockstore.operations.staging import complete, uploading
-from blockstore.rows.attempts import Said, already_done, commit_blocks
+from blockstore.rows.attempts import Said, already_done, commit_blocks, record_nothing
 from blockstore.rows.named import Named
 from blockstore.rows.parts import Part
 from blockstore.rows.results import RowsChanged
@@ -105,6 +105,8 @@ def commit_parts(
         (part for part in parts if part.chunks.rows), key=lambda part: part.chunks.files[0].path
     )
     if not parts:
+        if read_version is not None:
+            record_nothing(access, operation, said)
         return Upserted(did=RowsChanged(operation=str(operation)))
     known = _known(parts)
     if known is not None:

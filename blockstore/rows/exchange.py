@@ -29,7 +29,7 @@ from blockstore.format.value_text import row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.rows.attempts import Said, already_done, commit_blocks
+from blockstore.rows.attempts import Said, already_done, commit_blocks, record_nothing
 from blockstore.rows.reading import by_stream, rows_with
 from blockstore.rows.results import RowsChanged
 from blockstore.rows.streams import StreamChanges
@@ -117,6 +117,7 @@ def exchange_rows(
         unchanged=counts["unchanged"],
     )
     if finished is None:
+        record_nothing(access, operation, said)
         return did
     blocks, named = finished
     return commit_blocks(

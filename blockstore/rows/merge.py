@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid
 from blockstore.files.named import columns_with_files
 from blockstore.format.block import StreamKey
-from blockstore.format.casting import defaults_in, other_case
+from blockstore.format.casting import defaults_in
 from blockstore.format.identity import Key
 from blockstore.format.value_text import row_text, value_text
 from blockstore.index.entry import Operation
@@ -44,6 +44,7 @@ from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.insert import check_new
 from blockstore.rows.labelled import by_labels, labels_of
+from blockstore.rows.merge_rules import KEY_EXISTS, refuse_other_case
 from blockstore.rows.reading import (
     current_rows,
     gathered,
@@ -62,7 +63,6 @@ from blockstore.scan.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_KEY_EXISTS = "name the key in on, and no other column, so that these rows are matched"
 _MATCHED, _UNMATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
@@ -167,13 +167,8 @@ class Merge:
                     f"the merge sets {strange[0]!r}, which the table does not have; its columns "
                     f"are {', '.join(known)}"
                 )
-            takes_all = clause.values is None and not clause.deletes
-            named = [*known, *labels_of(state)]
-            if takes_all and (remedy := other_case(self._source.schema.names, named)):
-                raise Invalid(
-                    "the merge takes all columns of the source, of which some are written in "
-                    f"another case: {remedy}"
-                )
+            if clause.values is None and not clause.deletes:
+                refuse_other_case(self._source.schema.names, [*known, *labels_of(state)])
             for name, value in (clause.values or {}).items():
                 if isinstance(value, str):
                     self._check_reference(clause, name, value, there)
@@ -322,7 +317,7 @@ class Merge:
                     fresh = fresh.append_column(name, value)
             for stream, some, _ in by_labels(fresh, labels_of(state), sink.stream):
                 if isinstance(self._identity, Key) and not self._are_new(clause):
-                    check_new(self._access, state, some, self._identity, stream, remedy=_KEY_EXISTS)
+                    check_new(self._access, state, some, self._identity, stream, remedy=KEY_EXISTS)
                 sink.changes.put(stream, some)
             counts["inserted"] += rows.num_rows
         else:

@@ -5,7 +5,7 @@ Rules:
 - A column ``_deleted`` of the source says which rows are deletions: of these only the key counts.
 - An identity occurs once in a process's rows. With ``sequence_by`` the row with the highest value
   counts, null being the lowest; of two highest ones neither does, and that is an error.
-- The rows of a merge name the row ids of rows that exist, and ``_inserted`` says which are new.
+- The rows of a merge name the row ids of rows that exist, and ``_effect`` says what each is.
 - ``alone`` is a caller's promise that no other process has a row with one of these identities.
   Without it, a process reports the hashes of all of them, so that the commit can compare.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +30,25 @@ from blockstore.format.value_text import row_text, value_text
 from blockstore.index.touches import MOST
 from blockstore.rows.images import Images
 from blockstore.rows.last import check_sequence
+from blockstore.rows.merge_rules import key_exists, key_moved
 from blockstore.rows.reading import column_like
 from blockstore.scan.identities import identities
 
-INSERTED = "_inserted"
+EFFECT = "_effect"
+"""What a row of a merge is: the number of an ``Effect``."""
+
+
+class Effect(IntEnum):
+    """What a row of a merge is."""
+
+    CHANGED = 0
+    """A row that exists: changed or deleted."""
+    NEW = 1
+    EXISTS = 2
+    """One that a clause would insert, and its key exists."""
+    MOVED = 3
+    """A matched row, with the key that it has; the source would give it another one."""
+
 
 MOST_COMPARED = 1_000_000
 """The limit of the rows of one process whose hashes travel to the commit: 8 bytes each."""
@@ -146,20 +162,32 @@ class PartRows:
                 row=row,
             )
         kept, gone = batch.filter(pc.invert(deleted)), batch.filter(deleted)
-        if INSERTED in batch.schema.names:
-            new = pc.sum(kept.column(INSERTED)).as_py() or 0
+        if EFFECT in batch.schema.names:
+            self._refuse_effects(batch)
+            new = pc.sum(pc.equal(kept.column(EFFECT), Effect.NEW)).as_py() or 0
             before = self.counts
             self.counts = (
                 before[0] + new,
                 before[1] + kept.num_rows - new,
                 before[2] + gone.num_rows,
             )
-        own = [name for name in batch.schema.names if name not in (ROW_ID, DELETED, INSERTED)]
+        own = [name for name in batch.schema.names if name not in (ROW_ID, DELETED, EFFECT)]
         ids = kept.column(ROW_ID) if ROW_ID in batch.schema.names else None
         if kept.num_rows or not batch.num_rows:
             yield self._images.complete(kept.select(own), ids)
         if gone.num_rows:
             yield self._images.tombstones(gone.select(list(self._identity.columns)))
+
+    def _refuse_effects(self, batch: pa.RecordBatch) -> None:
+        """Raise RowConflict for a row to insert whose key exists, and Invalid for one that would
+        get another key."""
+        for effect in (Effect.EXISTS, Effect.MOVED):
+            at = pc.index(batch.column(EFFECT), pa.scalar(int(effect), pa.int32())).as_py()
+            if at < 0:
+                continue
+            columns = self._identity.columns
+            key = tuple(batch.column(name)[at].as_py() for name in columns)
+            raise (key_exists if effect is Effect.EXISTS else key_moved)(columns, key)
 
     def _last_of_each(self, batches: Iterable[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows that count; holds these, and some more."""

@@ -29,7 +29,7 @@ from blockstore.index.blocks import Blocks
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
-from blockstore.rows.attempts import Said, Write, commit_blocks, identity_of
+from blockstore.rows.attempts import Said, Write, commit_blocks, identity_of, record_nothing
 from blockstore.rows.change import ChangeRows
 from blockstore.rows.reading import by_stream, current_rows
 from blockstore.rows.results import RowsChanged
@@ -81,9 +81,11 @@ class RowsTogether:
 
     def commit(self, operation: Operation, did: RowsChanged, said: Said) -> RowsChanged:
         """Commit all of them, as ``said``, and return ``did`` with the version; without one if no
-        row changes. Raises as ``change_rows``, but plans nothing again."""
+        row changes, though a job takes its batch. Raises as ``change_rows``, but plans nothing
+        again."""
         finished = self._net(operation) if len(self._written) > 1 else self._only()
         if finished is None:
+            record_nothing(self._access, operation, said)
             return did
         blocks, named = finished
         return commit_blocks(

@@ -16,7 +16,7 @@ from blockstore.errors import Invalid
 from blockstore.format import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Key
 from blockstore.rows.last import check_sequence
-from blockstore.rows.parts import INSERTED
+from blockstore.rows.parts import EFFECT
 from blockstore.spark.writing.options import WriteMode, WriteOptions
 
 
@@ -26,7 +26,7 @@ def without_deleted(rows: pa.Schema, options: WriteOptions) -> pa.Schema:
     Raises Invalid if that is not true or false.
     """
     if options.mode is WriteMode.MERGE:
-        own = [field for field in rows if field.name not in (ROW_ID, DELETED, INSERTED)]
+        own = [field for field in rows if field.name not in (ROW_ID, DELETED, EFFECT)]
         return pa.schema(own, rows.metadata)
     at = rows.get_field_index(DELETED)
     if options.mode is not WriteMode.UPSERT or at < 0:

@@ -9,6 +9,8 @@ clauses make of it as one block of changes, and the commit publishes it, as one 
 - A null matches nothing. A row that several source rows would change is an error.
 - Where others have changed one of its rows meanwhile, all is read and joined again.
 - Rows of the target are those with the labels of the merge.
+- A row to insert whose key exists is a RowConflict. Where ``on`` does not say that there is none,
+  the new rows are joined with the keys of the table.
 """
 
 from __future__ import annotations
@@ -18,14 +20,18 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.types as pt
+
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format import Definition, Job
-from blockstore.format.casting import other_case
-from blockstore.format.identity import DELETED, ROW_ID, RowIds
-from blockstore.rows.parts import INSERTED
+from blockstore.format.casting import defaults_in
+from blockstore.format.identity import DELETED, ROW_ID, Identity, Key, RowIds
+from blockstore.rows.merge_rules import refuse_other_case
+from blockstore.rows.parts import EFFECT, Effect
 from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.reading.dataframe import read
-from blockstore.spark.types import quoted, spark_schema
+from blockstore.spark.settings import TIME_TYPE, held
+from blockstore.spark.types import literal, quoted, spark_schema
 from blockstore.spark.writing.dataframe import run
 from blockstore.spark.writing.options import (
     DEFAULT_BUFFER_BYTES,
@@ -39,6 +45,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
 Expression = Any
 """A text in Spark's SQL, a column, or a value of Python's."""
@@ -117,7 +124,10 @@ class MergeInto:
         tune: bool,
         session: Any,
         names: tuple[str, str] = (_SOURCE, _TARGET),
+        equal: Mapping[str, str] | None = None,
     ) -> None:
+        """``names`` are those of source and target in expressions. ``equal`` has the source's
+        column for each of the target where these are equal, and ``on`` says nothing else."""
         self._session = session
         self._source = source
         self._given = () if source is None else tuple(source.columns)
@@ -131,6 +141,7 @@ class MergeInto:
                 f"a merge changes rows, and the rows of {table.url} have no identity: create the "
                 "table with a key or with row ids, or use overwrite with where"
             )
+        self._equal = equal
         self._on = None if on is None else self._condition(on)
 
     def when_matched_update(
@@ -186,11 +197,14 @@ class MergeInto:
             snapshot = table.snapshot()
             options = replace(self._options, read_version=snapshot.version)
             definition = table.definition
-            frame = self._changes(definition, snapshot.version)
-            try:
-                return run(frame, options, tune=self._tune, cluster=False, read_under=definition)
-            except RowConflict as error:
-                problem = error
+            with held(self._session, {TIME_TYPE: "true"} if _has_times(definition) else {}):
+                frame = self._changes(definition, snapshot.version)
+                try:
+                    return run(
+                        frame, options, tune=self._tune, cluster=False, read_under=definition
+                    )
+                except RowConflict as error:
+                    problem = error
         raise RowConflict(
             f"this merge was computed {_TRIES} times, and each time others changed its rows first; "
             f"nothing of it was applied, run it again: {problem}"
@@ -214,8 +228,8 @@ class MergeInto:
                     f"the merge is on {name!r}, which the source does not have: "
                     f"{', '.join(self._given)}"
                 )
-        equal = [self._of(0, name) == self._of(1, name) for name in names]
-        return reduce(lambda one, other: one & other, equal)
+        self._equal = {name: name for name in names}
+        return _all([self._of(0, name) == self._of(1, name) for name in names])
 
     def _of(self, side: int, name: str) -> Column:
         """A column of the source (0) or of the target (1)."""
@@ -235,20 +249,17 @@ class MergeInto:
         self._check_values(definition)
         joined = self._joined(definition, version).withColumn(_ACTION, self._action())
         rows = joined.where(sf.col(_ACTION).isNotNull())
-        kinds = {field.name: field.dataType for field in spark_schema(definition.schema)}
         columns = [
-            self._value(name, kinds[name], identifies=name in identity.columns).alias(name)
-            for name in kinds
+            self._value(definition, field, identifies=field.name in identity.columns)
+            for field in spark_schema(definition.schema)
         ]
         if isinstance(identity, RowIds):
             columns.append(self._of(1, ROW_ID).alias(ROW_ID))
-        columns += [
-            self._is([place for place, one in enumerate(self._clauses) if one.deletes], DELETED),
-            self._is(
-                [place for place, one in enumerate(self._clauses) if one.of == _UNMATCHED], INSERTED
-            ),
-        ]
-        return rows.select(*columns)
+        columns += [self._is(self._places(deletes=True), DELETED), self._effect(identity)]
+        rows = rows.select(*columns)
+        if isinstance(identity, Key) and not self._are_new(definition, identity):
+            rows = self._looked_up(rows, definition, identity, version)
+        return rows
 
     def _joined(self, definition: Definition, version: int | None) -> DataFrame:
         from pyspark.sql import functions as sf
@@ -296,25 +307,100 @@ class MergeInto:
             action = sf.when(case, sf.lit(place)).otherwise(action)
         return action
 
-    def _value(self, name: str, kind: Any, *, identifies: bool) -> Column:
+    def _value(self, definition: Definition, field: StructField, *, identifies: bool) -> Column:
         from pyspark.sql import functions as sf
 
-        value = sf.lit(None).cast(kind)
+        value = sf.lit(None).cast(field.dataType)
         for place, clause in enumerate(self._clauses):
-            found = self._new(clause, name, identifies=identifies)
+            found = self._new(clause, definition, field.name, identifies=identifies)
             if found is not None:
                 value = sf.when(sf.col(_ACTION) == place, found).otherwise(value)
-        return value
+        return value.alias(field.name)
 
-    def _new(self, clause: _Clause, name: str, *, identifies: bool) -> Column | None:
+    def _new(
+        self, clause: _Clause, definition: Definition, name: str, *, identifies: bool
+    ) -> Column | None:
         """The value of a column after a clause; None for a null."""
+        if identifies and clause.of != _UNMATCHED:
+            return self._of(1, name)
         if clause.deletes:
-            return self._of(1, name) if identifies else None
+            return None
         if clause.values is None and name in self._given:
             return self._of(0, name)
         if clause.values is not None and name in clause.values:
             return self._column(clause.values[name])
-        return None if clause.of == _UNMATCHED else self._of(1, name)
+        if clause.of != _UNMATCHED:
+            return self._of(1, name)
+        default = defaults_in(definition).get(name)
+        return None if default is None else literal(default, name)
+
+    def _effect(self, identity: Identity) -> Column:
+        """What each row is, as far as its clause says it."""
+        from pyspark.sql import functions as sf
+
+        action, effect = sf.col(_ACTION), sf.lit(int(Effect.CHANGED))
+        effect = sf.when(action.isin(self._places(of=_UNMATCHED)), int(Effect.NEW)).otherwise(
+            effect
+        )
+        said = [name for name in identity.columns if name in self._given]
+        takes_all = [
+            place for place in self._places(of=_MATCHED) if self._clauses[place].values is None
+        ]
+        if isinstance(identity, Key) and said and takes_all:
+            same = _all([self._of(0, name).eqNullSafe(self._of(1, name)) for name in said])
+            effect = sf.when(action.isin(takes_all) & ~same, int(Effect.MOVED)).otherwise(effect)
+        return effect.alias(EFFECT)
+
+    def _are_new(self, definition: Definition, key: Key) -> bool:
+        """Whether rows that clauses insert can have no key that exists: they have the values by
+        which no row was found, and these are of the key."""
+        places = self._places(of=_UNMATCHED)
+        if self._source is None or not places:
+            return True
+        equal = self._equal or {}
+        if not equal or not set(equal) <= set(key.columns):
+            return False
+        here = {field.name: field.dataType for field in self._source.schema.fields}
+        there = {field.name: field.dataType for field in spark_schema(definition.schema)}
+        if any(here.get(source) != there[target] for target, source in equal.items()):
+            return False  # Spark compares them in a third type, and the table stores its own.
+        return all(
+            source == target
+            if (values := self._clauses[place].values) is None
+            else values.get(target) == f"{self._names[0]}.{source}"
+            for place in places
+            for target, source in equal.items()
+        )
+
+    def _looked_up(
+        self, rows: DataFrame, definition: Definition, key: Key, version: int | None
+    ) -> DataFrame:
+        """The rows, with the new ones found whose key exists."""
+        from pyspark.sql import functions as sf
+
+        kinds = {field.name: field.dataType for field in spark_schema(definition.schema)}
+        known = self._target(definition, version).select(
+            *(sf.col(quoted(name)).alias(f"_key_{at}") for at, name in enumerate(key.columns)),
+            sf.lit(True).alias(_THERE),
+        )
+        equal = [
+            sf.col(quoted(name)).try_cast(kinds[name]) == sf.col(f"_key_{at}")
+            for at, name in enumerate(key.columns)
+        ]
+        is_new = sf.col(EFFECT) == int(Effect.NEW)
+        found = rows.join(known, _all([is_new, *equal]), "left")
+        effect = sf.when(sf.col(_THERE), int(Effect.EXISTS)).otherwise(sf.col(EFFECT))
+        return found.select(
+            *(sf.col(quoted(name)) for name in rows.columns if name != EFFECT), effect.alias(EFFECT)
+        )
+
+    def _places(self, *, of: str | None = None, deletes: bool = False) -> list[int]:
+        """The places of the clauses about such rows, or of those that delete."""
+        return [
+            place
+            for place, one in enumerate(self._clauses)
+            if one.deletes == deletes and of in (None, one.of)
+        ]
 
     def _is(self, places: list[int], name: str) -> Column:
         from pyspark.sql import functions as sf
@@ -334,12 +420,7 @@ class MergeInto:
         assert identity is not None, "the caller has looked"
         for clause in self._clauses:
             if clause.values is None and not clause.deletes:
-                remedy = other_case(self._given, definition.schema.names)
-                if remedy:
-                    raise Invalid(
-                        "the merge takes all columns of the source, of which some are written in "
-                        f"another case: {remedy}"
-                    )
+                refuse_other_case(self._given, definition.schema.names)
             for name in clause.values or ():
                 if name not in definition.schema.names:
                     raise Invalid(
@@ -351,3 +432,11 @@ class MergeInto:
                         f"the merge sets {name!r}, which is part of the key: delete the row, and "
                         "insert one with the new key"
                     )
+
+
+def _all(conditions: list[Column]) -> Column:
+    return reduce(lambda one, other: one & other, conditions)
+
+
+def _has_times(definition: Definition) -> bool:
+    return any(pt.is_time(field.type) for field in definition.schema)

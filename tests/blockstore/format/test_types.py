@@ -148,6 +148,10 @@ def test_values_fit_in_another_zone_and_unit_but_not_with_and_without_zone() -> 
     assert fits(pa.timestamp("ns", "UTC"), UTC)
     assert not fits(pa.timestamp("us"), UTC)
     assert not fits(UTC, pa.timestamp("us"))
+    assert fits(pa.time64("ns"), pa.time64("us"))
+    assert fits(pa.time32("s"), pa.time64("us"))
+    assert fits(pa.duration("ms"), pa.duration("ns"))
+    assert not fits(pa.time32("s"), pa.duration("s"))
 
 
 def test_encodings_and_nulls_fit_nested_too() -> None:

@@ -149,6 +149,15 @@ def test_a_job_is_done_once(lake: str) -> None:
         bs.sql(lake, "BEGIN; COMMIT; DELETE FROM key", job=bs.Job("nightly", 2))
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_a_job_that_changes_no_row_changes_none_later(lake: str, name: str) -> None:
+    text = f"BEGIN; DELETE FROM {name} WHERE k > 100; UPDATE {name} SET a = 0 WHERE k > 99; COMMIT"
+    assert bs.sql(lake, text, job=bs.Job("nightly", 1)).deleted == 0
+    bs.sql(lake, f"INSERT INTO {name} VALUES (101, 1)")
+    assert bs.sql(lake, text, job=bs.Job("nightly", 1)).already
+    assert rows(lake, name)[-1] == (101, 1)
+
+
 @pytest.fixture
 def rival(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Lets another process be faster, once, when a transaction commits."""
