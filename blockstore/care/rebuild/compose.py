@@ -119,7 +119,13 @@ def compose(
     batches = _batches(before, evidence.later, live, version)
     floor = _highest([before.floor, *(entry.floor for entry in evidence.later)])
     requires = tuple(
-        sorted({*before.requires, *(one for entry in evidence.later for one in entry.requires)})
+        sorted(
+            {
+                *before.requires,
+                *(one for entry in evidence.later for one in entry.requires),
+                *definition.requires,
+            }
+        )
     )
     return State(
         version=version,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from blockstore.bucket.memory import MemoryBucket
 from blockstore.care.rebuild import RebuildPlan, Rebuilt, plan_rebuild, rebuild
 from blockstore.care.rebuild.decide import Verdict
 from blockstore.care.rebuild.plan import Way
@@ -25,9 +26,13 @@ from blockstore.errors import (
 )
 from blockstore.format import Job
 from blockstore.format.block import VisibleBy
+from blockstore.format.column import column
+from blockstore.format.definition import Definition
+from blockstore.format.features import COLUMNS
 from blockstore.format.marks import MarkReason
 from blockstore.format.meta import encode, load_meta
 from blockstore.ids import ulid_at
+from blockstore.index import log as index_log
 from blockstore.index.change import Append
 from blockstore.index.checkpoint import decode_checkpoint
 from blockstore.index.checkpoint_write import write_checkpoint
@@ -36,6 +41,7 @@ from blockstore.index.gc import collect
 from blockstore.index.log import Log
 from blockstore.lifecycle.mark import place_deletion
 from blockstore.names import BOUNDARY, HINT, checkpoint_key, entry_key, meta_key, object_key
+from blockstore.table import Table
 from blockstore.world import World
 from tests.blockstore.care.scene import SCHEMA, Care, Rows, rows, rows_of, worn
 from tests.support.faulty import FaultyBucket, Killed, crash_points
@@ -177,6 +183,23 @@ def test_a_lost_index_comes_back_from_the_blocks_alone(boundary: bool) -> None:
     definition = made.open().definition
     assert (definition.sort_by, definition.time_column) == (("writer", "row"), "at")
     assert definition.schema.equals(worn().open().definition.schema, check_metadata=True)
+
+
+def test_what_the_definition_requires_the_rebuilt_table_requires() -> None:
+    """An older release must not write what it does not check."""
+    world = World.manual()
+    bucket = MemoryBucket(world.clock)
+    checked = pa.schema([column("n", pa.int64(), check="n > 0")])
+    made = Table(bucket, world, index_log.create(bucket, world, Definition.create(checked)))
+    made.append(pa.table({"n": [1]}))
+    assert COLUMNS in made.log.state.requires
+    bucket.delete([one.key for one in bucket.list("index/")] + [BOUNDARY])
+    world.clock.sleep(24 * 3600)
+    rebuild(bucket, world, plan_rebuild(bucket, world))
+    again = Table.open_bucket(bucket, world)
+    assert COLUMNS in again.log.state.requires
+    with pytest.raises(Invalid, match="n > 0"):
+        again.append(pa.table({"n": [0]}))
 
 
 @pytest.mark.parametrize("damage", [hole, damaged_entry])
