@@ -79,16 +79,16 @@ def _of_one_schema(rows: pa.Table, field: pa.Field | None, kind: Kind) -> Arrays
     is_chunk = pc.fill_null(pc.starts_with(pc.struct_field(file, [0]), "chunks/"), False)
     count = np.bincount(block.filter(is_chunk).to_numpy(), minlength=len(rows))
     if field is None:
-        unknown = _outermost(np.minimum, _keys(pa.nulls(0, bound), kind, 1), count * 0)
-        return (unknown[0], unknown[0], unknown[1], unknown[1], count)
+        held, missing = _outermost(np.minimum, _keys(pa.nulls(0, bound), kind, 1), count * 0, kind)
+        return (held, held, missing, missing, count)
     low, high, nans = (
         pc.struct_field(file.filter(is_chunk), [1, 0, place]) for place in range(len(bounds))
     )
     if kind is Kind.FLOAT:
         high = pc.if_else(pc.equal(pc.fill_null(nans, 0), 0), high, None)
     unit = unit_ns(field.type) if kind in TIMED else 1
-    lows = _outermost(np.minimum, _keys(low, kind, unit), count)
-    highs = _outermost(np.maximum, _keys(high, kind, unit), count)
+    lows = _outermost(np.minimum, _keys(low, kind, unit), count, kind)
+    highs = _outermost(np.maximum, _keys(high, kind, unit), count, kind)
     return (*Ranges(lows[0], highs[0], lows[1], highs[1]), count)
 
 
@@ -108,13 +108,15 @@ def _keys(values: pa.Array, kind: Kind, unit: int) -> Keys:
     return np.where(missing, unknown, held) * unit, missing
 
 
-def _outermost(choose: np.ufunc, keys: Keys, count: npt.NDArray[np.int64]) -> Keys:
+def _outermost(choose: np.ufunc, keys: Keys, count: npt.NDArray[np.int64], kind: Kind) -> Keys:
     """The bound over the chunks of each block, which are ``count`` of the keys in turn; unknown
     where that of a chunk is, and of a block without chunks."""
     held, missing = keys
     some = count > 0
     first = (np.cumsum(count) - count)[some]
-    values, unknown = np.zeros(len(count), held.dtype), np.ones(len(count), dtype=bool)
+    # The placeholder of its kind: an unknown bound is compared all the same, texts with texts.
+    values = np.full(len(count), holder(kind)[1], held.dtype)
+    unknown = np.ones(len(count), dtype=bool)
     if len(first):
         values[some] = choose.reduceat(held, first)
         unknown[some] = np.logical_or.reduceat(missing, first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,20 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blockstore.bucket.memory import MemoryBucket
 from blockstore.format.block import ChunkFile, ColumnStats
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import evolve
 from blockstore.format.statistics import collect
 from blockstore.index import documents
+from blockstore.index import log as index_log
 from blockstore.index.blocks import Blocks
 from blockstore.index.derived import Arrays
 from blockstore.index.rows import LiveBlock, Rows
 from blockstore.names import sources_path
 from blockstore.predicate.literals import kind_of
 from blockstore.predicate.nodes import Column
+from blockstore.predicate.prune import Hull
 from blockstore.scan import Snapshot, plan_scan
-from blockstore.scan.ranges import can_hold
+from blockstore.scan.ranges import Ranges, can_hold
 from blockstore.scan.sieve import _Maker
+from blockstore.table import Table
+from blockstore.world import World
 from tests.blockstore.predicate.conditions import SCHEMA, tables
 from tests.blockstore.scan.test_sieve import DEFINITION, live
 from tests.support.examples import few
@@ -141,6 +147,34 @@ def test_each_schema_has_its_own_name_and_unit() -> None:
         assert equal(objects, rows)
 
 
+@pytest.mark.parametrize(
+    ("type_", "bound", "above"),
+    [
+        (pa.string(), "m", "zz"),
+        (pa.float64(), 5.0, 9.0),
+        (pa.date32(), 5, 9),
+        (pa.int64(), 5, 9),
+    ],
+)
+def test_blocks_without_the_column_or_without_a_chunk_meet_every_condition(
+    type_: pa.DataType, bound: Any, above: Any
+) -> None:
+    """As those from before a column was added."""
+    first = Definition.create(pa.schema([("a", pa.int32())]))
+    definition = evolve(first, add=[pa.field("later", type_)])
+    held = [
+        live(0, [({"a": ColumnStats(1, 2, 0)}, 5)], schema_id=1),
+        live(1, [({"later": ColumnStats(bound, bound, 0)}, 5)], schema_id=2),
+        live(2, [], schema_id=2),
+    ]
+    objects, rows = both(held, definition, "later")
+    assert rows is not None
+    assert equal(objects, rows)
+    for low, high, open_low, open_high, _ in (objects, rows):
+        found = Ranges(low, high, open_low, open_high).meet(Hull(above, above))
+        assert found.tolist() == [True, False, True]
+
+
 def test_a_schema_that_the_definition_lacks_is_left_to_the_objects() -> None:
     definition = Definition.create(pa.schema([("c", pa.int64())]))
     held = [live(0, [({"c": ColumnStats(1, 2, 0)}, 5)], schema_id=7)]
@@ -204,3 +238,18 @@ def test_documents_beyond_a_piece_are_left_to_the_objects(monkeypatch: pytest.Mo
     held = [live(number, [({"c": ColumnStats(1, 2, 0)}, 5)]) for number in range(9)]
     assert both(held, definition, "c")[1] is None
     assert both(held[:1], definition, "c")[1] is not None
+
+
+def test_a_text_column_that_comes_late_to_many_blocks_is_searched() -> None:
+    world = World.manual()
+    bucket = MemoryBucket(world.clock)
+    schema = pa.schema([("a", pa.int64())])
+    table = Table(bucket, world, index_log.create(bucket, world, Definition.create(schema)))
+    for number in range(130):
+        table.append(pa.table({"a": [number]}))
+    table.alter(add=[pa.field("note", pa.string())])
+    table.append(pa.table({"a": [130], "note": ["x"]}))
+    for one in (table, Table.open_bucket(bucket, world)):
+        rows = one.snapshot().scan(where="note = 'x'").to_table().to_pylist()
+        assert rows == [{"a": 130, "note": "x"}]
+        assert one.snapshot().scan(where="note is null").to_table().num_rows == 130
