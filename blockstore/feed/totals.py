@@ -6,6 +6,9 @@ Rules:
 - A step is one version of the target, and the job of the source's version: it counts once, however
   often it is repeated, and the target always holds the totals of one version of the source.
 - Where the changes since the last step are no longer known, all groups are counted again.
+- A step says which history of the source it has counted, by the chain of its entries. Another
+  table, and one that was made again or put back, is refused: its changes say nothing of these.
+- NaN is above all numbers, as in queries.
 - The identities and totals of the touched groups are in memory, and no row is.
 """
 
@@ -23,6 +26,7 @@ from blockstore.feed.changes import changes
 from blockstore.feed.form import Form
 from blockstore.format.block import Job
 from blockstore.format.identity import Key
+from blockstore.index.batches import AppBatches
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said
@@ -34,6 +38,7 @@ from blockstore.scan.plan import plan_scan
 from blockstore.scan.snapshot import Snapshot
 
 APP = "materialize"
+_HISTORY = "history"
 ROWS = "rows"
 _EXACT = pa.decimal128(38, 0)
 _AT_ONCE = 500_000
@@ -87,8 +92,8 @@ class Materialized:
 def materialize(source: Access, target: Access, wanted: Wanted) -> Materialized:
     """Bring totals up to the newest version of their source.
 
-    Raises Invalid where the target is no table for these totals, or a group is null; Conflict where
-    another process brought it further meanwhile.
+    Raises Invalid where the target is no table for these totals, or has those of another history,
+    or a group is null; Conflict where another process brought it further meanwhile.
     """
     newest, held = source.log.poll(), target.log.poll()
     form = Form.of(newest)
@@ -96,16 +101,21 @@ def materialize(source: Access, target: Access, wanted: Wanted) -> Materialized:
     _check_target(held, wanted, schema)
     batches = held.batches.get(APP)
     after = 0 if batches is None else batches.last
-    if after >= newest.version:
+    known = batches is not None and _follows(source, target, batches, newest)
+    if after == newest.version:
         return Materialized(source=after, version=None, groups=0, complete=False)
-    groups = None if batches is None else _touched(source, wanted, after, newest.version)
+    groups = _touched(source, wanted, after, newest.version) if known else None
     if groups is not None and not groups.num_rows:
         return Materialized(source=newest.version, version=None, groups=0, complete=False)
     found = _Totals(wanted, schema, groups)
     for rows in _rows(source, form, newest, wanted, groups):
         found.add(rows)
     totals = found.table()
-    said = Said(job=Job(app=APP, batch=newest.version), message=f"totals of {newest.version}")
+    said = Said(
+        job=Job(app=APP, batch=newest.version),
+        message=f"totals of {newest.version}",
+        parameters={_HISTORY: _history_of(newest)},
+    )
     merge = Merge(target, totals, wanted.by, said)
     merge.when_matched_delete(condition=pc.field(f"source.{ROWS}") == 0).when_matched_update()
     merge.when_not_matched_insert(condition=pc.field(f"source.{ROWS}") > 0)
@@ -118,6 +128,28 @@ def materialize(source: Access, target: Access, wanted: Wanted) -> Materialized:
         groups=totals.num_rows,
         complete=groups is None,
     )
+
+
+def _history_of(state: State) -> str:
+    return state.last.chain or state.last.commit
+
+
+def _follows(source: Access, target: Access, batches: AppBatches, newest: State) -> bool:
+    """Whether the newest state of the source is known to be a later one, or the same, of the
+    history that the target has counted. Raises Invalid where it is another history."""
+    after, written = batches.last, batches.written(batches.last)
+    try:
+        entries = [] if written is None else target.log.entries(written.version, written.version)
+        said = next((entry.parameters.get(_HISTORY) for entry in entries), None)
+        there = None if after > newest.version else _history_of(source.log.at(after))
+    except VersionExpired:
+        return False
+    if there is None or said not in (None, there):
+        raise Invalid(
+            f"the target has the totals of version {after} of another table, or of this one before "
+            "it was made again or put back: name another target, or drop this one and make it again"
+        )
+    return said is not None
 
 
 def _check_target(held: State, wanted: Wanted, schema: pa.Schema) -> None:
@@ -231,7 +263,21 @@ class _Totals:
 def _summed(rows: pa.Table, wanted: Wanted) -> pa.Table:
     """One row a group: of counts and sums the sum, of others the smallest or largest."""
     how = [(ROWS, "sum"), *((column, how) for column, how, _ in wanted.totals)]
-    return _grouped(rows, wanted.by, how).cast(rows.schema)
+    floats = [
+        one for one, how, _ in wanted.totals if how == "max" and pt.is_floating(rows[one].type)
+    ]
+    # Arrow leaves NaN out of a maximum.
+    flags = {f"{column}?": pc.is_nan(rows[column]) for column in floats}
+    for name, flag in flags.items():
+        rows = rows.append_column(name, flag)
+    found = _grouped(rows, wanted.by, [*how, *((name, "max") for name in flags)])
+    for column in floats:
+        with_nan = pc.fill_null(found[f"{column}?"], False)
+        place = found.schema.get_field_index(column)
+        highest = pc.if_else(with_nan, pa.scalar(float("nan"), found[column].type), found[column])
+        found = found.set_column(place, column, highest)
+    found = found.select([name for name in found.column_names if name not in flags])
+    return found.cast(pa.schema([rows.schema.field(name) for name in found.column_names]))
 
 
 def _grouped(rows: pa.Table, by: Sequence[str], how: Iterable[tuple[str, str]]) -> pa.Table:
@@ -257,6 +303,11 @@ def _kind(how: str, kind: pa.DataType, name: str) -> pa.DataType:
         if pt.is_decimal(kind):
             return pa.decimal128(38, kind.scale)
         raise Invalid(f"{name!r} of type {kind} has no sum: name a column of numbers")
-    if pt.is_nested(kind) or pt.is_binary(kind):
+    if (
+        pt.is_nested(kind)
+        or pt.is_binary(kind)
+        or pt.is_fixed_size_binary(kind)
+        or pt.is_duration(kind)
+    ):
         raise Invalid(f"{name!r} of type {kind} has no order: name another column")
     return kind

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -111,9 +111,11 @@ class Nothing(Change):
     commit: str
     job: Job | None = None
     ordered: bool = True
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
     def draft(self, state: State) -> Draft | Done:
-        return nothing(self)
+        found = nothing(self)
+        return found if isinstance(found, Done) else replace(found, parameters=self.parameters)
 
 
 @dataclass(kw_only=True)

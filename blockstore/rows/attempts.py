@@ -216,7 +216,13 @@ def record_nothing(access: Access, operation: Operation, said: Said) -> None:
     if said.job is not None:
         commit = access.world.ids.ulid()
         access.log.commit(
-            Nothing(operation=operation, commit=commit, job=said.job, ordered=said.ordered)
+            Nothing(
+                operation=operation,
+                commit=commit,
+                job=said.job,
+                ordered=said.ordered,
+                parameters=said.parameters,
+            )
         )
 
 

@@ -15,6 +15,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -127,10 +128,11 @@ class Lake:
 
     def __post_init__(self) -> None:
         for name in ("tables", "writers", "asked_tables", "gateways", "blocks"):
-            if getattr(self, name) < (1 if name == "tables" else 0):
-                raise Invalid(f"{name} is {getattr(self, name)}, expected a number from 0")
-        if self.appends_a_day < 0 or self.size_bytes < 0:
-            raise Invalid("appends and size are expected to be 0 or more")
+            least = 1 if name == "tables" else 0
+            if getattr(self, name) < least:
+                raise Invalid(f"{name} is {getattr(self, name)}, expected a number from {least}")
+        if not (0 <= self.appends_a_day < math.inf and 0 <= self.size_bytes < math.inf):
+            raise Invalid("appends and size are expected to be 0 or more, and finite")
 
     @property
     def written_tables(self) -> int:

@@ -209,3 +209,12 @@ def test_the_page_quotes_the_constants_and_the_sums() -> None:
         parts = [f"{found.dollars[part]:,.2f}" for part in found.requests]
         memory = [f"{one / 2**20:,.0f}" for one in (found.gateway_bytes, found.compactor_bytes)]
         assert sums.split(" | ") == [*parts, *memory], (tables, writers)
+
+
+@pytest.mark.parametrize("number", [-1.0, float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused(number: float) -> None:
+    for name in ("appends_a_day", "size_bytes"):
+        with pytest.raises(Invalid, match="0 or more, and finite"):
+            Lake(**{name: number})
+    with pytest.raises(Invalid, match="tables is 0, expected a number from 1"):
+        Lake(tables=0)

@@ -129,6 +129,80 @@ def test_changes_that_are_no_longer_known_count_everything_again() -> None:
     assert shown(target) == counted(source) == {"b": (1, 2, 2, 2), "c": (1, 3, 3, 3)}
 
 
+def another(*names: str) -> Table:
+    source = by_id()
+    for name in names:
+        source.append(pa.table({"name": [name], "n": [1]}))
+    return source
+
+
+@pytest.mark.parametrize("names", [["x"], ["x", "y"], ["x", "y", "z"]])
+def test_totals_of_another_history_are_left_as_they_are(names: list[str]) -> None:
+    source = another("a", "b")
+    target = target_of(source)
+    step(source, target)
+    with pytest.raises(bs.Invalid, match="totals of version 3 of another table, or of this one"):
+        step(another(*names), target)
+    assert shown(target) == counted(source)
+    source.append(pa.table({"name": ["c"], "n": [1]}))
+    assert not step(source, target).complete
+    assert shown(target) == counted(source)
+
+
+def test_where_it_is_not_known_whose_totals_they_are_everything_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of those that an earlier release counted."""
+    source = another("a", "b")
+    target = target_of(source)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(totals, "_HISTORY", "earlier")
+        step(source, target)
+    assert step(source, target).version is None
+    source.append(pa.table({"name": ["b"], "n": [5]}))
+    assert step(source, target).complete
+    assert shown(target) == counted(source)
+    source.append(pa.table({"name": ["b"], "n": [5]}))
+    assert not step(source, target).complete
+
+
+def test_a_step_that_finds_the_same_totals_says_whose_they_are() -> None:
+    source = another("a", "b")
+    target = target_of(source)
+    step(source, target)
+    source.append(pa.table({"name": ["b"], "n": [5]}))
+    source.delete_rows([2])
+    assert step(source, target).source == 5
+    source.append(pa.table({"name": ["b"], "n": [5]}))
+    assert not step(source, target).complete
+
+
+def test_nan_is_above_all_numbers() -> None:
+    nan = float("nan")
+    schema = pa.schema([("name", pa.string()), ("f", pa.float32())])
+    source = by_id(schema=schema)
+    wanted = Wanted(by=("name",), smallest=("f",), largest=("f",))
+    target = target_of(source, wanted)
+    source.append(
+        pa.table({"name": ["a", "a", "b", "c", "d"], "f": [1, nan, 2, nan, None]}, schema)
+    )
+    for _ in range(2):
+        step(source, target, wanted)
+        target.poll()
+        found = {row.pop("name"): row for row in target.snapshot().scan().to_table().to_pylist()}
+        assert str(found["a"]) == "{'rows': 2, 'min_f': 1.0, 'max_f': nan}"
+        assert str(found["b"]) == "{'rows': 1, 'min_f': 2.0, 'max_f': 2.0}"
+        assert str(found["c"]) == "{'rows': 1, 'min_f': nan, 'max_f': nan}"
+        assert str(found["d"]) == "{'rows': 1, 'min_f': None, 'max_f': None}"
+
+
+@pytest.mark.parametrize("type_", [pa.duration("s"), pa.binary(), pa.binary(3)])
+def test_what_has_no_order_is_refused(type_: pa.DataType) -> None:
+    rows = pa.schema([("name", pa.string()), ("x", type_)])
+    with pytest.raises(bs.Invalid, match=r"'x' of type .* has no order"):
+        Wanted(by=("name",), smallest=("x",)).schema(rows)
+
+
 def test_a_group_that_was_null_for_a_while_is_no_obstacle() -> None:
     source = by_id()
     source.append(pa.table({"name": ["a"], "n": [1]}))
