@@ -235,7 +235,9 @@ def literal_of(value: object) -> Literal | None:
     elif isinstance(value, datetime.datetime):
         utc = value.replace(tzinfo=value.tzinfo or datetime.UTC).astimezone(datetime.UTC)
         since = utc - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-        return Temporal(Kind.TIMESTAMP, (since // datetime.timedelta(microseconds=1)) * 1000)
+        # Those of pandas have nanoseconds.
+        ns = getattr(value, "nanosecond", 0)
+        return Temporal(Kind.TIMESTAMP, since // datetime.timedelta(microseconds=1) * 1000 + ns)
     elif isinstance(value, datetime.date):
         return Temporal(Kind.DATE, (value.toordinal() - _EPOCH_DAY) * DAY_NS)
     elif isinstance(value, datetime.time) and value.tzinfo is None:
