@@ -219,6 +219,10 @@ def key_of(type_: pa.DataType, literal: Literal) -> Key:
 
 def literal_of(value: object) -> Literal | None:
     """Return a Python value as a literal; None for None. Raises ValueError for other types."""
+    if isinstance(value, pa.TimestampScalar | pa.Time64Scalar) and value.is_valid:
+        # Values of Python have no nanoseconds.
+        kind = Kind.TIME if isinstance(value, pa.Time64Scalar) else Kind.TIMESTAMP
+        return Temporal(kind, value.value * unit_ns(value.type))
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, str | bytes):

@@ -33,7 +33,7 @@ from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.fields import RESERVED
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain_keys, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -190,9 +190,9 @@ class _Look:
         found = there[VERSION].combine_chunks().take(places)
         differs = pc.fill_null(pc.not_equal(expected, found), True)
         bad = pc.and_(expected.is_valid(), differs)
-        some = keys.select(list(names)).filter(bad).to_pylist()
+        some = plain_keys(keys.select(list(names)).filter(bad))
         return [
-            (next(iter(row.values())) if len(row) == 1 else tuple(row.values()), wanted, now)
+            (row[0] if len(row) == 1 else row, wanted, now)
             for row, wanted, now in zip(
                 some, expected.filter(bad).to_pylist(), found.filter(bad).to_pylist(), strict=True
             )
