@@ -14,6 +14,7 @@ import base64
 import datetime
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -43,6 +44,10 @@ def plain_values(values: pa.Array | pa.ChunkedArray) -> list[object]:
     """Return the values of a column as ``plain`` does."""
     if not _has_times(values.type):
         return list(values.to_pylist())
+    if "ns" not in str(values.type):
+        # Faster, and the same values wherever Python can hold all of them.
+        with suppress(ValueError, OverflowError):
+            return list(values.to_pylist())
     return [plain(one) for one in values]
 
 

@@ -215,7 +215,7 @@ class Merge:
                 rest = _joined(target.filter(pc.invert(matched)), None)
                 self._apply(state, sink, by_source, rest, counts)
         if (doubled := keys.doubled()) is not None:
-            at = pc.index(keys.rows, doubled).as_py()
+            at = pc.index(pc.equal(keys.rows, doubled), True).as_py()
             both = plain_keys(self._source.slice(at, 1).select(list(self._on)))[0]
             raise Invalid(
                 f"several source rows match the row with {', '.join(self._on)} = {row_text(both)}, "

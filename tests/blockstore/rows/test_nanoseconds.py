@@ -10,6 +10,7 @@ import pytest
 KINDS = {
     "timestamp": ("pa.timestamp('ns')", "2020-01-01T00:00:00.000000005"),
     "zoned": ("pa.timestamp('ns', 'UTC')", "2020-01-01T00:00:00.000000005Z"),
+    "duration": ("pa.duration('ns')", "5"),
     "time": ("pa.time64('ns')", "00:00:00.000000005"),
 }
 
@@ -20,7 +21,8 @@ import pyarrow as pa
 import blockstore as bs
 from blockstore.cli.row_names import row_named
 from blockstore.cli.row_tables import rows_as_json
-from tests.blockstore.rows.lake import by_id, by_key, rows_of
+from blockstore.scan.identities import row_texts
+from tests.blockstore.rows.lake import by_key
 
 kind, shown = {kind}, {shown!r}
 count = 1_577_836_800_000_000_005 if pa.types.is_timestamp(kind) else 5
@@ -54,6 +56,12 @@ found = table.row_history(named)
 assert rows_as_json(found)[0]["v"] == 1
 table.delete_rows([named])
 assert table.snapshot().count() == 0
+
+lists = pa.array([[key], [pa.scalar(count + 1, kind)], [key], None], pa.list_(kind))
+texts = row_texts([lists]).to_pylist()
+assert texts[0] == texts[2] and len(set(texts)) == 3, texts
+late = pa.array([[10**18], [10**18 + 1]], pa.list_(pa.timestamp("us")))
+assert len(set(row_texts([late]).to_pylist())) == 2
 """
 
 
