@@ -235,6 +235,17 @@ def _check_given(ids: pa.Array, state: State) -> None:
         )
 
 
+def _key_like(values: Any, kind: pa.DataType, name: str) -> pa.Array:
+    """Values of a key as Arrow's. Raises Invalid, also for floats that are rounded to decimals: a
+    row that nobody named would go."""
+    found = column_like(values, kind, name)
+    if isinstance(values, pa.ChunkedArray) and pa.types.is_floating(values.type):
+        same = pc.equal(found.cast(values.type), values.combine_chunks())
+        if not pc.all(same).as_py():
+            raise Invalid(f"the values of column {name!r} do not fit {kind}: round them first")
+    return found
+
+
 def _keys(
     rows: Any, columns: tuple[str, ...], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
@@ -264,7 +275,7 @@ def _keys(
             raise Invalid(f"a key of this table is ({', '.join(columns)}): give one value for each")
         given = [[key[place] for key in listed] for place in range(len(columns))]
     arrays = [
-        column_like(values, kind, name)
+        _key_like(values, kind, name)
         for values, kind, name in zip(given, kinds, columns, strict=True)
     ]
     arrays += [column_like(table[name], pa.string(), name) for name in said]

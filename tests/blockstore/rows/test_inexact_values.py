@@ -84,6 +84,15 @@ def test_another_key_names_no_row(kind: pa.DataType, there: Any, named: Any) -> 
     assert seen(table) == [{"k": there, "v": 1}]
 
 
+def test_a_float_that_would_be_rounded_names_no_decimal() -> None:
+    table = keyed(pa.decimal128(10, 2), Decimal("1.10"))
+    with pytest.raises(bs.Invalid, match="round them"):
+        table.delete_rows(pa.table({"k": [1.104]}))
+    assert len(seen(table)) == 1
+    table.delete_rows(pa.table({"k": [1.1]}))
+    assert seen(table) == []
+
+
 def test_a_key_of_nanoseconds_names_no_row_of_microseconds() -> None:
     nano = pd.Timestamp("2020-01-01T12:00:00.000000005")
     table = keyed(pa.timestamp("us"), NOON)
