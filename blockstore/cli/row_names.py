@@ -18,6 +18,7 @@ from blockstore.cli.files.text_values import converted, expected, is_plain
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.format.identity import RowIds
+from blockstore.format.value_text import plain
 
 
 def row_named(text: str, definition: Definition) -> Any:
@@ -71,7 +72,7 @@ def _parts(text: str, columns: tuple[str, ...]) -> list[str]:
 def _value(text: str, kind: pa.DataType, what: str) -> Any:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     try:
-        plain = text if is_text else text.strip(" \t")
-        return converted(pa.array([plain], pa.string()), kind)[0].as_py()
+        own = text if is_text else text.strip(" \t")
+        return plain(converted(pa.array([own], pa.string()), kind)[0])
     except (pa.ArrowException, ValueError):
         raise Invalid(f"{what} is {text[:60]!r}, expected {expected(kind)}") from None

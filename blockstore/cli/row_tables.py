@@ -10,6 +10,7 @@ import pyarrow.types as pt
 
 from blockstore.cli.output import Column, show_json, show_table
 from blockstore.format.identity import DELETED, ROW_ID, VERSION
+from blockstore.format.value_text import plain_values, value_text
 
 _FIRST = (ROW_ID, VERSION, DELETED)
 _SHOWN_TEXT = 120
@@ -33,7 +34,7 @@ def rows_as_json(rows: pa.Table) -> list[dict[str, object]]:
     """Return rows as JSON has them: times as ISO texts, bytes as base64, decimals as texts, and as
     texts too the floats that JSON does not have (``NaN``, ``Infinity``)."""
     columns = {
-        name: [_value(value) for value in _readable(rows[name]).to_pylist()]
+        name: [_value(value) for value in plain_values(_readable(rows[name]))]
         for name in rows.schema.names
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -46,6 +47,8 @@ def _readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _value(value: object) -> object:
+    if isinstance(value, pa.Scalar):
+        return value_text(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, list):

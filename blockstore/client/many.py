@@ -2,24 +2,30 @@
 
 Rules:
 - An INSERT of nothing but parameters is an upload of Arrow, of any size: values are cast to the
-  types of the table's columns.
+  types of the table's columns as SQL casts them, or refused. It never stores another value than
+  the statement alone would.
 - Any other statement is repeated, as one transaction in one request, and is as large as a request
   may be.
 """
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from itertools import chain
+from numbers import Integral, Number
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from blockstore.client.client import Client
 from blockstore.errors import Invalid
+from blockstore.format.given import array_of, cast
 
 _NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_]\w*)'
 _INSERT = re.compile(
@@ -76,27 +82,80 @@ def carry_out(client: Client, sql: str, rows: Sequence[Sequence[Any]]) -> dict[s
 
 
 def _column(values: list[Any], field: pa.Field) -> pa.Array:
+    """The values as SQL would store them. Raises Invalid."""
+    kind, types = field.type, pa.types
     try:
-        return pa.array(values, field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
-    try:
-        if pa.types.is_floating(field.type):
-            return pa.array([None if one is None else float(one) for one in values], field.type)
-        if pa.types.is_decimal(field.type):
-            return pa.array([_rounded(one, field.type.scale) for one in values], field.type)
-        return pa.array(values).cast(field.type)
+        if types.is_string(kind) or types.is_large_string(kind):
+            return pa.array([_text(one) for one in values], kind)
+        if types.is_binary(kind) or types.is_large_binary(kind):
+            _refuse(values, lambda one: isinstance(one, str) and not _is_plain(one))
+        if types.is_temporal(kind):
+            _refuse(values, _is_number)
+        if types.is_decimal(kind):
+            return pa.array([_rounded(one, kind.scale) for one in values], kind)
+        try:
+            return array_of(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            if types.is_floating(kind):
+                return array_of([_float(one) for one in values], kind)
+            return cast(pa.array(values), kind)
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
         raise Invalid(
             f"a value does not fit column {field.name!r} of type {field.type}: {error}"
         ) from error
 
 
+def _text(value: Any) -> str | None:
+    """A value as SQL casts it to a text. Raises TypeError for one that Python writes otherwise."""
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, float):
+        return repr(float(value))
+    if type(value) is datetime.date:
+        return value.isoformat()
+    if isinstance(value, bytes) and _is_plain(text := value.decode("latin-1")):
+        return text
+    raise TypeError(f"{value!r} is not a text, give it as one")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text and its bytes are the same for SQL, which escapes all others."""
+    return text.isascii() and text.isprintable() and "\\" not in text
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Number | np.bool_) and not isinstance(value, np.timedelta64)
+
+
+def _refuse(values: list[Any], is_other: Callable[[Any], bool]) -> None:
+    """Raise TypeError for a value that Arrow takes for another than SQL, or SQL refuses."""
+    for one in filter(is_other, values):
+        raise TypeError(f"{one!r} is of another type")
+
+
+def _float(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if math.isinf(number) and "inf" not in str(value).lower():
+        raise ValueError(f"{value} is out of range")
+    return number
+
+
 def _rounded(value: Any, scale: int) -> Decimal | None:
     """A decimal with so many digits after the point, as an INSERT rounds it."""
     if value is None:
         return None
-    return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+    with localcontext(prec=80):
+        if isinstance(value, float):
+            # SQL shifts the float, and rounds then.
+            units = Decimal(float(value) * 10.0**scale).quantize(Decimal(1), ROUND_HALF_UP)
+            return units.scaleb(-scale)
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
 
 
 def _plain(name: str) -> str:

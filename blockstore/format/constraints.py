@@ -77,7 +77,7 @@ class Rule(ABC):
 
     def value(self, rows: pa.RecordBatch, row: int) -> str:
         """The column's value in a row, shortened."""
-        return _shown(rows.column(self.column)[row].as_py())
+        return _shown(rows.column(self.column)[row])
 
     def refuse(self, rows: pa.RecordBatch, row: int, first_row: int) -> NoReturn:
         """Raise the error for a row; rows count from ``first_row``."""
@@ -212,7 +212,7 @@ class Check(Rule):
 
     def found(self, rows: pa.RecordBatch, row: int) -> str:
         others = ", ".join(
-            f"{name} = {_shown(rows.column(name)[row].as_py())}"
+            f"{name} = {_shown(rows.column(name)[row])}"
             for name in self._named
             if name != self.column
         )
@@ -410,7 +410,7 @@ def _first(broken: pa.Array) -> int | None:
 
 
 def _shown(value: object) -> str:
-    from blockstore.format.value_text import value_text
+    from blockstore.format.value_text import plain, value_text
 
-    text = value_text(value)
+    text = value_text(plain(value) if isinstance(value, pa.Scalar) else value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -18,6 +18,7 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
+from blockstore.format.given import array_of
 
 
 def defaults_of(schema: pa.Schema) -> Mapping[str, pa.Scalar]:
@@ -54,7 +55,7 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
         return pa.scalar(_a(int, value), kind)
     if pt.is_floating(kind):
         number = float(value) if isinstance(value, _Digits) else _a((int, float), value)
-        return pa.scalar(float(number), kind)
+        return array_of([float(number)], kind)[0]
     if pt.is_decimal(kind):
         return pa.scalar(Decimal(value), pa.decimal128(38, kind.scale)).cast(kind)
     if isinstance(value, _Digits):
@@ -62,7 +63,7 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     if pt.is_string(kind):
         return pa.scalar(_a(str, value), kind)
     if pt.is_time(kind):
-        return pa.scalar(datetime.time.fromisoformat(_a(str, value)), kind)
+        return array_of([datetime.time.fromisoformat(_a(str, value))], kind)[0]
     if pt.is_timestamp(kind) or pt.is_date(kind):
         from blockstore.format.years import in_years
 

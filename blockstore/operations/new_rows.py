@@ -31,6 +31,7 @@ from blockstore.format.definition import Definition
 from blockstore.format.new_block import WrittenChunks, block_meta, write_segments
 from blockstore.format.schema import with_reserved
 from blockstore.format.sources import write_sources
+from blockstore.format.value_text import plain, value_text
 from blockstore.ids import ulid_time_ms
 from blockstore.index.state import State
 from blockstore.lifecycle.upload import in_time, upload_again
@@ -92,10 +93,11 @@ class Judge:
         for name, value in self._labels.items():
             rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(rows)))
         rows = rows.append_column(_ROW, pa.array(np.arange(len(rows))))
-        found = rows.filter(self._outside).slice(0, 1).to_pylist()
-        if found:
-            values = ", ".join(f"{name} = {found[0][name]!r}" for name in self._predicate.columns)
-            row = self.rows + found[0][_ROW]
+        found = rows.filter(self._outside).slice(0, 1)
+        if len(found):
+            names = self._predicate.columns
+            values = ", ".join(f"{name} = {value_text(plain(found[name][0]))}" for name in names)
+            row = self.rows + found[_ROW][0].as_py()
             raise Invalid(
                 f"row {row:,} (from 0) of the new rows has {values or 'other values'}, and the new "
                 f"rows replace those for which {self._where} is true: drop it, or widen the "

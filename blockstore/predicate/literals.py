@@ -219,6 +219,10 @@ def key_of(type_: pa.DataType, literal: Literal) -> Key:
 
 def literal_of(value: object) -> Literal | None:
     """Return a Python value as a literal; None for None. Raises ValueError for other types."""
+    if isinstance(value, pa.TimestampScalar | pa.Time64Scalar) and value.is_valid:
+        # Values of Python have no nanoseconds.
+        kind = Kind.TIME if isinstance(value, pa.Time64Scalar) else Kind.TIMESTAMP
+        return Temporal(kind, value.value * unit_ns(value.type))
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, str | bytes):
@@ -235,7 +239,9 @@ def literal_of(value: object) -> Literal | None:
     elif isinstance(value, datetime.datetime):
         utc = value.replace(tzinfo=value.tzinfo or datetime.UTC).astimezone(datetime.UTC)
         since = utc - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-        return Temporal(Kind.TIMESTAMP, (since // datetime.timedelta(microseconds=1)) * 1000)
+        # Those of pandas have nanoseconds.
+        ns = getattr(value, "nanosecond", 0)
+        return Temporal(Kind.TIMESTAMP, since // datetime.timedelta(microseconds=1) * 1000 + ns)
     elif isinstance(value, datetime.date):
         return Temporal(Kind.DATE, (value.toordinal() - _EPOCH_DAY) * DAY_NS)
     elif isinstance(value, datetime.time) and value.tzinfo is None:

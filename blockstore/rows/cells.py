@@ -24,7 +24,7 @@ from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, Identity, Key, RowIds
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain_values, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -199,8 +199,8 @@ def _given(
 def _keys(columns: Sequence[pa.Array]) -> list[object]:
     """Each row's id or key; a tuple for a key of several columns."""
     if len(columns) == 1:
-        return list(columns[0].to_pylist())
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+        return plain_values(columns[0])
+    return list(zip(*map(plain_values, columns), strict=True))
 
 
 def _current(

@@ -33,7 +33,7 @@ from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.fields import RESERVED
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain_keys, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -190,9 +190,9 @@ class _Look:
         found = there[VERSION].combine_chunks().take(places)
         differs = pc.fill_null(pc.not_equal(expected, found), True)
         bad = pc.and_(expected.is_valid(), differs)
-        some = keys.select(list(names)).filter(bad).to_pylist()
+        some = plain_keys(keys.select(list(names)).filter(bad))
         return [
-            (next(iter(row.values())) if len(row) == 1 else tuple(row.values()), wanted, now)
+            (row[0] if len(row) == 1 else row, wanted, now)
             for row, wanted, now in zip(
                 some, expected.filter(bad).to_pylist(), found.filter(bad).to_pylist(), strict=True
             )
@@ -235,6 +235,17 @@ def _check_given(ids: pa.Array, state: State) -> None:
         )
 
 
+def _key_like(values: Any, kind: pa.DataType, name: str) -> pa.Array:
+    """Values of a key as Arrow's. Raises Invalid, also for floats that are rounded to decimals: a
+    row that nobody named would go."""
+    found = column_like(values, kind, name)
+    if isinstance(values, pa.ChunkedArray) and pa.types.is_floating(values.type):
+        same = pc.equal(found.cast(values.type), values.combine_chunks())
+        if not pc.all(same).as_py():
+            raise Invalid(f"the values of column {name!r} do not fit {kind}: round them first")
+    return found
+
+
 def _keys(
     rows: Any, columns: tuple[str, ...], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
@@ -264,7 +275,7 @@ def _keys(
             raise Invalid(f"a key of this table is ({', '.join(columns)}): give one value for each")
         given = [[key[place] for key in listed] for place in range(len(columns))]
     arrays = [
-        column_like(values, kind, name)
+        _key_like(values, kind, name)
         for values, kind, name in zip(given, kinds, columns, strict=True)
     ]
     arrays += [column_like(table[name], pa.string(), name) for name in said]

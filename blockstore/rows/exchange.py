@@ -25,7 +25,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.identity import Key
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain_keys, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -207,7 +207,7 @@ def _check_new(
     if len(there):
         raise Invalid(
             f"{len(there):,} of the keys that the commit brings exist already, the first of them "
-            f"{row_text(tuple(there.slice(0, 1).to_pylist()[0].values()))}: a key has one row"
+            f"{row_text(plain_keys(there.slice(0, 1))[0])}: a key has one row"
         )
 
 

@@ -21,7 +21,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.definition import Definition
 from blockstore.format.identity import Key
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain_keys, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -155,7 +155,7 @@ def check_new(
 
 
 def _exists(there: pa.Table, columns: tuple[str, ...], remedy: str = _REMEDY) -> RowConflict:
-    keys = [tuple(row.values()) for row in there.select(list(columns)).slice(0, 1_000).to_pylist()]
+    keys = plain_keys(there.select(list(columns)).slice(0, 1_000))
     shown = ", ".join(row_text(key) for key in keys[:3])
     return RowConflict(
         f"{len(there):,} of the keys exist already ({shown}{', …' if len(there) > 3 else ''}), and "

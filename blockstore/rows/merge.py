@@ -36,7 +36,7 @@ from blockstore.files.named import columns_with_files
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import defaults_in
 from blockstore.format.identity import Key
-from blockstore.format.value_text import row_text, value_text
+from blockstore.format.value_text import plain, plain_keys, row_text, value_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -215,8 +215,8 @@ class Merge:
                 rest = _joined(target.filter(pc.invert(matched)), None)
                 self._apply(state, sink, by_source, rest, counts)
         if (doubled := keys.doubled()) is not None:
-            at = pc.index(keys.rows, doubled).as_py()
-            both = tuple(self._source.slice(at, 1).select(list(self._on)).to_pylist()[0].values())
+            at = pc.index(pc.equal(keys.rows, doubled), True).as_py()
+            both = plain_keys(self._source.slice(at, 1).select(list(self._on)))[0]
             raise Invalid(
                 f"several source rows match the row with {', '.join(self._on)} = {row_text(both)}, "
                 "and each would change it: keep one of them"
@@ -343,8 +343,8 @@ class Merge:
             same = pc.equal(fresh.column(name), own.column(name))
             if not pc.all(same).as_py():
                 at = pc.index(same, False).as_py()
-                before = value_text(own.column(name)[at].as_py())
-                after = value_text(fresh.column(name)[at].as_py())
+                before = value_text(plain(own.column(name)[at]))
+                after = value_text(plain(fresh.column(name)[at]))
                 raise Invalid(
                     f"the merge gives the row with {name} = {before} the {name} {after}, and "
                     f"{name!r} is part of the key: delete the row, and insert one with the new key"

@@ -64,6 +64,7 @@ class Named:
             return None
         counts = pc.value_counts(values)
         most = counts.filter(pc.greater(counts.field("counts"), 1))[0]
-        at = pc.index(values, most["values"]).as_py()
+        # Arrow cannot look for a duration, but compares it.
+        at = pc.index(pc.equal(values, most["values"]), True).as_py()
         rows = [pa.chunked_array(list(column)) for column in zip(*self._columns, strict=True)]
         return tuple(column[at] for column in rows), most["counts"].as_py()

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Invalid, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Identity, Key
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain_keys, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -142,8 +142,7 @@ def _refuse_others(
     for _, batch in current_rows(access, state, among, own, identity.columns):
         values = identity_values(batch, identity)
         other = pc.and_not(pc.is_in(values, value_set=new), pc.is_in(values, value_set=replaced))
-        for row in batch.filter(other).slice(0, _SHOWN - len(others)).to_pylist():
-            key = tuple(row.values())
+        for key in plain_keys(batch.filter(other).slice(0, _SHOWN - len(others))):
             others.append((key[0] if len(key) == 1 else key, None, None))
     if others:
         raise RowConflict(

@@ -26,7 +26,7 @@ from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import DELETED, ROW_ID, Identity
 from blockstore.format.new_block import WrittenChunks
-from blockstore.format.value_text import row_text, value_text
+from blockstore.format.value_text import plain, plain_rows, row_text, value_text
 from blockstore.index.touches import MOST
 from blockstore.rows.images import Images
 from blockstore.rows.last import check_sequence
@@ -186,7 +186,7 @@ class PartRows:
             if at < 0:
                 continue
             columns = self._identity.columns
-            key = tuple(batch.column(name)[at].as_py() for name in columns)
+            key = tuple(plain(batch.column(name)[at]) for name in columns)
             raise (key_exists if effect is Effect.EXISTS else key_moved)(columns, key)
 
     def _last_of_each(self, batches: Iterable[pa.RecordBatch], by: str) -> Iterator[pa.RecordBatch]:
@@ -220,7 +220,8 @@ class PartRows:
         if not len(counts) or counts.max() == 1:
             return
         code = int(counts.argmax())
-        found = rows.slice(int(np.flatnonzero(self._codes(rows) == code)[0]), 1).to_pylist()[0]
+        at = int(np.flatnonzero(self._codes(rows) == code)[0])
+        found = plain_rows(rows.slice(at, 1))[0]
         key = tuple(found[name] for name in self._identity.columns)
         raise Invalid(
             f"the key ({', '.join(self._identity.columns)}) {row_text(key)} has "

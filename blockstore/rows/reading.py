@@ -14,6 +14,7 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
+from blockstore.format.given import array_of, cast
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
 from blockstore.format.years import in_years
 from blockstore.index.state import State
@@ -176,11 +177,11 @@ def column_like(values: object, kind: pa.DataType, name: str) -> pa.Array:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         if isinstance(values, pa.Array):
-            found = values.cast(kind)
+            found = cast(values, kind)
             from_text = pt.is_string(values.type) or pt.is_large_string(values.type)
             timed = pt.is_date(kind) or pt.is_timestamp(kind)
             return in_years(found) if from_text and timed else found
-        return pa.array(values, kind)
+        return array_of(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise Invalid(f"the values of column {name!r} do not fit {kind}: {error}") from None
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from blockstore.errors import Conflict, Invalid, NotFound, RowConflict, VersionExpired
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import DELETED, Identity
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.rows import LiveBlock
 from blockstore.index.state import State
@@ -270,7 +270,7 @@ def _count_left(write: _Write, newest: NewestVersions, known: Mask, did: _Found)
         return
     did.left[write.source] = len(places)
     for place in places[: _SHOWN - len(did.left_rows)]:
-        key = tuple(write.rows[name][place].as_py() for name in write.identity.columns)
+        key = tuple(plain(write.rows[name][place]) for name in write.identity.columns)
         version = int(newest.versions[place])
         gone = version <= write.version or bool(newest.deleted[place])
         did.left_rows.append(

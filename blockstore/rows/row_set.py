@@ -27,7 +27,7 @@ from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.block import StreamKey
 from blockstore.format.casting import cast_batch
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds
-from blockstore.format.value_text import row_text, value_text
+from blockstore.format.value_text import plain, row_text, value_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
@@ -207,7 +207,7 @@ class _Look:
         found = there[VERSION].combine_chunks()
         bad = _bad(held.expected, found, by_id=held.ids is not None)
         for place in pc.indices_nonzero(bad).to_pylist():
-            self._refuse(held, [column[place].as_py() for column in columns], place, found)
+            self._refuse(held, [plain(column[place]) for column in columns], place, found)
         named = found.is_valid()
         same = pc.and_(named, same_rows(held.rows, there, held.rows.schema.names))
         for one, which in current.each():

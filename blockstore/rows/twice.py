@@ -17,7 +17,7 @@ from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, Identity, RowIds
-from blockstore.format.value_text import row_text
+from blockstore.format.value_text import plain, row_text
 from blockstore.operations.access import Access
 from blockstore.rows.named import Named
 from blockstore.rows.reading import column_like
@@ -38,9 +38,9 @@ class RowTwice(Invalid):
         rows: tuple[int, int] | None = None,
     ) -> None:
         self.column = ", ".join(identity.columns)
-        plain = tuple(one.as_py() for one in key)
-        text = row_text(plain)
-        self.value = plain[0] if len(plain) == 1 and isinstance(plain[0], str) else text
+        values = tuple(plain(one) for one in key)
+        text = row_text(values)
+        self.value = values[0] if len(values) == 1 and isinstance(values[0], str) else text
         what = "row id" if isinstance(identity, RowIds) else f"key ({self.column})"
         self.what = f"the {what} {text}"
         at = "" if rows is None else f", first in rows {rows[0]:,} and {rows[1]:,} (from 0)"

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
+from blockstore.format.given import array_of
 from blockstore.format.identity import Identity
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
@@ -136,7 +137,7 @@ def evaluated(value: Value, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
         elif callable(value):
             found = value(rows)
         else:
-            return pa.repeat(pa.scalar(value, field.type), rows.num_rows)
+            return pa.repeat(array_of([value], field.type)[0], rows.num_rows)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise Invalid(
             f"column {field.name!r} cannot be set to {value!r}, expected a value of {field.type}: "

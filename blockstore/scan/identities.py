@@ -21,6 +21,7 @@ import pyarrow.types as pt
 
 from blockstore.format.block import StreamKey
 from blockstore.format.identity import Identity, RowIds
+from blockstore.format.value_text import plain_values
 from blockstore.index.touches import Hashes
 
 
@@ -60,10 +61,20 @@ def ticks(times: pa.Array) -> pa.Array:
 def _with_nulls(column: pa.Array) -> pa.Array:
     """A text of each value that says whether there is one."""
     if pt.is_nested(column.type) or pt.is_null(column.type):
-        return pa.array([repr(value).encode() for value in column.to_pylist()], pa.large_binary())
+        shown = [repr(_counted(value)).encode() for value in plain_values(column)]
+        return pa.array(shown, pa.large_binary())
     empty = pa.scalar(b"", pa.large_binary())
     there = pc.binary_join_element_wise(pa.scalar(b"=", pa.large_binary()), _text(column), empty)
     return pc.fill_null(there, empty)
+
+
+def _counted(value: object) -> object:
+    """The value with the count of each time that Python cannot hold, which Arrow cannot write."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_counted, value))
+    if isinstance(value, dict):
+        return {name: _counted(one) for name, one in value.items()}
+    return value.value if isinstance(value, pa.Scalar) else value
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

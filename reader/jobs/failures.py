@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 
+import pyarrow as pa
+
 from blockstore.errors import BlockstoreError, Conflict, Invalid, NotFound, RowConflict
 from blockstore.format.constraints import BrokenRule
+from blockstore.format.value_text import value_text
 from blockstore.reader.jobs.record import Failure
 
 
@@ -74,6 +77,8 @@ def _plain(key: object) -> object:
         return [_plain(one) for one in key]
     if isinstance(key, bytes):
         return base64.b64encode(key).decode()
+    if isinstance(key, pa.Scalar):
+        return value_text(key)
     return key if isinstance(key, str | int | bool) else str(key)
 
 

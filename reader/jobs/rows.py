@@ -22,6 +22,7 @@ from blockstore.cli.files.json_lines import batch_of, unique_keys
 from blockstore.errors import Invalid, NotFound, RowConflict
 from blockstore.format.definition import Definition
 from blockstore.format.identity import ROW_ID, VERSION, Identity, RowIds, stored_columns
+from blockstore.format.value_text import plain, plain_rows
 from blockstore.reader.jobs.failures import conflict
 from blockstore.reader.jobs.meter import Meter
 from blockstore.reader.jobs.record import Failure, Request
@@ -105,7 +106,7 @@ def named_versions(
         if row.get(VERSION) is None:
             raise Invalid(f"{_place(place)} has no {VERSION!r}, expected the version to fetch")
         _check_only(row, place, names)
-    found = _batch(rows, _schema(names, definition)).to_pylist()
+    found = plain_rows(_batch(rows, _schema(names, definition)))
     return [(tuple(row[name] for name in identity.columns), row[VERSION]) for row in found]
 
 
@@ -197,7 +198,7 @@ def _cells(
         cells: dict[str, Any] = {name: values.column(name)[0] for name in row}
         for name in (*identity.columns, VERSION, *labels):
             if name in cells:
-                cells[name] = cells[name].as_py()
+                cells[name] = plain(cells[name])
         found.append(cells)
     return found
 

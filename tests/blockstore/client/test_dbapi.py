@@ -112,6 +112,44 @@ def test_many_rows_are_one_version_with_the_defaults_and_the_casts_of_their_colu
     assert len(versions(connection, items)) == 3
 
 
+SAME: list[tuple[str, object]] = [
+    ("n", 1.5), ("n", Decimal("2.5")), ("n", 2.0), ("n", "7"), ("n", True),
+    ("price", Decimal("1.005")), ("price", 1.005), ("price", 2.675), ("price", "1.005"),
+    ("day", dt.datetime(2026, 1, 31, 23)), ("day", dt.datetime(2026, 1, 31)), ("day", 5),
+    ("seen", dt.date(2026, 1, 31)), ("seen", 5), ("seen", "2026-01-31 01:02:03.5"),
+    ("raw", "x"), ("raw", "\\x41"), ("raw", "\u00e9"), ("good", 1), ("good", "true"),
+    ("part", 2**53 + 1), ("part", Decimal("0.1")), ("part", "0.1"), ("part", "1e400"),
+    ("note", 5), ("note", True), ("note", 0.1), ("note", 1e20), ("note", dt.date(2026, 1, 31)),
+    ("note", dt.datetime(2026, 1, 31, 1)), ("note", Decimal("1.50")), ("note", b"x"),
+    ("note", b"\\"), ("tags", [1]), ("tags", ["x", None]),
+]  # fmt: skip
+
+
+def test_many_rows_are_what_each_alone_is_or_are_refused(
+    gateway: Served, connection: dbapi.Connection
+) -> None:
+    cursor = connection.cursor()
+    types = "n bigint, price decimal(10, 2), day date, seen timestamp, raw blob, good boolean"
+    cursor.execute(f"create table alike ({types}, part double, note varchar, tags varchar[])")
+    taken = 0
+    for name, value in SAME:
+        found = []
+        for do in (
+            lambda sql, one: cursor.execute(sql, [one]),
+            lambda sql, one: cursor.executemany(sql, [(one,)]),
+        ):
+            cursor.execute("delete from alike")
+            try:
+                do(f"insert into alike ({name}) values (?)", value)
+            except dbapi.DatabaseError:
+                found.append("refused")
+            else:
+                found.append(cursor.execute(f"select {name} from alike").fetchall())
+        assert found[1] in ("refused", found[0]), (name, value)
+        taken += found[1] != "refused"
+    assert taken >= 22
+
+
 def test_what_breaks_a_rule_is_an_integrity_error_and_changes_nothing(
     connection: dbapi.Connection, items: str
 ) -> None:
