@@ -5,7 +5,7 @@ Rules:
 - A column ``_deleted`` of the source says which rows are deletions: of these only the key counts.
 - An identity occurs once in a process's rows. With ``sequence_by`` the row with the highest value
   counts, null being the lowest; of two highest ones neither does, and that is an error.
-- The rows of a merge name the row ids of rows that exist, and ``_effect`` says what each is.
+- The rows of a merge name the row ids of rows that exist, and a column says what each is.
 - ``alone`` is a caller's promise that no other process has a row with one of these identities.
   Without it, a process reports the hashes of all of them, so that the commit can compare.
 """
@@ -34,7 +34,7 @@ from blockstore.rows.merge_rules import key_exists, key_moved
 from blockstore.rows.reading import column_like
 from blockstore.scan.identities import identities
 
-EFFECT = "_effect"
+EFFECT = "_blockstore_effect"
 """What a row of a merge is: the number of an ``Effect``."""
 
 

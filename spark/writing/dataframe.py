@@ -228,7 +228,9 @@ def run(
     rows = _exchanged(df, plan) if exchanged else _clustered(df, plan) if cluster else df
     settings = batch_settings(df.schema) if tune else {}
     with held(df.sparkSession, settings), progress(df.sparkSession, plan.url, world):
-        results = rows.mapInArrow(result_task(plan), RESULT).collect()
+        # By place: mapInArrow resolves names as expressions, in which a dot is a field of a struct.
+        placed = rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
+        results = placed.mapInArrow(result_task(plan, rows.columns), RESULT).collect()
     return commit(plan, [pickle.loads(result.written) for result in results], world)
 
 

@@ -15,11 +15,11 @@ clauses make of it as one block of changes, and the commit publishes it, as one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.types as pt
 
 from blockstore.errors import Invalid, NotFound, RowConflict
@@ -32,7 +32,9 @@ from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.reading.dataframe import read
 from blockstore.spark.settings import TIME_TYPE, held
 from blockstore.spark.types import literal, quoted, spark_schema
+from blockstore.spark.writing.assigning import assigned
 from blockstore.spark.writing.dataframe import run
+from blockstore.spark.writing.merge_keys import OWN, are_new, every, looked_up
 from blockstore.spark.writing.options import (
     DEFAULT_BUFFER_BYTES,
     DEFAULT_CHUNK_BYTES,
@@ -45,14 +47,14 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import DataType
 
 Expression = Any
 """A text in Spark's SQL, a column, or a value of Python's."""
 
 _TRIES = 5
 _SOURCE, _TARGET = "source", "target"
-_HERE, _THERE, _ACTION = "_in_source", "_in_target", "_action"
+_HERE, _THERE, _ACTION = OWN + "in_source", OWN + "in_target", OWN + "action"
 _MATCHED, _UNMATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
@@ -229,7 +231,7 @@ class MergeInto:
                     f"{', '.join(self._given)}"
                 )
         self._equal = {name: name for name in names}
-        return _all([self._of(0, name) == self._of(1, name) for name in names])
+        return every([self._of(0, name) == self._of(1, name) for name in names])
 
     def _of(self, side: int, name: str) -> Column:
         """A column of the source (0) or of the target (1)."""
@@ -249,16 +251,15 @@ class MergeInto:
         self._check_values(definition)
         joined = self._joined(definition, version).withColumn(_ACTION, self._action())
         rows = joined.where(sf.col(_ACTION).isNotNull())
-        columns = [
-            self._value(definition, field, identifies=field.name in identity.columns)
-            for field in spark_schema(definition.schema)
-        ]
+        rows = self._computed(rows, definition.schema.names)
+        types = {field.name: field.dataType for field in rows.schema if OWN in field.name}
+        columns = [self._value(definition, identity, field, types) for field in definition.schema]
         if isinstance(identity, RowIds):
             columns.append(self._of(1, ROW_ID).alias(ROW_ID))
         columns += [self._is(self._places(deletes=True), DELETED), self._effect(identity)]
         rows = rows.select(*columns)
         if isinstance(identity, Key) and not self._are_new(definition, identity):
-            rows = self._looked_up(rows, definition, identity, version)
+            rows = looked_up(rows, self._target(definition, version), identity, definition)
         return rows
 
     def _joined(self, definition: Definition, version: int | None) -> DataFrame:
@@ -307,32 +308,55 @@ class MergeInto:
             action = sf.when(case, sf.lit(place)).otherwise(action)
         return action
 
-    def _value(self, definition: Definition, field: StructField, *, identifies: bool) -> Column:
+    def _computed(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        """The rows with the values that clauses compute, each in a column of its own, for the rows
+        of its clause: so that their types are known, and each is computed once."""
         from pyspark.sql import functions as sf
 
-        value = sf.lit(None).cast(field.dataType)
-        for place, clause in enumerate(self._clauses):
-            found = self._new(clause, definition, field.name, identifies=identifies)
-            if found is not None:
-                value = sf.when(sf.col(_ACTION) == place, found).otherwise(value)
-        return value.alias(field.name)
+        return rows.withColumns(
+            {
+                _computed(place, name): sf.when(sf.col(_ACTION) == place, self._column(value))
+                for place, clause in enumerate(self._clauses)
+                for name, value in self._said(clause).items()
+                if name in names
+            }
+        )
 
-    def _new(
-        self, clause: _Clause, definition: Definition, name: str, *, identifies: bool
-    ) -> Column | None:
-        """The value of a column after a clause; None for a null."""
-        if identifies and clause.of != _UNMATCHED:
-            return self._of(1, name)
-        if clause.deletes:
-            return None
-        if clause.values is None and name in self._given:
-            return self._of(0, name)
-        if clause.values is not None and name in clause.values:
-            return self._column(clause.values[name])
-        if clause.of != _UNMATCHED:
-            return self._of(1, name)
-        default = defaults_in(definition).get(name)
-        return None if default is None else literal(default, name)
+    def _said(self, clause: _Clause) -> Mapping[str, Expression]:
+        """What a clause gives columns, by their names."""
+        if clause.values is None and not clause.deletes:
+            return {name: self._of(0, name) for name in self._given}
+        return clause.values or {}
+
+    def _value(
+        self,
+        definition: Definition,
+        identity: Identity,
+        field: pa.Field,
+        types: Mapping[str, DataType],
+    ) -> Column:
+        """A column after the merge."""
+        from pyspark.sql import functions as sf
+
+        name, (shown,) = field.name, spark_schema(pa.schema([field]))
+        kind, default = shown.dataType, defaults_in(definition).get(name)
+        value = sf.lit(None).cast(kind)
+        for place, clause in enumerate(self._clauses):
+            if clause.of != _UNMATCHED and name in identity.columns:
+                found = self._of(1, name)
+            elif clause.deletes:
+                continue
+            elif name in self._said(clause):
+                own = _computed(place, name)
+                found = assigned(sf.col(quoted(own)), types[own], field, kind)
+            elif clause.of != _UNMATCHED:
+                found = self._of(1, name)
+            elif default is not None:
+                found = literal(default, name)
+            else:
+                continue
+            value = sf.when(sf.col(_ACTION) == place, found).otherwise(value)
+        return value.alias(name)
 
     def _effect(self, identity: Identity) -> Column:
         """What each row is, as far as its clause says it."""
@@ -347,52 +371,18 @@ class MergeInto:
             place for place in self._places(of=_MATCHED) if self._clauses[place].values is None
         ]
         if isinstance(identity, Key) and said and takes_all:
-            same = _all([self._of(0, name).eqNullSafe(self._of(1, name)) for name in said])
+            same = every([self._of(0, name).eqNullSafe(self._of(1, name)) for name in said])
             effect = sf.when(action.isin(takes_all) & ~same, int(Effect.MOVED)).otherwise(effect)
         return effect.alias(EFFECT)
 
     def _are_new(self, definition: Definition, key: Key) -> bool:
-        """Whether rows that clauses insert can have no key that exists: they have the values by
-        which no row was found, and these are of the key."""
+        """Whether rows that clauses insert can have no key that exists."""
         places = self._places(of=_UNMATCHED)
         if self._source is None or not places:
             return True
-        equal = self._equal or {}
-        if not equal or not set(equal) <= set(key.columns):
-            return False
         here = {field.name: field.dataType for field in self._source.schema.fields}
-        there = {field.name: field.dataType for field in spark_schema(definition.schema)}
-        if any(here.get(source) != there[target] for target, source in equal.items()):
-            return False  # Spark compares them in a third type, and the table stores its own.
-        return all(
-            source == target
-            if (values := self._clauses[place].values) is None
-            else values.get(target) == f"{self._names[0]}.{source}"
-            for place in places
-            for target, source in equal.items()
-        )
-
-    def _looked_up(
-        self, rows: DataFrame, definition: Definition, key: Key, version: int | None
-    ) -> DataFrame:
-        """The rows, with the new ones found whose key exists."""
-        from pyspark.sql import functions as sf
-
-        kinds = {field.name: field.dataType for field in spark_schema(definition.schema)}
-        known = self._target(definition, version).select(
-            *(sf.col(quoted(name)).alias(f"_key_{at}") for at, name in enumerate(key.columns)),
-            sf.lit(True).alias(_THERE),
-        )
-        equal = [
-            sf.col(quoted(name)).try_cast(kinds[name]) == sf.col(f"_key_{at}")
-            for at, name in enumerate(key.columns)
-        ]
-        is_new = sf.col(EFFECT) == int(Effect.NEW)
-        found = rows.join(known, _all([is_new, *equal]), "left")
-        effect = sf.when(sf.col(_THERE), int(Effect.EXISTS)).otherwise(sf.col(EFFECT))
-        return found.select(
-            *(sf.col(quoted(name)) for name in rows.columns if name != EFFECT), effect.alias(EFFECT)
-        )
+        inserts = [self._clauses[place].values for place in places]
+        return are_new(key, definition, self._equal or {}, here, inserts, self._names[0])
 
     def _places(self, *, of: str | None = None, deletes: bool = False) -> list[int]:
         """The places of the clauses about such rows, or of those that delete."""
@@ -434,8 +424,8 @@ class MergeInto:
                     )
 
 
-def _all(conditions: list[Column]) -> Column:
-    return reduce(lambda one, other: one & other, conditions)
+def _computed(place: int, name: str) -> str:
+    return f"{OWN}{place}_{name}"
 
 
 def _has_times(definition: Definition) -> bool:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -68,13 +68,14 @@ def write_task(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> TaskWritte
 
 
 def result_task(
-    plan: WritePlan,
+    plan: WritePlan, names: Sequence[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """``write_task`` as a function for ``mapInArrow``: it yields one row, or none if it wrote
-    nothing."""
+    """``write_task`` as a function for ``mapInArrow``, which calls the columns otherwise: it yields
+    one row, or none if it wrote nothing."""
+    names = list(names)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = write_task(plan, batches)
+        written = write_task(plan, (batch.rename_columns(names) for batch in batches))
         if written is not None:
             # Not pa.array: with a list it imports pandas, which costs more than a small write.
             result = pa.repeat(pa.scalar(pickle.dumps(written), pa.binary()), 1)

@@ -292,3 +292,14 @@ class TestBadInput:
             write(rows, url, time_column="at")
         with pytest.raises(bs.NotFound):
             bs.open(url)
+
+
+def test_names_with_dots_and_backticks_are_names(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    frame = spark_session.createDataFrame([(1, 2, 3)], "`a.b` int, `c``d` int, `e f` int")
+    url = f"{tmp_path}/t"
+    bs_spark.append(frame, url)
+    found = bs.open(url).snapshot().scan().to_table().to_pylist()
+    assert found == [{"a.b": 1, "c`d": 2, "e f": 3}]
+    assert bs_spark.read(spark_session, url).collect()[0].asDict() == found[0]

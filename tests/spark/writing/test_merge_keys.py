@@ -87,8 +87,8 @@ def test_the_table_is_read_once_where_the_key_says_that_rows_are_new(
     table = table_of(f"{tmp_path}/t")
     looked = []
     monkeypatch.setattr(
-        "blockstore.spark.writing.merge_into.MergeInto._looked_up",
-        lambda _, rows, *__: looked.append(True) or rows,
+        "blockstore.spark.writing.merge_into.looked_up",
+        lambda rows, *_: looked.append(True) or rows,
     )
     source = frame(spark_session, (3, "c", 30))
     bs_spark.merge_into(source, table.url, "id").when_not_matched_insert().execute()

@@ -17,11 +17,15 @@ from blockstore.spark.writing.options import WriteMode, WriteOptions
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
+class Session:
+    """None that is asked for anything."""
+
+
 def merge(url: str, *columns: str) -> MergeInto:
     bs.create(url, schema=SCHEMA, key="id")
     source: Any = SimpleNamespace(columns=list(columns))
     options = WriteOptions(url=url, mode=WriteMode.MERGE)
-    return MergeInto(source, options, None, tune=False, session=None)
+    return MergeInto(source, options, None, tune=False, session=Session())
 
 
 @pytest.mark.parametrize("clause", ["when_matched_update", "when_not_matched_insert"])
