@@ -106,6 +106,28 @@ def test_null_and_an_empty_text_differ(visit: Visiting, served: Served) -> None:
     assert now(table, "name", "age") == [("", 41), ("", None), (None, None)]
 
 
+def test_a_text_that_was_only_looked_at_keeps_its_line_ends(
+    visit: Visiting, served: Served
+) -> None:
+    schema = pa.schema([("s", pa.string()), ("n", pa.int64())])
+    table = bs.create(url_of(served, "ends"), schema=schema, row_ids=True)
+    texts = ["one\r\ntwo", "a\rb", "", None]
+    table.append(pa.table({"s": texts, "n": [1, 2, 3, 4]}, schema))
+    served.gateway.tables.poll_now()
+    page = visit(f"{served.url}/#/tables/ends/rows").page
+    edit(page)
+    for row in range(4):
+        cell(page, row, 0).dblclick()
+        expect(page.locator(".cell-editor textarea")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator(".cell-editor")).to_have_count(0)
+    expect(page.locator(".edited")).to_have_count(0)
+    put(page, 3, 1, "5")
+    expect(summary(page)).to_have_text("1 cell changed in 1 row")
+    saved(page, 3)
+    assert set(now(table, "s", "n")) == set(zip(texts, [1, 2, 3, 5], strict=True))
+
+
 def test_keys_move_take_and_leave(visit: Visiting, served: Served) -> None:
     people(served, "keys")
     page = visit(f"{served.url}/#/tables/keys/rows").page
