@@ -279,15 +279,24 @@ def _rows_of(table: str) -> str:
 
 
 def named(row: Any) -> str:
-    """A row as a path names it: a text that could be taken for more of the path is a JSON array
-    whose slashes are escaped, for escapes of URLs are gone before the path is read."""
+    """A row as a path names it: a text that could be taken for more of the path, or that is no
+    line, is a JSON array whose slashes are escaped, for escapes of URLs are gone before the path
+    is read."""
     if isinstance(row, list | tuple):
         text = json.dumps([_value(one, "the key") for one in row])
-    elif isinstance(row, str) and (row.startswith("[") or "/" in row or row in _NO_NAMES):
-        text = json.dumps([row])
     else:
-        text = str(_value(row, "the row"))
+        value = _value(row, "the row")
+        text = json.dumps([value]) if isinstance(value, str) and _is_odd(value) else str(value)
     return quote(text.replace("/", "\\u002f"), safe="")
+
+
+def _is_odd(text: str) -> bool:
+    return (
+        text.startswith("[")
+        or "/" in text
+        or text in _NO_NAMES
+        or any(character < " " for character in text)
+    )
 
 
 def _version_of(row: Any, version: int, identity: Sequence[str]) -> dict[str, object]:

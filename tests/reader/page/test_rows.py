@@ -208,6 +208,25 @@ def test_rows_with_a_key_are_edited_by_it(visit: Visiting, served: Served) -> No
     assert now(table, "shop", "item", "n") == [("b/c", 'bolt "x"', 20), ("c", "nut", 7)]
 
 
+def test_rows_whose_key_is_bytes_are_edited_and_their_versions_shown(
+    visit: Visiting, served: Served
+) -> None:
+    schema = pa.schema([("k", pa.binary()), ("n", pa.int64())])
+    table = bs.create(url_of(served, "raw"), schema=schema, key="k")
+    keys = [b"\x12\x34", bytes(range(256)) * 2]
+    table.upsert(pa.table({"k": keys, "n": [1, 2]}, schema))
+    served.gateway.tables.poll_now()
+    page = visit(f"{served.url}/#/tables/raw/rows").page
+    edit(page)
+    for row in range(2):
+        put(page, row, 1, "9")
+    saved(page, 3)
+    assert now(table, "k", "n") == sorted([(key, 9) for key in keys], key=repr)
+    cell(page, 0, 1).click()
+    page.get_by_role("button", name="Row history").click()
+    expect(page.locator("[data-version='3']")).to_be_visible()
+
+
 def test_changes_that_are_not_saved_stay(visit: Visiting, served: Served) -> None:
     people(served, "kept")
     page = visit(f"{served.url}/#/tables/kept/rows").page
