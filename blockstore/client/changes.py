@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
-from blockstore.client.job import RemoteJob
+from blockstore.client.job import JOB, RemoteJob
 from blockstore.client.parameters import sendable
 from blockstore.client.wire import Wire
 from blockstore.errors import Invalid
@@ -187,7 +187,7 @@ class Changes(ABC):
         key exists."""
         body = {"sql": sql, "parameters": sendable(parameters) or None, "message": message}
         job = self._job("POST", "/v1/statements", body, idempotency_key)
-        return {"table": job["table"], **(job["written"] or {})}
+        return {"table": job.get("table"), **(job.get("written") or {})}
 
     def row(
         self,
@@ -204,6 +204,7 @@ class Changes(ABC):
         found: dict[str, Any] = self._wire.json(
             "GET",
             f"{_rows_of(table)}/{named(row)}",
+            needs=["row"],
             params=given(version=version, min_version=min_version) | named_labels(labels),
         )["row"]
         return found
@@ -218,13 +219,16 @@ class Changes(ABC):
     ) -> list[dict[str, Any]]:
         """Given versions of given rows, in their order: pairs of a row id (or key; a tuple for a
         key of several columns) and a version. Raises NotFound if one is not kept."""
-        identity = self._wire.json("GET", f"/v1/tables/{quote(table)}")["key"] or ["_row_id"]
+        identity = self._wire.json("GET", f"/v1/tables/{quote(table)}", needs=["key"])["key"] or [
+            "_row_id"
+        ]
         wanted = [_version_of(row, version, identity) for row, version in rows]
         found: list[dict[str, Any]] = []
         for start in range(0, len(wanted), _VERSIONS):
             found += self._wire.json(
                 "POST",
                 f"{_rows_of(table)}/fetch",
+                needs=["rows"],
                 json={"rows": wanted[start : start + _VERSIONS], **_labels(labels)},
                 params=given(min_version=min_version),
             )["rows"]
@@ -243,19 +247,25 @@ class Changes(ABC):
         found: list[dict[str, Any]] = self._wire.json(
             "GET",
             f"{_rows_of(table)}/{named(row)}/history",
+            needs=["rows"],
             params=given(min_version=min_version) | named_labels(labels),
         )["rows"]
         return found
 
     def _change(self, *request: Any, **params: Any) -> dict[str, Any]:
-        return dict(self._job(*request, **params)["written"] or {})
+        return dict(self._job(*request, **params).get("written") or {})
 
     def _job(
         self, method: str, path: str, body: Mapping[str, object], key: str | None, **params: str
     ) -> dict[str, Any]:
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
         shown = self._wire.json(
-            method, path, json=body, headers=headers, params={"wait": _WAIT_S, **params}
+            method,
+            path,
+            needs=JOB,
+            json=body,
+            headers=headers,
+            params={"wait": _WAIT_S, **params},
         )
         return RemoteJob(self._wire, shown).wait().told
 
@@ -269,15 +279,24 @@ def _rows_of(table: str) -> str:
 
 
 def named(row: Any) -> str:
-    """A row as a path names it: a text that could be taken for more of the path is a JSON array
-    whose slashes are escaped, for escapes of URLs are gone before the path is read."""
+    """A row as a path names it: a text that could be taken for more of the path, or that is no
+    line, is a JSON array whose slashes are escaped, for escapes of URLs are gone before the path
+    is read."""
     if isinstance(row, list | tuple):
         text = json.dumps([_value(one, "the key") for one in row])
-    elif isinstance(row, str) and (row.startswith("[") or "/" in row or row in _NO_NAMES):
-        text = json.dumps([row])
     else:
-        text = str(_value(row, "the row"))
+        value = _value(row, "the row")
+        text = json.dumps([value]) if isinstance(value, str) and _is_odd(value) else str(value)
     return quote(text.replace("/", "\\u002f"), safe="")
+
+
+def _is_odd(text: str) -> bool:
+    return (
+        text.startswith("[")
+        or "/" in text
+        or text in _NO_NAMES
+        or any(character < " " for character in text)
+    )
 
 
 def _version_of(row: Any, version: int, identity: Sequence[str]) -> dict[str, object]:

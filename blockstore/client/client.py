@@ -14,7 +14,7 @@ import pyarrow as pa
 from blockstore.client.changes import Changes
 from blockstore.client.feed import RemoteChanges
 from blockstore.client.files import Files
-from blockstore.client.job import OnProgress, RemoteJob
+from blockstore.client.job import JOB, OnProgress, RemoteJob
 from blockstore.client.parameters import sendable
 from blockstore.client.rows import ARROW, Rows
 from blockstore.client.sending import ArrowStream, opener, sent, stream_of
@@ -97,7 +97,9 @@ class Client(Changes, Files):
 
     def tables(self) -> list[dict[str, Any]]:
         """All tables, with version, rows, bytes and staleness."""
-        found: list[dict[str, Any]] = self._wire.json("GET", "/v1/tables")["tables"]
+        found: list[dict[str, Any]] = self._wire.json("GET", "/v1/tables", needs=["tables"])[
+            "tables"
+        ]
         return found
 
     def table(self, name: str, *, min_version: int | None = None) -> dict[str, Any]:
@@ -109,10 +111,10 @@ class Client(Changes, Files):
     def history(self, name: str, *, limit: int = 100) -> list[dict[str, Any]]:
         """The newest versions of a table, newest first."""
         path = f"/v1/tables/{quote(name)}/history"
-        found: list[dict[str, Any]] = self._wire.json("GET", path, params={"limit": limit})[
-            "entries"
-        ]
-        return found
+        params = {"limit": limit}
+        found = self._wire.json("GET", path, needs=["entries"], params=params)
+        entries: list[dict[str, Any]] = found["entries"]
+        return entries
 
     def changes(
         self,
@@ -184,6 +186,7 @@ class Client(Changes, Files):
         shown = self._wire.json(
             "POST",
             "/v1/jobs",
+            needs=JOB,
             params=params,
             headers=headers,
             content=content,
@@ -227,7 +230,7 @@ class Client(Changes, Files):
 
     def job(self, job: str) -> RemoteJob:
         """A job by its id."""
-        return RemoteJob(self._wire, self._wire.json("GET", f"/v1/jobs/{quote(job)}"))
+        return RemoteJob(self._wire, self._wire.json("GET", f"/v1/jobs/{quote(job)}", needs=JOB))
 
     def jobs(self, limit: int | None = 100) -> list[RemoteJob]:
         """The newest jobs of this token, newest first; with ``limit=None`` all that are kept."""
@@ -235,7 +238,8 @@ class Client(Changes, Files):
         params: dict[str, str] = {}
         while limit is None or len(found) < limit:
             most = _PAGE if limit is None else min(_PAGE, limit - len(found))
-            page = self._wire.json("GET", "/v1/jobs", params={"limit": str(most), **params})
+            given = {"limit": str(most), **params}
+            page = self._wire.json("GET", "/v1/jobs", needs=["jobs"], params=given)
             found += [RemoteJob(self._wire, shown) for shown in page["jobs"]]
             if page.get("next") is None:  # the last page, or a gateway of an earlier release
                 break
@@ -251,7 +255,7 @@ class Client(Changes, Files):
             body["limit"] = limit
         headers = {"Idempotency-Key": key or self._wire.world.ids.ulid()}
         return RemoteJob(
-            self._wire, self._wire.json("POST", "/v1/jobs", json=body, headers=headers)
+            self._wire, self._wire.json("POST", "/v1/jobs", needs=JOB, json=body, headers=headers)
         )
 
 

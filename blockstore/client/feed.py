@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from blockstore.client.rows import ARROW, arrow_of
-from blockstore.client.wire import Wire
+from blockstore.client.wire import Wire, strange
 
 
 class RemoteChanges:
@@ -27,7 +27,10 @@ class RemoteChanges:
         response breaks off: what was read of the last version may then be a part of it."""
         headers = {"Accept": ARROW}
         with self._wire.answer("GET", self._path, params=self._params, headers=headers) as found:
-            until = int(found.headers["x-blockstore-until"])
+            try:
+                until = int(found.headers["x-blockstore-until"])
+            except (KeyError, ValueError) as error:
+                raise strange(found) from error
             with arrow_of(found) as reader:
                 yield reader
             self.until = until

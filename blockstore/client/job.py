@@ -13,6 +13,9 @@ from blockstore.errors import Invalid, NotFound, Unavailable
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Called with the job's state, as the gateway returns it, from time to time."""
 
+JOB = ("id", "state")
+"""What the gateway says of every job."""
+
 _ENDED = ("done", "failed", "cancelled")
 
 
@@ -35,12 +38,12 @@ class RemoteJob:
 
     def refresh(self) -> RemoteJob:
         """Request the present state."""
-        self.told = self._wire.json("GET", f"/v1/jobs/{self.id}")
+        self.told = self._wire.json("GET", f"/v1/jobs/{self.id}", needs=JOB)
         return self
 
     def cancel(self) -> RemoteJob:
         """Cancel the job."""
-        self.told = self._wire.json("DELETE", f"/v1/jobs/{self.id}")
+        self.told = self._wire.json("DELETE", f"/v1/jobs/{self.id}", needs=JOB)
         return self
 
     def wait(

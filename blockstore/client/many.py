@@ -58,7 +58,9 @@ def carry_out(client: Client, sql: str, rows: Sequence[Sequence[Any]]) -> dict[s
     insert = insert_of(sql)
     if insert is None:
         text = sql.strip().rstrip(";")
-        return client.execute(f"BEGIN; {f'{text}; ' * len(rows)}COMMIT", list(chain(*rows)))
+        # A comment at the end of a statement ends with its line.
+        several = f"{text}\n;\n" * len(rows)
+        return client.execute(f"BEGIN;\n{several}COMMIT", list(chain(*rows)))
     listed = ", ".join(insert.columns)
     with client.sql(f"SELECT {listed} FROM {insert.table} LIMIT 0").stream() as reader:
         schema = reader.schema

@@ -50,7 +50,7 @@ def _value(value: object, name: str, depth: int = 0) -> object:
             return {"$date": value.isoformat()}
         case dt.time():
             return {"$time": value.isoformat()}
-        case dt.timedelta():
+        case dt.timedelta() if not value % _MICROSECOND:
             return {"$duration": value // _MICROSECOND}
         case list() | tuple() if depth < _DEEPEST:
             return [_value(one, name, depth + 1) for one in value]

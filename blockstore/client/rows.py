@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from blockstore.client.wire import Wire, pieces
+from blockstore.client.wire import Wire, pieces, strange
 from blockstore.errors import MissingExtra, Unavailable
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class Rows:
 @contextmanager
 def arrow_of(found: httpx.Response) -> Iterator[pa.RecordBatchReader]:
     """Read a response that is an Arrow stream. The reader raises Unavailable if it breaks off, and
-    again at every later read."""
+    again at every later read, Invalid if it is no such stream."""
+    if found.headers.get("content-type", ARROW).partition(";")[0].strip() != ARROW:
+        raise strange(found)
     try:
         coming = pa.ipc.open_stream(io.BufferedReader(_Body(pieces(found)), 1 << 20))
     except (ValueError, OSError) as error:

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
+from blockstore.errors import Invalid
+
 _PIECE = 1 << 20
 _ROWS = 65_536
 
@@ -22,13 +24,16 @@ class ArrowStream(Protocol):
 
 
 def opener(
-    file: str | os.PathLike[str] | bytes | BinaryIO,
+    file: str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO,
 ) -> Callable[[], AbstractContextManager[BinaryIO]]:
-    """A function that opens the file at its start; a caller's own file stays open."""
-    if isinstance(file, bytes):
+    """A function that opens the file at its start; a caller's own file stays open. Raises Invalid
+    for what is no file."""
+    if isinstance(file, bytes | bytearray | memoryview):
         return lambda: io.BytesIO(file)
     if isinstance(file, str | os.PathLike):
         return lambda: open(file, "rb")
+    if isinstance(file, io.TextIOBase) or not hasattr(file, "read"):
+        raise _no_file(file)
     start = file.tell() if file.seekable() else 0
 
     def again() -> AbstractContextManager[BinaryIO]:
@@ -46,10 +51,19 @@ def sent(
     done = 0
     with opened() as file:
         while piece := file.read(_PIECE):
+            if isinstance(piece, str):
+                raise _no_file(file)
             yield piece
             done += len(piece)
             if progress is not None:
                 progress(done)
+
+
+def _no_file(file: object) -> Invalid:
+    found = "open as text" if hasattr(file, "read") else type(file).__name__
+    return Invalid(
+        f"the file is {found}, expected a path, the bytes, or a file that is open with mode 'rb'"
+    )
 
 
 def stream_of(rows: ArrowStream, progress: Callable[[int], None] | None) -> Iterator[bytes]:

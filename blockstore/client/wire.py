@@ -6,12 +6,14 @@ Rules:
 - A request that changes something is retried only with its first Idempotency-Key: the gateway then
   returns the same job.
 - A response that breaks off raises Unavailable; a partial one is never taken for complete.
+- What no gateway responds with, such as a redirect or a page, raises Invalid. No redirect is
+  followed: a token is for one address.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +88,16 @@ class Wire:
         """Close the connections."""
         self._http.close()
 
-    def json(self, method: str, path: str, **more: Any) -> Any:
-        """Send a small request and return its JSON."""
+    def json(self, method: str, path: str, *, needs: Iterable[str] = (), **more: Any) -> Any:
+        """Send a small request and return its JSON: an object, which has what it ``needs``."""
         with self.answer(method, path, **more) as found:
-            return json.loads(b"".join(pieces(found)))
+            try:
+                body = json.loads(b"".join(pieces(found)))
+            except ValueError as error:
+                raise strange(found) from error
+        if not isinstance(body, dict) or not body.keys() >= set(needs):
+            raise strange(found)
+        return body
 
     @contextmanager
     def answer(
@@ -131,7 +139,7 @@ class Wire:
                     ) from error
                 self.world.clock.sleep(self.world.ids.uniform(0.1, 0.5))
                 continue
-            if found.status_code < 400:
+            if found.is_success:
                 return found
             wait_s = _wait_s(found)
             problem = _problem(found)
@@ -159,11 +167,27 @@ def conflict(message: str, detail: object) -> Conflict:
     if not isinstance(rows, list):
         return Conflict(message)
     named = []
-    for one in rows:
-        row = one["row"]
-        key = tuple(row) if isinstance(row, list) else row
-        named.append((key, one["expected"], one["found"]))
+    try:
+        for one in rows:
+            row = one["row"]
+            key = tuple(row) if isinstance(row, list) else row
+            named.append((key, one["expected"], one["found"]))
+    except (KeyError, TypeError):
+        return Conflict(message)
     return RowConflict(message, rows=named)
+
+
+def strange(found: httpx.Response) -> Invalid:
+    """The error for a response that is not a gateway's."""
+    return Invalid(_strange(found))
+
+
+def _strange(found: httpx.Response) -> str:
+    elsewhere = found.headers.get("location")
+    where = f", and names {elsewhere}" if elsewhere else ""
+    return (
+        f"the response with status {found.status_code} is not a gateway's{where}: check the address"
+    )
 
 
 def _problem(found: httpx.Response) -> BlockstoreError:
@@ -176,7 +200,7 @@ def _problem(found: httpx.Response) -> BlockstoreError:
         if body.get("request_id"):
             message = f"{message} (request {body['request_id']})"
     except (ValueError, KeyError, TypeError, _httpx().HTTPError):
-        message = f"the response with status {status} is not a gateway's: check the address"
+        message = _strange(found)
     finally:
         found.close()
     if status == 409:

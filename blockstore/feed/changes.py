@@ -1,6 +1,7 @@
 """The changes of a table between two of its versions, as a user holds them.
 
 Rules:
+- After 0 begins with the table that is there now, not with one that was dropped before it.
 - Every version above the boundary can be read after; of those at or below it only tagged ones,
   and what is between such a one and the oldest version left is one net difference.
 - A version's rows are in batches of their own. Within a version rows are in no order, but a row as
@@ -177,9 +178,13 @@ def _begin(access: Access, newest: State, after: int, until: int) -> tuple[State
         boundary = log.boundary.read()
         try:
             if after == 0:
-                if boundary:
-                    raise History(log.reader, newest).expired("what version 1 changed", boundary)
-                return State.EMPTY, None
+                if boundary >= newest.created:
+                    what = f"what version {newest.created} changed"
+                    raise History(log.reader, newest).expired(what, boundary)
+                if newest.created == 1 or until == 0:
+                    return State.EMPTY, None
+                # Where a table was dropped before, this one begins with its creation, without rows.
+                return log.at(min(newest.created, until)), None
             begin = log.at(after)
             if after > boundary or until == after:
                 return begin, None

@@ -27,6 +27,8 @@ from blockstore.errors import Invalid
 from blockstore.format.texts import check_text
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
+"""A fraction of a second with digits below a microsecond, which Python's times do not have."""
 _DIGITS = 38
 """The digits of the widest decimal of the engine."""
 _LONGEST = 60
@@ -90,6 +92,9 @@ def _moment(
     read: Callable[[str], object], what: str, example: str
 ) -> Callable[[object, str], object]:
     def parsed(text: object, name: str) -> object:
+        if _FINER.search(str(text)):
+            advice = "it has digits below a microsecond: pass it as text and cast it in the SQL"
+            raise _wrong(name, what, advice, text)
         try:
             return read(str(text))
         except ValueError:

@@ -72,7 +72,7 @@ _FILE: dict[int | str, dict[str, object]] = {
     416: {"description": "The range begins after the end of the file"},
 }
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE)
-_CELL = "/v1/tables/{table:path}/rows/{row:path}/files/{column}"
+_CELL = "/v1/tables/{table:path}/rows/{row:text}/files/{column}"
 
 
 @router.post("/v1/tables/{table:path}/files", openapi_extra=_BODY)

@@ -42,6 +42,9 @@ from blockstore.reader.http.shapes import JobBody, JobShown, JobsShown
 from blockstore.reader.http.streaming import Patience, Streamed, first_piece, in_thread
 from blockstore.reader.http.submitting import (
     check_plain,
+    check_text,
+    check_wide,
+    is_wide,
     job_answer,
     job_of,
     shown_of,
@@ -101,7 +104,8 @@ async def submit(
         str | None, Query(max_length=1_000, description="For an upload: the table to append to")
     ] = None,
     null: Annotated[
-        list[str] | None, Query(description="For an upload: other spellings of null")
+        list[str] | None,
+        Query(max_length=20, description="For an upload: other spellings of null"),
     ] = None,
     message: Annotated[
         str,
@@ -135,7 +139,7 @@ async def submit(
             form=FORMS[kind],
             allowed=allowed_of(caller),
             table=name,
-            nulls=tuple(null or ())[:20],
+            nulls=tuple(null or ()),
             message=message,
             what=_what(kind, mode),
             table_version=version,
@@ -143,6 +147,8 @@ async def submit(
         )
         check_plain(request)
         parts: AsyncIterator[bytes] = request.stream()
+        if wanted.form != ARROW and check_text(request):
+            parts = headed(parts, check_wide)
         if keyed and mode == APPEND and wanted.form != ARROW:
             parts = headed(parts, lambda head: _check_appends(name, head))
         made = await uploaded(parts, gateway, jobs, job, wanted)
@@ -343,6 +349,8 @@ def _job_request(gateway: Gateway, caller: Caller, body: JobBody) -> JobRequest:
 def _check_appends(table: str, head: bytes) -> None:
     """Raise Problem for a file of new rows for a table with a key: neither ``upsert`` nor
     ``insert`` was said, and the one would replace rows that the other refuses."""
+    if is_wide(head):
+        head = head.decode("utf-16", "replace").encode()
     if VERSION.encode() not in head.partition(b"\n")[0]:
         raise Problem(
             400,

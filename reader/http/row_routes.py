@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from blockstore.cli.row_names import row_named
@@ -43,6 +44,20 @@ from blockstore.reader.jobs.rows import What, named_versions, parsed
 from blockstore.reader.jobs.writing import identity_of
 from blockstore.rows.versions import fetch, row_at, row_history
 
+
+class _AnyText(Convertor[str]):
+    """A part of a path with slashes and line breaks: a key may have them."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("text", _AnyText())
 router = APIRouter(responses=ERRORS, tags=["rows"])
 
 Wait = Annotated[
@@ -125,7 +140,7 @@ async def given(
     return await in_thread(found)
 
 
-@router.get("/v1/tables/{table:path}/rows/{row:path}/history")
+@router.get("/v1/tables/{table:path}/rows/{row:text}/history")
 def versions(
     gateway: Here,
     caller: Reading,
@@ -145,7 +160,7 @@ def versions(
     return {"table": table, "version": view.version, "rows": rows_as_json(found)}
 
 
-@router.get("/v1/tables/{table:path}/rows/{row:path}")
+@router.get("/v1/tables/{table:path}/rows/{row:text}")
 def one(
     gateway: Here,
     caller: Reading,

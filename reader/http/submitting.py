@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from email.message import Message
 
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
@@ -21,6 +23,8 @@ from blockstore.reader.http.tokens import Caller
 from blockstore.reader.jobs.record import Request as JobRequest
 from blockstore.reader.jobs.store import Job
 
+_UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
+_UTF_16 = ("utf-16", "utf16", "utf-16le", "utf-16be")
 KEY = "idempotency-key"
 """The header that makes requests with the same value one job."""
 
@@ -56,6 +60,42 @@ def check_plain(request: Request) -> None:
         raise Problem(
             415, f"the file has Content-Encoding {coding}: send it without Content-Encoding"
         )
+
+
+def check_text(request: Request) -> bool:
+    """Whether the Content-Type says that a text is UTF-16, as ``check_wide`` is to see. Raises
+    Problem 415 for an encoding that is not read, and for a text without a header."""
+    said = Message()
+    said["Content-Type"] = request.headers.get("content-type", "")
+    charset = str(said.get_param("charset", "utf-8")).strip().lower()
+    if charset not in _UTF_8 and charset not in _UTF_16:
+        raise Problem(
+            415,
+            f"the file is in {charset[:40]}, and only UTF-8, or UTF-16 with a byte order mark, is "
+            "read: convert the file, and say charset=utf-8",
+        )
+    if str(said.get_param("header", "present")).strip().lower() != "present":
+        raise Problem(
+            415,
+            "the Content-Type says that the file has no header, and its first line must name the "
+            "columns: add one, and leave header= away",
+        )
+    return charset in _UTF_16
+
+
+def check_wide(head: bytes) -> None:
+    """Raise Problem 415 for a text that was said to be UTF-16 and does not show its byte order."""
+    if head and not is_wide(head):
+        raise Problem(
+            415,
+            "the file is said to be UTF-16 and begins without a byte order mark: write it with "
+            "one, or as UTF-8",
+        )
+
+
+def is_wide(head: bytes) -> bool:
+    """Whether a text begins as UTF-16 does."""
+    return head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def job_answer(gateway: Gateway, jobs: Jobs, job: str, wanted: JobRequest, made: bool) -> Response:

@@ -144,7 +144,9 @@ def divided(table: Table, after: int, until: int) -> list[InputPartition]:
     """The versions after one, up to another, in runs for tasks. Raises VersionExpired."""
     if until <= after:
         return []
-    table.changes(after, until)  # raises what a task would, before there is one
+    # Raises what a task would, before there is one. Where another table was dropped before, after 0
+    # is after the creation of this one.
+    after = table.changes(after, until).after
     runs: list[InputPartition] = []
     first, rows = after, 0
     try:

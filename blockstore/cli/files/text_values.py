@@ -34,7 +34,8 @@ _ZEROS = {
     "us": (r"(:\d\d\.\d{6})0+([^\d].*)?$", r"\1\2"),
 }
 """The zeros of a fraction after the last digit of a unit, and the text without them."""
-_ZERO_FRACTION = r"^([+-]?[0-9]+)\.0+$"
+_ZERO_FRACTION = r"^([+-]?[0-9]+)\.(?:00?|0000+)$|^([+-]?(?:0+|[0-9]{4,}))\.000$"
+"""But ``1.000`` is a thousand where the point separates groups of digits."""
 _ROUNDED = r"(?i)^[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?$"
 _COMMAS = r"[+-]?[0-9.]+,[0-9.,]+$"
 _LOCAL_DATE = r"(?![0-9]{4}-[0-9]{2}-[0-9]{2})[0-9]{1,4}[./-][0-9A-Za-z]+[./-][0-9]{1,4}(\D|$)"
@@ -46,7 +47,7 @@ _WHOLE_SECONDS = (r"^([0-9]{4})/([0-9]{2})/([0-9]{2})([^.]*)$", r"\1-\2-\3\4")
 of the one that was there."""
 _CUT = r"[0-9]{4}/[0-9]{2}/[0-9]{2}.*\."
 _MIDNIGHT = (r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00(\.0+)?$", r"\1")
-_TRUTH = ((r"(?i)^t$|^1\.0+$", "true"), (r"(?i)^f$|^0\.0+$", "false"))
+_TRUTH = ((r"(?i)^t$|^1\.(?:00?|0000+)$", "true"), (r"(?i)^f$|^0\.0+$", "false"))
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -172,7 +173,7 @@ def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return texts.cast(kind)
     except pa.ArrowInvalid:
-        values = pc.replace_substring_regex(texts, _ZERO_FRACTION, r"\1").cast(kind)
+        values = pc.replace_substring_regex(texts, _ZERO_FRACTION, r"\1\2").cast(kind)
         floats = values.filter(pc.match_substring_regex(texts, _ZERO_FRACTION)).cast(pa.int64())
         if pc.any(pc.greater_equal(pc.abs_checked(floats), _EXACT)).as_py():
             raise

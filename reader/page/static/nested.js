@@ -54,6 +54,9 @@ export function hex(bytes) {
   return bytes.length > 256 ? `${shown}… (${bytes.length} bytes)` : shown;
 }
 
+/** Bytes as the gateway takes them in JSON. */
+export const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+
 // Other types (intervals, unions): the text of Arrow.
 function plain(_key, value) {
   if (typeof value === "bigint") return String(value);

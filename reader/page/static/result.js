@@ -1,7 +1,7 @@
 // A result in memory, as columns of Arrow. Values become text only when they are shown; 64-bit integers, decimals and
 // times are exact to the last digit.
 
-import { day, decimal, fraction, hex, readable, stamp } from "./nested.js";
+import { base64, day, decimal, fraction, hex, readable, stamp } from "./nested.js";
 import { typeName } from "./type_names.js";
 import { tableFromIPC } from "./vendor.js";
 
@@ -51,6 +51,12 @@ export class Column {
     if (this.id === ID.decimal) return decimal(value, this.type.scale);
     if (value instanceof Uint8Array) return hex(value);
     return typeof value === "object" ? readable(value, this.type) : String(value);
+  }
+
+  /** The value as the gateway takes it for a part of a key: bytes as base64. */
+  named(row) {
+    const value = this.#data.at(row);
+    return value instanceof Uint8Array ? base64(value) : this.text(row);
   }
 
   /** What the rows are put in order by: a number, a text or a truth, exactly; null last. */

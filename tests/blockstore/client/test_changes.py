@@ -96,6 +96,30 @@ def test_conflicts_have_the_rows(client: Client) -> None:
         client.row("stock", ("a", day))
 
 
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("binary", [b"\xff/", b"\xff\xff\xff", b"", b"a"]),
+        ("string", ["a\nb", "a\r\nb", "\n", "a\x00b", "/\n/history", "x\n"]),
+    ],
+)
+def test_every_key_is_found(
+    client: Client, gateway: Served, tmp_path: Path, kind: str, keys: list[object]
+) -> None:
+    table = f"named_{kind}"
+    client.create_table(table, f"k:{kind}, n:int, f:file", key="k")
+    handle = client.put_file(table, b"some", name="a.txt")
+    client.put_rows(table, [{"k": key, "n": n, "f": handle} for n, key in enumerate(keys)])
+    for n, key in enumerate(keys):
+        assert client.row(table, key, min_version=2)["n"] == n
+        assert client.row_history(table, key)[0]["n"] == n
+        assert client.get_file(table, key, "f", tmp_path / "file") == 4
+    if kind == "string":
+        at = f"/v1/tables/{table}/rows/a%0Ab"
+        for path in (at, f"{at}/history", f"{at}/files/f"):
+            assert gateway.http.get(path).status_code == 200
+
+
 def test_a_key_with_odd_characters_is_named(client: Client) -> None:
     client.create_table("odd", "k:string, n:int", key="k")
     keys = [

@@ -107,9 +107,12 @@ def test_many_rows_are_one_version_with_the_defaults_and_the_casts_of_their_colu
     cursor.execute(f"select sku, n from {items} where n < 7 order by sku")
     assert cursor.fetchall() == [("k1", 1), ("k2", 2)]
     assert len(versions(connection, items)) == 3
+    cursor.executemany(f"delete from {items} where sku = ? -- gone", [("k1",), ("k2",)])
+    assert cursor.rowcount == 2
+    assert len(versions(connection, items)) == 4
     cursor.executemany(f"insert into {items} (sku) values (?)", [])
     assert cursor.rowcount == 0
-    assert len(versions(connection, items)) == 3
+    assert len(versions(connection, items)) == 4
 
 
 SAME: list[tuple[str, object]] = [

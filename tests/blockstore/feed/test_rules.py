@@ -16,6 +16,7 @@ from blockstore.format.identity import VERSION
 from blockstore.index import log as index_log
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
+from blockstore.operations.drop import Drop
 from blockstore.operations.expire import expire
 from blockstore.table import Table
 from blockstore.world import World
@@ -110,6 +111,38 @@ def test_what_is_asked_for_is_a_version_that_was() -> None:
             table.changes(wrong)  # type: ignore[arg-type]
     with pytest.raises(bs.Invalid, match="after version 2 until 1"):
         table.changes(2, 1)
+
+
+def test_after_0_begins_with_the_table_that_was_created_where_another_was_dropped(
+    tmp_path: Path,
+) -> None:
+    url = f"{tmp_path}/t?durable=false"
+    first = bs.create(url, schema=PLAIN)
+    first.append(pa.table({"n": [1, 2]}))
+    bs.drop(url)
+    table = bs.create(url, schema=pa.schema([("n", pa.int64()), ("s", pa.string())]))
+    assert list(table.changes(0)) == []
+    table.append(pa.table({"n": [3], "s": ["a"]}))
+    created = table.log.state.created
+    assert created == 4
+    assert told(table, 0) == told(bs.open(url), created) == [(5, "insert", 3)]
+    assert told(table, 0, until=created) == told(table, 0, until=0) == []
+    assert next(table.follow(after=0)).to_table()["n"].to_pylist() == [3]
+    with pytest.raises(bs.VersionExpired, match=r"version 2 of .* is of a table that was dropped"):
+        table.changes(0, 2)
+
+
+def test_after_0_has_expired_once_the_creation_of_the_table_has_where_another_was_dropped() -> None:
+    table = by_key()
+    put(table, 1)
+    table.log.commit(Drop(commit=table.world.ids.ulid()))
+    log = index_log.create(table.bucket, table.world, table.definition)
+    created = Table(table.bucket, table.world, log)
+    put(created, 2)
+    assert told(created, 0) == [(5, "insert", 2)]
+    assert forget(created, clean=False) >= 4
+    with pytest.raises(bs.VersionExpired, match="what version 4 changed"):
+        created.changes(0)
 
 
 def test_until_ends_it_and_another_handle_finds_newer_versions() -> None:

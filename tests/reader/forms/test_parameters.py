@@ -65,6 +65,8 @@ def test_nan_is_a_float() -> None:
         '{"$date": "2026-13-01"}',
         '{"$time": "noon"}',
         '{"$timestamp": "yesterday"}',
+        '{"$timestamp": "2020-01-01T00:00:00.123456789"}',
+        '{"$time": "00:00:00.0000001"}',
         '{"$duration": true}',
         '{"$duration": 1e3}',
     ],
@@ -72,6 +74,18 @@ def test_nan_is_a_float() -> None:
 def test_a_value_that_is_none_of_its_type_is_one_sentence_with_its_parameter(text: str) -> None:
     with pytest.raises(Invalid, match=r"^parameter 2 is "):
         from_json(["fine", json.loads(text)])
+
+
+def test_zeros_below_a_microsecond_are_no_digits() -> None:
+    found = from_json([{"$timestamp": "2020-01-01T00:00:00.123456000"}])
+    assert found == [dt.datetime(2020, 1, 1, 0, 0, 0, 123456)]
+
+
+def test_a_duration_with_nanoseconds_is_refused() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert sendable([pandas.Timedelta(2000, "ns")]) == [{"$duration": 2}]
+    with pytest.raises(Invalid, match="parameter 1 is Timedelta"):
+        sendable([pandas.Timedelta(2001, "ns")])
 
 
 def test_a_value_without_a_form_is_refused() -> None:

@@ -164,6 +164,37 @@ def test_an_upload_is_for_the_table_that_stood_there_when_it_was_asked_for(
     assert bs.open(url).snapshot().scan().to_table().num_rows == 10
 
 
+WIDE = "time,n,s\n2026-01-01T00:00:00Z,1,ä\n".encode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("said", "body", "reason"),
+    [
+        ("charset=latin-1", b"n\n1\n", "the file is in latin-1, and only UTF-8, or UTF-16"),
+        ('charset="windows-1252"', b"n\n1\n", "convert the file, and say charset=utf-8"),
+        ("header=absent", b"1\n", "its first line must name the columns: add one"),
+        ("charset=utf-16", WIDE, "begins without a byte order mark"),
+        ("charset=UTF-8", None, None),
+        ('Charset="us-ascii"; header=present', None, None),
+        ("header=Present", None, None),
+        ("charset=utf-16", b"\xff\xfe" + WIDE, None),
+    ],
+)
+def test_what_the_content_type_says_of_a_text_is_respected(
+    jobs: Served, said: str, body: bytes | None, reason: str | None
+) -> None:
+    response = jobs.http.post(
+        "/v1/jobs?table=salaries",
+        content=csv_of(range(1)) if body is None else body,
+        headers={"Content-Type": f"text/csv; {said}"},
+    )
+    if reason is None:
+        assert until_ended(jobs.http, response.json()["id"])["state"] == "done"
+    else:
+        assert response.status_code == 415
+        assert reason in response.json()["message"]
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "body", "status"),
     [
@@ -174,6 +205,7 @@ def test_an_upload_is_for_the_table_that_stood_there_when_it_was_asked_for(
         ("/v1/jobs?table=salaries", {}, b"x", 415),
         ("/v1/jobs?table=salaries", {**CSV, "Content-Encoding": "gzip"}, b"x", 415),
         ("/v1/jobs?table=salaries", CSV, b"x" * (1 << 21), 413),
+        (f"/v1/jobs?table=salaries{'&null=x' * 21}", CSV, b"n\n", 400),
         ("/v1/jobs?table=salaries", {**CSV, "Idempotency-Key": "k" * 201}, b"x", 400),
         ("/v1/jobs", {"Content-Type": "application/json"}, b"{", 400),
         ("/v1/jobs", {"Content-Type": "application/json"}, b'{"kind":"query"}', 400),

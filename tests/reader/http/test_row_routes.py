@@ -502,6 +502,19 @@ def test_an_upload_of_rows_lists_every_wrong_line(served: Served, people: str) -
     assert _table(served, people).poll() == 2
 
 
+def test_a_file_in_utf_16_that_begins_with_a_version_changes_rows(
+    served: Served, items: str
+) -> None:
+    at = f"/v1/jobs?table={items}"
+    for order, mark in (("le", b"\xff\xfe"), ("be", b"\xfe\xff")):
+        data = mark + f"_version,sku,n\n,{order},5\n".encode(f"utf-16-{order}")
+        job = served.http.post(at, content=data, headers=CSV)
+        assert job.status_code == 202, job.text
+        assert until_ended(served.http, job.json()["id"])["state"] == "done"
+    refused = served.http.post(at, content=mark + "sku,n\n".encode("utf-16-be"), headers=CSV)
+    assert refused.status_code == 400
+
+
 def test_an_upload_upserts_or_inserts_by_key(served: Served, items: str) -> None:
     def upload(mode: str, text: str) -> dict[str, Any]:
         path = f"/v1/jobs?table={items}&mode={mode}"

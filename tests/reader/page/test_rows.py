@@ -106,6 +106,28 @@ def test_null_and_an_empty_text_differ(visit: Visiting, served: Served) -> None:
     assert now(table, "name", "age") == [("", 41), ("", None), (None, None)]
 
 
+def test_a_text_that_was_only_looked_at_keeps_its_line_ends(
+    visit: Visiting, served: Served
+) -> None:
+    schema = pa.schema([("s", pa.string()), ("n", pa.int64())])
+    table = bs.create(url_of(served, "ends"), schema=schema, row_ids=True)
+    texts = ["one\r\ntwo", "a\rb", "", None]
+    table.append(pa.table({"s": texts, "n": [1, 2, 3, 4]}, schema))
+    served.gateway.tables.poll_now()
+    page = visit(f"{served.url}/#/tables/ends/rows").page
+    edit(page)
+    for row in range(4):
+        cell(page, row, 0).dblclick()
+        expect(page.locator(".cell-editor textarea")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator(".cell-editor")).to_have_count(0)
+    expect(page.locator(".edited")).to_have_count(0)
+    put(page, 3, 1, "5")
+    expect(summary(page)).to_have_text("1 cell changed in 1 row")
+    saved(page, 3)
+    assert set(now(table, "s", "n")) == set(zip(texts, [1, 2, 3, 5], strict=True))
+
+
 def test_keys_move_take_and_leave(visit: Visiting, served: Served) -> None:
     people(served, "keys")
     page = visit(f"{served.url}/#/tables/keys/rows").page
@@ -184,6 +206,25 @@ def test_rows_with_a_key_are_edited_by_it(visit: Visiting, served: Served) -> No
     page.get_by_role("button", name="Delete row").click()
     saved(page, 3)
     assert now(table, "shop", "item", "n") == [("b/c", 'bolt "x"', 20), ("c", "nut", 7)]
+
+
+def test_rows_whose_key_is_bytes_are_edited_and_their_versions_shown(
+    visit: Visiting, served: Served
+) -> None:
+    schema = pa.schema([("k", pa.binary()), ("n", pa.int64())])
+    table = bs.create(url_of(served, "raw"), schema=schema, key="k")
+    keys = [b"\x12\x34", bytes(range(256)) * 2]
+    table.upsert(pa.table({"k": keys, "n": [1, 2]}, schema))
+    served.gateway.tables.poll_now()
+    page = visit(f"{served.url}/#/tables/raw/rows").page
+    edit(page)
+    for row in range(2):
+        put(page, row, 1, "9")
+    saved(page, 3)
+    assert now(table, "k", "n") == sorted([(key, 9) for key in keys], key=repr)
+    cell(page, 0, 1).click()
+    page.get_by_role("button", name="Row history").click()
+    expect(page.locator("[data-version='3']")).to_be_visible()
 
 
 def test_changes_that_are_not_saved_stay(visit: Visiting, served: Served) -> None:

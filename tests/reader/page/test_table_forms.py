@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -149,6 +150,31 @@ def test_columns_are_added_renamed_dropped_moved_and_ruled_in_one_version(
     assert again.poll() == 3
     page.get_by_role("link", name="Rows", exact=True).click()
     expect(cell(page, 0, 1)).to_have_text("ann")
+
+
+def test_what_was_only_looked_at_in_the_form_of_an_alter_is_not_changed(
+    visit: Visiting, served: Served
+) -> None:
+    check = "\" s\" <> 'x'\nAND \" s\" <> 'y'"
+    said = {"description": "one\ntwo", "check": check, "default": "a\nb"}
+    schema = bs.typed_schema([bs.column(" s", "string", **said), ("n", "integer")])
+    table = bs.create(url_of(served, "looked"), schema=schema, row_ids=True)
+    served.gateway.tables.poll_now()
+    page = visit(f"{served.url}/#/tables/looked").page
+    page.get_by_role("button", name="Alter table").click()
+    alter = page.get_by_role("dialog").get_by_role("button", name="Alter table")
+    alter.click()
+    expect(page.get_by_role("dialog")).to_contain_text("Nothing is changed yet")
+    part(column(page, 1), "name").fill("number")
+    alter.click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert bs.open(table.url).definition.schema.names == [" s", "number"]
+    rules = rules_of(bs.open(table.url).definition.schema.field(0))
+    assert (rules.description, rules.check, rules.default) == (
+        "one\ntwo",
+        check,
+        json.dumps("a\nb"),
+    )
 
 
 def test_a_table_is_dropped_after_its_name_was_typed_and_brought_back(

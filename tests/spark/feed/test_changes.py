@@ -77,6 +77,22 @@ def test_runs_of_versions_are_tasks(table: bs.Table, monkeypatch: pytest.MonkeyP
     assert [version for version, *_ in told(made, runs)] == [2, 2, 3, 4]
 
 
+def test_after_0_begins_with_the_table_that_was_created_where_another_was_dropped(
+    table: bs.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "TASK_ROWS", 1)
+    bs.drop(table.url)
+    made = bs.create(table.url, schema=SCHEMA.append(pa.field("s", pa.string())), key="id")
+    made.upsert(pa.table({"id": [7], "n": [8], "s": ["a"]}))
+    one = source(made, after=0)
+    batch = one.reader(one.schema())
+    assert told(batch, batch.partitions()) == [(7, "insert", 7, 8)]
+    stream = one.streamReader(one.schema())
+    start = stream.initialOffset()
+    planned = stream.partitions(start, stream.latestOffset(start, ALL))
+    assert told(stream, planned) == [(7, "insert", 7, 8)]
+
+
 def test_a_stream_delivers_each_version_once_wherever_it_is_started_again(table: bs.Table) -> None:
     seen: Counter[tuple[Any, ...]] = Counter()
     one = source(table, after=0)

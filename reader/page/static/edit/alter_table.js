@@ -49,7 +49,7 @@ export function alterationOf(detail, forms) {
   const kept = forms.filter((form) => form.column !== null && !form.isDropped);
   const added = forms.filter((form) => form.column === null);
   const dropped = forms.filter((form) => form.isDropped).map((form) => form.column.name);
-  const rename = Object.fromEntries(kept.filter((form) => form.name.value.trim() !== form.column.name).map((form) => [form.column.name, form.name.value.trim()]));
+  const rename = Object.fromEntries(kept.filter((form) => form.wantedName !== form.column.name).map((form) => [form.column.name, form.wantedName]));
   const rules = Object.fromEntries(kept.map((form) => [form.column.name, form.changedRules]).filter(([, changes]) => Object.keys(changes).length));
   if (added.length) body.add = added.map((form) => form.body);
   if (dropped.length) body.drop = dropped;
@@ -57,7 +57,7 @@ export function alterationOf(detail, forms) {
   if (Object.keys(rules).length) body.columns = rules;
   const order = forms.filter((form) => !form.isDropped);
   const untouched = [...detail.columns.flatMap(({ name }) => kept.filter((form) => form.column.name === name)), ...added];
-  if (order.some((form, place) => form !== untouched[place])) body.reorder = order.map((form) => form.name.value.trim());
+  if (order.some((form, place) => form !== untouched[place])) body.reorder = order.map((form) => form.wantedName);
   return body;
 }
 

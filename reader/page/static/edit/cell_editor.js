@@ -13,6 +13,7 @@ export function openEditor({ place, box, column, text, seed, onTake, onLeave }) 
   let done = false;
   const control = controlOf(column, seed ?? text);
   const isChoice = control instanceof HTMLSelectElement;
+  const opened = control.value;
   const nothing = hasEmpty(column)
     ? h("button", { type: "button", class: "nothing", tabIndex: -1, "aria-pressed": String(isNull), title: "null: no value, not even an empty text", on: { mousedown: (event) => event.preventDefault(), click: () => setNull(!isNull) } }, "null")
     : null;
@@ -20,6 +21,8 @@ export function openEditor({ place, box, column, text, seed, onTake, onLeave }) 
   Object.assign(editor.style, { top: `${box.top}px`, left: `${box.left}px`, minWidth: `${box.width}px`, maxWidth: `${Math.max(box.width, WIDEST)}px` });
 
   const value = () => {
+    // A textarea makes every end of a line "\n": a text that was only looked at is returned as it was.
+    if (seed === null && control.value === opened && isNull === (text === null)) return text;
     if (isChoice) return control.value === "" ? null : control.value;
     if (hasEmpty(column)) return isNull ? null : control.value;
     return control.value.trim() === "" ? null : control.value.trim();

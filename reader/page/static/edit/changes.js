@@ -145,7 +145,7 @@ export class Changes extends EventTarget {
 
   /** The name of a row in an address: its id, or its key as a JSON array of texts. */
   nameOf(row) {
-    return this.detail.row_ids ? this.hidden.get(ID).text(row) : JSON.stringify(this.key.map((name) => this.#column(name).source.text(row)));
+    return this.detail.row_ids ? this.hidden.get(ID).text(row) : JSON.stringify(this.key.map((name) => this.#column(name).source.named(row)));
   }
 
   /** The body of one partial row set. */
@@ -162,7 +162,7 @@ export class Changes extends EventTarget {
 
   #identity(row) {
     if (this.detail.row_ids) return { [ID]: this.hidden.get(ID).text(row) };
-    return Object.fromEntries(this.key.map((name) => [name, fragmentOf(this.#column(name).source.text(row), this.#column(name).column)]));
+    return Object.fromEntries(this.key.map((name) => [name, fragmentOf(this.#column(name).source.named(row), this.#column(name).column)]));
   }
 
   #unset(row, name) {

@@ -28,6 +28,8 @@ export class ColumnForm {
     this.default = rule("default", { "data-part": "default", value: column?.default === null || column?.default === undefined ? "" : String(column.default) });
     this.check = rule("check", { placeholder: "age >= 0 AND age < 150", "data-part": "check" });
     this.description = rule("description", { spellcheck: "true", "data-part": "description" });
+    this.written = { name: this.name, max_length: this.maxLength, pattern: this.pattern, default: this.default, check: this.check, description: this.description };
+    this.opened = Object.fromEntries(Object.entries(this.written).map(([name, control]) => [name, control.value]));
     this.error = h("p", { class: "field-error", id: error, role: "alert" });
     this.limited = labelled("At most, characters", this.maxLength);
     this.matching = labelled("Pattern", this.pattern);
@@ -73,16 +75,19 @@ export class ColumnForm {
     return found;
   }
 
+  /** The name that the column is to have. */
+  get wantedName() { return this.column !== null && this.name.value === this.opened.name ? this.column.name : this.name.value.trim(); }
+
   /** A new column as the gateway takes it. */
   get body() {
     const { not_null: isNotNull, ...rules } = this.ruleValues;
     return { name: this.name.value.trim(), type: this.type.value, nullable: !isNotNull, ...rules };
   }
 
-  /** The rules of a column that exists which differ from what it has. */
+  /** The rules of a column that exists which differ from what it has. A field has no line breaks: one that was not written in is no change. */
   get changedRules() {
     const was = { not_null: !this.column.nullable, check: null, description: null, default: null, max_length: null, pattern: null, ...Object.fromEntries(["check", "description", "default", "max_length", "pattern"].map((name) => [name, this.column[name] ?? null])) };
-    return Object.fromEntries(Object.entries(this.ruleValues).filter(([name, value]) => value !== was[name]));
+    return Object.fromEntries(Object.entries(this.ruleValues).filter(([name, value]) => value !== was[name] && this.written[name]?.value !== this.opened[name]));
   }
 
   #drop() {
