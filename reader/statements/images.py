@@ -12,6 +12,7 @@ from blockstore.format.casting import defaults_in
 from blockstore.format.identity import ROW_ID, Key
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.sql.types import quoted, sql_type, text
+from blockstore.reader.statements.canonical import cast
 from blockstore.reader.statements.clauses import Act, Assignment, Dml, Insert
 from blockstore.reader.statements.doing import Parameters
 from blockstore.reader.statements.shape import Shape
@@ -100,7 +101,7 @@ class Images:
     def _value(self, value: Piece, field: pa.Field) -> str:
         if value.word == "DEFAULT":
             return self._default(field)
-        return f"CAST(({value.text}\n) AS {sql_type(field.type)})"
+        return cast(f"({value.text}\n)", field)
 
     def _default(self, field: pa.Field) -> str:
         if field.name in self._labels:

@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blockstore.format.identity import VERSION
-from blockstore.reader.query.sql.types import quoted, sql_type
+from blockstore.reader.query.sql.types import quoted
 from blockstore.reader.statements.alike import alike
+from blockstore.reader.statements.canonical import cast
 from blockstore.reader.statements.clauses import Act, Delete, Insert, Merge, OnConflict, Update
 from blockstore.reader.statements.images import (
     DO,
@@ -117,9 +118,7 @@ class Selects(Images):
         values = dict(zip(fields, (f"s.{quoted(name)}" for name in names), strict=True))
         source = f"(\n{rows}\n) AS s({', '.join(map(quoted, names))})" if rows else None
         images = [
-            f"CAST({values[field.name]} AS {sql_type(field.type)})"
-            if field.name in values
-            else self._default(field)
+            cast(values[field.name], field) if field.name in values else self._default(field)
             for field in self._schema
         ]
         if dml.on_conflict in (OnConflict.UPDATE, OnConflict.REPLACE):
