@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from blockstore.format.column import rules_of
 from blockstore.format.definition import Definition
 from blockstore.format.evolution import Alteration
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.query.sql.types import quoted, sql_type
+from blockstore.reader.statements.canonical import cast
 from blockstore.reader.statements.defining import (
     Constant,
     constants,
@@ -158,9 +161,10 @@ def _column(cursor: Cursor, name: str) -> Action:
 def _default(name: str, value: str) -> Action:
     def action(_: Engine, now: Definition, constant: Constant) -> Alteration:
         own = _own(now, name)
-        kind = sql_type(now.schema.field(own).type) if own in now.schema.names else "VARCHAR"
         # A column that the table lacks is refused with the names of those that it has.
-        return Alteration.of(columns={own: {"default": constant(f"CAST(({value}\n) AS {kind})")}})
+        known = own in now.schema.names
+        column = now.schema.field(own) if known else pa.field(own, pa.string())
+        return Alteration.of(columns={own: {"default": constant(cast(f"({value}\n)", column))}})
 
     return action
 

@@ -80,7 +80,7 @@ class Bound:
     def selected(self, shape: Shape) -> Selected:
         """The SELECT of its changes. Raises BadSql."""
         if self._last is None or self._last[0] != shape:
-            select = Selects(self.dml, self.name, shape, self._probe)
+            select = Selects(self.dml, self.name, shape, self._probe, self.doing.parameters)
             self._last = shape, select.select()
         return self._last[1]
 

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,7 +21,8 @@ from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.engine import Engine
-from blockstore.reader.query.sql.types import quoted, sql_type, text
+from blockstore.reader.query.sql.types import quoted, text
+from blockstore.reader.statements.canonical import as_uuid, cast
 from blockstore.reader.statements.tokens import Cursor, Piece, error_at, tokens_of
 
 _TWIN = "blockstore_twin"
@@ -179,6 +180,7 @@ def schema_of(
     steps = [(f"CREATE TEMP TABLE {quoted(_TWIN)} (\n{columns}\n)", ())]
     made = engine.apart(steps, f"SELECT * FROM {quoted(_TWIN)}").schema
     found = engine.apart(steps, _COLUMNS).to_pylist()
+    uuids = {one["column_name"] for one in found if one["data_type"] == "UUID"}
     rules: dict[str, dict[str, object]] = {field.name: {} for field in made}
     key: tuple[str, ...] = ()
     checks = _checks(columns)
@@ -210,17 +212,22 @@ def schema_of(
                 "VARCHAR, with CHECK (column IN ('one', 'other'))"
             )
         if one["column_default"] is not None:
-            kind = sql_type(made.field(one["column_name"]).type)
-            value = constant(f"CAST(({one['column_default']}) AS {kind})")
+            column = _column(made.field(one["column_name"]), uuids)
+            value = constant(cast(f"({one['column_default']})", column))
             rules[one["column_name"]]["default"] = value
     fields = []
     for one in made:
         said = {name: value for name, value in rules[one.name].items() if value is not None}
         if one.name in key:
             said.pop("not_null", None)
-        plain = pa.field(one.name, one.type)
+        plain = _column(one, uuids)
         fields.append(rules_of(plain).changed(said, one.name).on(plain))
     return pa.schema(fields), key
+
+
+def _column(made: pa.Field, uuids: Collection[str]) -> pa.Field:
+    plain = pa.field(made.name, made.type)
+    return as_uuid(rules_of(plain)).on(plain) if made.name in uuids else plain
 
 
 def _described(column: pa.Field, comment: str | None) -> pa.Field:

@@ -12,7 +12,9 @@ from blockstore.format.casting import defaults_in
 from blockstore.format.identity import ROW_ID, Key
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.sql.types import quoted, sql_type, text
+from blockstore.reader.statements.canonical import cast
 from blockstore.reader.statements.clauses import Act, Assignment, Dml, Insert
+from blockstore.reader.statements.doing import Parameters
 from blockstore.reader.statements.shape import Shape
 from blockstore.reader.statements.tokens import Piece, error_at
 from blockstore.reader.tables.names import folded
@@ -46,7 +48,9 @@ class Selected:
 class Images:
     """The values of the columns of one table, for one statement."""
 
-    def __init__(self, dml: Dml, table: str, shape: Shape, probe: Probe) -> None:
+    def __init__(
+        self, dml: Dml, table: str, shape: Shape, probe: Probe, parameters: Parameters = None
+    ) -> None:
         definition = shape.definition
         self._dml = dml
         self._table = table
@@ -54,6 +58,7 @@ class Images:
         self._definition = definition
         self._labels = shape.labels
         self._probe = probe
+        self._parameters = parameters
         self._own = quoted(dml.target.alias)
         self._key = definition.identity.columns if isinstance(definition.identity, Key) else ()
         self._hidden = "_source" if definition.identity is None else ROW_ID
@@ -96,7 +101,7 @@ class Images:
     def _value(self, value: Piece, field: pa.Field) -> str:
         if value.word == "DEFAULT":
             return self._default(field)
-        return f"CAST(({value.text}\n) AS {sql_type(field.type)})"
+        return cast(f"({value.text}\n)", field)
 
     def _default(self, field: pa.Field) -> str:
         if field.name in self._labels:

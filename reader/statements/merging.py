@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from blockstore.reader.query.sql.types import quoted, sql_type, text
+from blockstore.reader.statements.canonical import cast
 from blockstore.reader.statements.clauses import Act, Clause, Merge, When
 from blockstore.reader.statements.images import (
     DO,
@@ -92,7 +93,7 @@ class Merging(Images):
                 return self._inserted(field, clause, clause.values)
         taken = self._taken(clause).get(field.name)
         if taken is not None:
-            value = f"CAST({self._alias}.{quoted(taken)} AS {sql_type(field.type)})"
+            value = cast(f"{self._alias}.{quoted(taken)}", field)
             if clause.act is Act.UPDATE and self._is_fixed(field):
                 return self._same(field, value)
             return value

@@ -21,7 +21,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blockstore.format.identity import VERSION
-from blockstore.reader.query.sql.types import quoted, sql_type
+from blockstore.reader.query.sql.types import quoted
+from blockstore.reader.statements.alike import alike
+from blockstore.reader.statements.canonical import cast
 from blockstore.reader.statements.clauses import Act, Delete, Insert, Merge, OnConflict, Update
 from blockstore.reader.statements.images import (
     DO,
@@ -116,9 +118,7 @@ class Selects(Images):
         values = dict(zip(fields, (f"s.{quoted(name)}" for name in names), strict=True))
         source = f"(\n{rows}\n) AS s({', '.join(map(quoted, names))})" if rows else None
         images = [
-            f"CAST({values[field.name]} AS {sql_type(field.type)})"
-            if field.name in values
-            else self._default(field)
+            cast(values[field.name], field) if field.name in values else self._default(field)
             for field in self._schema
         ]
         if dml.on_conflict in (OnConflict.UPDATE, OnConflict.REPLACE):
@@ -178,8 +178,9 @@ class Selects(Images):
         """The columns that are inserted, and the query of their values."""
         if dml.rows is None:
             return [], None
-        valued = dml.rows.tokens[0].word == "VALUES"
-        rows = _rows_of(dml.rows) if valued else []
+        values = _unwrapped(dml.rows)
+        valued = values.tokens[0].word == "VALUES"
+        rows = _rows_of(values) if valued else []
         names: Sequence[str] = ()
         if not valued:
             names = self._probe(f"{dml.withs}SELECT * FROM (\n{dml.rows.text}\n) LIMIT 0")
@@ -197,19 +198,34 @@ class Selects(Images):
         return listed, dml.rows.text
 
     def _values(self, rows: Sequence[tuple[int, Sequence[Piece]]], listed: Sequence[str]) -> str:
+        """Each value is cast to its column by itself where DuckDB, which gives a column of VALUES
+        one type first, could change it by that."""
         made = []
         for start, values in rows:
             if len(values) != len(listed):
                 raise self._error(start, columns_and_values(self._table, listed, len(values)))
-            made.append(
-                ", ".join(
-                    self._default(self._schema.field(name))
-                    if value.word == "DEFAULT"
-                    else f"{value.text}\n"
-                    for name, value in zip(listed, values, strict=True)
-                )
+            made.append(values)
+        fields = [self._schema.field(name) for name in listed]
+        plain = [
+            alike([values[place] for values in made], field.type, self._parameters)
+            for place, field in enumerate(fields)
+        ]
+        given = (
+            ", ".join(
+                f"{value.text}\n" if bare and value.word != "DEFAULT" else self._value(value, field)
+                for value, field, bare in zip(values, fields, plain, strict=True)
             )
-        return f"VALUES {', '.join(f'({row})' for row in made)}"
+            for values in made
+        )
+        return f"VALUES {', '.join(f'({row})' for row in given)}"
+
+
+def _unwrapped(rows: Piece) -> Piece:
+    """A VALUES without the parentheses around it; anything else as it is."""
+    inner: Piece | None = rows
+    while inner is not None and inner.tokens and inner.tokens[0].word != "VALUES":
+        inner = inner.inside()
+    return inner if inner is not None and inner.tokens else rows
 
 
 def _rows_of(rows: Piece) -> list[tuple[int, Sequence[Piece]]]:

@@ -31,9 +31,10 @@ class _Words(Dialect):
 
 _OPEN, _CLOSE = frozenset({"(", "[", "{"}), frozenset({")", "]", "}"})
 _PLAIN, _NAME, _TEXT = "plain", "name", "text"
-_NUMBERED = re.compile(r"(?<![$\w])\$(?=\d)")
+_PARAMETER = re.compile(r"(?<![$\w])\$(?=\d|[^\W\d]\w*+(?!\$))")
+"""The sign of ``$1`` and ``$name``, and not that of ``$tag$``, which begins or ends a text."""
 _STAND_IN = "\ue000"
-"""A letter for the sign of ``$1``: sqlglot takes ``$1,$`` for the beginning of a text in ``$``."""
+"""A letter for this sign: sqlglot takes ``$1,$`` for the beginning of a text in ``$``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,10 @@ def tokens_of(text: str) -> list[Token]:
     """The tokens of a text. Raises BadSql."""
     try:
         # With a last line of its own: after a $1, sqlglot cannot read an empty text at the end.
-        read = sqlglot.tokenize(f"{_NUMBERED.sub(_STAND_IN, text)}\n", dialect=_Words)
+        read = sqlglot.tokenize(f"{_PARAMETER.sub(_STAND_IN, text)}\n", dialect=_Words)
     except SqlglotError as error:
-        raise BadSql(f"the SQL cannot be read: {str(error).splitlines()[0]}") from None
+        said = str(error).splitlines()[0].replace(_STAND_IN, "$")
+        raise BadSql(f"the SQL cannot be read: {said}") from None
     return list(_with_depth(read, text))
 
 
@@ -133,7 +135,7 @@ def _with_depth(read: Sequence[Any], text: str) -> Iterator[Token]:
 def _kind(raw: str) -> str:
     if raw.startswith('"'):
         return _NAME
-    if raw[:1] == "'" or (raw[:1] == "$" and not raw[1:].isdigit()) or raw[-1:] == "'":
+    if raw[:1] == "'" or (raw[:1] == "$" and raw[-1:] == "$") or raw[-1:] == "'":
         return _TEXT
     return _PLAIN
 

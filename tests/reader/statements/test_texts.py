@@ -132,6 +132,33 @@ def test_numbered_parameters_need_no_spaces() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("($x,$y,$x_1)", ["(", "$x", ",", "$y", ",", "$x_1", ")"]),
+        ("$x+$y", ["$x", "+", "$y"]),
+        ("$é,$é", ["$é", ",", "$é"]),
+        ("$from,$select", ["$from", ",", "$select"]),
+        ("'$x,$' || $x,$y", ["$x,$", "||", "$x", ",", "$y"]),
+        ('"$x,$y",$x,$y', ["$x,$y", ",", "$x", ",", "$y"]),
+        ("-- $x,$\n$x,$y", ["$x", ",", "$y"]),
+        ("/* $x,$ */$x,$y", ["$x", ",", "$y"]),
+        ("$$ $x,$y $$,$x", [" $x,$y ", ",", "$x"]),
+        ("$t$ $x,$y $t$,$x,$t$b$t$", [" $x,$y ", ",", "$x", ",", "b"]),
+        ("$t$a $x$ b$t$,$t,$t", ["a $x$ b", ",", "$t", ",", "$t"]),
+        ("$t$ '$t$,$x,$y,'$t$'", [" '", ",", "$x", ",", "$y", ",", "$t$"]),
+        ("a$b,$x,$y", ["a$b", ",", "$x", ",", "$y"]),
+    ],
+)
+def test_named_parameters_need_no_blanks(text: str, parts: list[str]) -> None:
+    assert [one.text for one in tokens_of(text)] == parts
+
+
+def test_an_open_text_is_quoted_as_it_was_written() -> None:
+    with pytest.raises(BadSql, match=r"\$x,\$y"):
+        tokens_of("SELECT $x,$y, 'open")
+
+
+@pytest.mark.parametrize(
     ("given", "found"),
     [
         ("a = ? AND b = ''", "a = $1 AND b = ''"),

@@ -87,6 +87,23 @@ def test_numbered_parameters_reach_the_place_that_names_them(session: Session) -
     assert run(session, "SELECT k, a FROM t ORDER BY k") == [{"k": 1, "a": 7}, {"k": 2, "a": 20}]
 
 
+def test_named_parameters_reach_the_place_that_names_them(session: Session) -> None:
+    given = {"k": 3, "a": 30, "s": None}
+    run(session, "INSERT INTO t VALUES ($k,$a,$s)", given)
+    run(session, "UPDATE t SET a=$a+$k WHERE k=$k", given)
+    assert run(session, "SELECT k+$k AS k,a,$a+$k AS b FROM t WHERE a=$a+$k", given) == [
+        {"k": 6, "a": 33, "b": 33}
+    ]
+    merge = (
+        "MERGE INTO t USING (SELECT $k AS k,$a AS a) AS s ON t.k=s.k "
+        "WHEN MATCHED AND t.k=$k THEN UPDATE SET a=$a,s=$s"
+    )
+    run(session, merge, {**given, "a": 5})
+    assert run(session, "SELECT a FROM t WHERE k=$k", {"k": 3}) == [{"a": 5}]
+    run(session, "DELETE FROM t WHERE k>=$k AND a<=$a", given)
+    assert len(run(session, "FROM t")) == 2
+
+
 def test_parameters_without_a_name_are_refused(session: Session) -> None:
     with pytest.raises(bs.Invalid, match="has no name"):
         run(session, "UPDATE t SET a = ? WHERE k = ?", [1, 2])
