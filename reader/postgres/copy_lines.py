@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from blockstore.reader.postgres.portals import CopyForm
+from blockstore.reader.postgres.rows import CopyForm
 from blockstore.reader.postgres.states import COPY_FAILED, Refused
 from blockstore.reader.postgres.types import BOOL, BYTEA, ELEMENTS, JSON
 from blockstore.reader.postgres.values import value_of
