@@ -451,6 +451,71 @@ def copied(one: Raw, sql: str, *parts: bytes, end: bytes | None = None) -> list[
     return one.until_ready()
 
 
+@pytest.mark.parametrize("ends", ["COMMIT", "END WORK", "ROLLBACK", "ABORT TRANSACTION"])
+def test_another_transaction_follows_a_chain(own: Doors, one: Raw, ends: str) -> None:
+    commits = ends.split()[0] in ("COMMIT", "END")
+    one.ask("BEGIN")
+    one.ask("INSERT INTO people VALUES (4, 'first', true, NULL)")
+    one.ask("DECLARE c CURSOR FOR SELECT 1")
+    found = one.ask(f"{ends} AND CHAIN")
+    assert (tags(found), state(found)) == (["COMMIT" if commits else "ROLLBACK"], "T")
+    assert one.fails("FETCH 1 FROM c")["C"] == "34000"
+    assert state(one.ask("ROLLBACK AND CHAIN")) == "T"
+    one.ask("INSERT INTO people VALUES (5, 'second', true, NULL)")
+    with own.client() as other:
+        assert other.rows("SELECT id FROM people") == ([["4"]] if commits else [])
+    assert state(one.ask("ROLLBACK AND NO CHAIN")) == "I"
+    assert one.rows("SELECT id FROM people") == ([["4"]] if commits else [])
+
+
+def test_a_chain_keeps_read_only_and_begins_after_a_failure(one: Raw) -> None:
+    one.ask("BEGIN READ ONLY")
+    assert one.fails("SELECT nothing")["C"]
+    assert tags(one.ask("COMMIT AND CHAIN")) == ["ROLLBACK"]
+    assert one.rows("SELECT 1") == [["1"]]
+    assert one.fails("INSERT INTO people VALUES (4, 'x', true, NULL)")["C"] == "25006"
+    assert state(one.ask("ROLLBACK")) == "I"
+    assert one.fails("COMMIT AND CHAIN")["C"] == "25P01"
+    assert tags(one.ask("INSERT INTO people VALUES (4, 'x', true, NULL)")) == ["INSERT 0 1"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("COMMIT PREPARED 'x'", "0A000"),
+        ("ROLLBACK PREPARED 'x'", "0A000"),
+        ("PREPARE TRANSACTION 'x'", "0A000"),
+        ("COMMIT people", "42601"),
+        ("ROLLBACK AND", "42601"),
+        ("ABORT CHAIN", "42601"),
+        ("START people", "42601"),
+        ("BEGIN READ", "42601"),
+    ],
+)
+def test_words_that_a_bound_does_not_have_change_nothing(one: Raw, sql: str, code: str) -> None:
+    found = one.fails(sql)
+    assert (found["C"], state(one.ask(""))) == (code, "I")
+    one.ask("BEGIN")
+    one.ask("INSERT INTO people VALUES (4, 'x', true, NULL)")
+    assert one.fails(sql)["C"] == code
+    assert state(one.ask("")) == "E"
+    one.ask("ROLLBACK")
+    assert one.rows("SELECT id FROM people") == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "START TRANSACTION READ WRITE, ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE",
+        "begin work isolation level repeatable read",
+        "BEGIN TRANSACTION",
+    ],
+)
+def test_a_transaction_begins_with_its_modes(one: Raw, sql: str) -> None:
+    assert state(one.ask(sql)) == "T"
+    assert state(one.ask("END TRANSACTION")) == "I"
+
+
 def test_copy_to_is_the_table_in_text_and_csv(one: Raw) -> None:
     one.ask(
         "INSERT INTO people VALUES (1, 'tab\tand \"quote\"', true, 'ab'::BLOB), (2, '', NULL, NULL)"
