@@ -285,8 +285,8 @@ class Runs:
                 portal.check(outcome.rows.schema)
             self._serve(alone.commit())
         else:
-            self._writes += 1
             outcome = self._transaction.run(text, doing)
+            self._writes += 1  # one that fails changes nothing
         counts = tag_of(part, counted(outcome.counts))
         if outcome.rows is None:
             portal.ends(counts)
@@ -401,6 +401,7 @@ class Runs:
             )
         else:
             self._failed = False
+            self._transaction.go_on()
         portal.ends(verb)
 
     def _session(self, part: Part, prepared: MutableMapping[str, Prepared]) -> None:

@@ -174,6 +174,55 @@ def test_savepoints_undo_reads_and_never_a_change(one: Raw) -> None:
     assert one.rows("SELECT count(*) FROM people") == [["0"]]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "INSERT INTO people (id) VALUES (1)",
+        "INSERT INTO people (id) VALUES (1) RETURNING id",
+        "INSERT INTO people (id) VALUES (NULL)",
+        "UPDATE people SET nope = 1",
+        "UPDATE people SET id = CAST(name AS INTEGER)",
+        "DELETE FROM nope",
+    ],
+)
+@pytest.mark.parametrize("before", ["", "INSERT INTO people (id) VALUES (2)"])
+def test_a_change_that_failed_is_undone_to_a_savepoint(one: Raw, before: str, wrong: str) -> None:
+    one.ask("INSERT INTO people (id, name) VALUES (1, 'first')")
+    one.ask("BEGIN")
+    one.ask(before)
+    one.ask("SAVEPOINT a")
+    for _ in range(2):
+        assert one.fails(wrong)["C"]
+        assert state(one.ask("ROLLBACK TO SAVEPOINT a")) == "T"
+    assert tags(one.ask("INSERT INTO people (id) VALUES (3)")) == ["INSERT 0 1"]
+    assert one.fails(wrong)["C"]
+    assert one.fails("ROLLBACK TO a")["C"] == "0A000"
+    one.ask("ROLLBACK")
+    one.ask("BEGIN")
+    one.ask(before)
+    one.ask("SAVEPOINT a")
+    assert one.fails(wrong)["C"]
+    one.ask("ROLLBACK TO a")
+    one.ask("INSERT INTO people (id) VALUES (3)")
+    assert tags(one.ask("COMMIT")) == ["COMMIT"]
+    own = [["2"]] if before else []
+    assert one.rows("SELECT id FROM people ORDER BY id") == [["1"], *own, ["3"]]
+
+
+def test_a_change_that_failed_does_not_choose_the_table(own: Doors, one: Raw) -> None:
+    one.ask("INSERT INTO people (id) VALUES (1)")
+    one.ask("BEGIN")
+    assert one.rows("SELECT count(*) FROM people") == [["1"]]
+    one.ask("SAVEPOINT a")
+    assert one.fails("INSERT INTO people (id) VALUES (1)")["C"] == "23505"
+    one.ask("ROLLBACK TO a")
+    with own.client() as other:
+        other.ask("INSERT INTO people (id) VALUES (9)")
+    assert one.rows("SELECT count(*) FROM people") == [["1"]]
+    assert tags(one.ask("DELETE FROM flights WHERE false")) == ["DELETE 0"]
+    assert tags(one.ask("COMMIT")) == ["COMMIT"]
+
+
 def test_a_read_only_transaction_refuses_changes(one: Raw) -> None:
     one.ask("BEGIN READ ONLY")
     assert one.fails("INSERT INTO people (id) VALUES (1)")["C"] == "25006"
