@@ -500,6 +500,27 @@ def copied(one: Raw, sql: str, *parts: bytes, end: bytes | None = None) -> list[
     return one.until_ready()
 
 
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("CURSOR WITH HOLD", "0A000"),
+        ("NO SCROLL CURSOR WITH HOLD", "0A000"),
+        ("BINARY CURSOR", "0A000"),
+        ("people CURSOR", "42601"),
+        ("INSENSITIVE NO SCROLL CURSOR WITHOUT HOLD", ""),
+        ("scroll cursor", ""),
+    ],
+)
+def test_a_cursor_has_what_its_declaration_says(one: Raw, said: str, code: str) -> None:
+    one.ask("BEGIN")
+    sql = f"DECLARE c {said} FOR SELECT 1"
+    if code:
+        assert one.fails(sql)["C"] == code
+    else:
+        assert tags(one.ask(sql)) == ["DECLARE CURSOR"]
+        assert one.rows("FETCH ALL FROM c") == [["1"]]
+
+
 @pytest.mark.parametrize("ends", ["COMMIT", "END WORK", "ROLLBACK", "ABORT TRANSACTION"])
 def test_another_transaction_follows_a_chain(own: Doors, one: Raw, ends: str) -> None:
     commits = ends.split()[0] in ("COMMIT", "END")
