@@ -4,7 +4,9 @@ Rules:
 - The two forms of PostgreSQL mean the same rows: null is an empty field, an empty text one in
   quotes, true and false are words, bytes are base64.
 - A line with too few or too many fields is refused with its number, before anything is written.
-- Memory holds a part of the data and one unfinished line, which has at most 16 MiB.
+- Where the client cuts its data into parts changes nothing.
+- Memory holds a part of the data and one unfinished line, which has at most 16 MiB. Each byte is
+  looked at a few times, however long a part or a line is.
 """
 
 from __future__ import annotations
@@ -17,14 +19,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from blockstore.reader.postgres.portals import CopyForm
-from blockstore.reader.postgres.states import COPY_FAILED, Refused
+from blockstore.reader.postgres.rows import CopyForm
+from blockstore.reader.postgres.states import COPY_FAILED, NOT_UTF8, Refused
 from blockstore.reader.postgres.types import BOOL, BYTEA, ELEMENTS, JSON
 from blockstore.reader.postgres.values import value_of
 
 _LONGEST = 16 << 20
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPES = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_ESCAPED = re.compile(rb"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_NEWLINE, _BACKSLASH = 10, 92
 _SWITCHES = {
     **dict.fromkeys(("t", "true", "y", "yes", "on", "1"), "true"),
     **dict.fromkeys(("f", "false", "n", "no", "off", "0"), "false"),
@@ -49,7 +52,9 @@ class Lines(ABC):
         self._columns = len(types)
         self._as_base64 = frozenset(at for at, oid in enumerate(types) if oid == BYTEA)
         self._as_switch = frozenset(at for at, oid in enumerate(types) if oid == BOOL)
-        self._rest = b""
+        self._rest = bytearray()
+        self._scanned = 0
+        """How much of the rest has no end of a line in it."""
         self._skips = form.header
         self._ended = False
         self.rows = 0
@@ -58,25 +63,28 @@ class Lines(ABC):
         """The lines that are complete with this part. Raises Refused."""
         if self._ended:
             return b""
-        data = self._rest + data
-        end = self._complete(data)
-        self._rest = data[end:]
-        if len(self._rest) > _LONGEST:
+        self._rest += data
+        end = self._complete()
+        if len(self._rest) - end > _LONGEST:
             raise self._wrong(f"has more than {_LONGEST >> 20} MiB")
-        return self._made(data[:end])
+        complete = bytes(self._rest[:end])
+        del self._rest[:end]
+        return self._made(complete) if complete else b""
 
     def end(self) -> bytes:
         """The last line. Raises Refused."""
-        rest, self._rest = self._rest, b""
+        rest = bytes(self._rest)
+        self.clear()
         return self._made(rest) if rest and not self._ended else b""
 
     def clear(self) -> None:
         """Forget what is unfinished."""
-        self._rest = b""
+        self._rest = bytearray()
+        self._scanned = 0
 
     @abstractmethod
-    def _complete(self, data: bytes) -> int:
-        """Where the last complete line ends."""
+    def _complete(self) -> int:
+        """Where the last complete line of the rest ends; what is behind it was scanned."""
 
     @abstractmethod
     def _split(self, text: str) -> Iterator[list[str | None]]:
@@ -86,7 +94,7 @@ class Lines(ABC):
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            raise self._wrong("is not UTF-8") from error
+            raise self._wrong("is not UTF-8", NOT_UTF8) from error
         made: list[bytes] = []
         for values in self._split(text):
             if self._skips:
@@ -119,139 +127,170 @@ class Lines(ABC):
                 f"has {text[:20]!r}, expected bytes as \\x and hexadecimal digits"
             ) from None
 
-    def _wrong(self, what: str) -> Refused:
-        return Refused(
-            COPY_FAILED, f"line {max(1, self.rows)} of the COPY {what}; nothing was written"
-        )
+    def _wrong(self, what: str, state: str = COPY_FAILED) -> Refused:
+        return Refused(state, f"line {max(1, self.rows)} of the COPY {what}; nothing was written")
 
 
 class TextLines(Lines):
     """Lines in the text form: special characters have a backslash."""
 
-    def _complete(self, data: bytes) -> int:
-        return data.rfind(b"\n") + 1
+    def _complete(self) -> int:
+        rest, begin, end = self._rest, self._scanned, len(self._rest)
+        while (at := rest.rfind(b"\n", begin, end)) >= 0 and _ends_escaped(rest, at):
+            end = at
+        self._scanned = len(rest) - (at + 1)
+        return at + 1
 
     def _split(self, text: str) -> Iterator[list[str | None]]:
         # A line ends with a newline; one in a value has a backslash before it or is written \n.
-        held = ""
+        held: list[str] = []
         for raw in text.split("\n")[: None if not text.endswith("\n") else -1]:
-            line = held + raw.removesuffix("\r")
-            if (len(line) - len(line.rstrip("\\"))) % 2:
-                held = line + "\n"
+            held.append(raw)
+            if raw.endswith("\\") and _ends_escaped(raw.encode(), None):
                 continue
-            held = ""
+            line = "\n".join(held)
+            held.clear()
+            if line.endswith("\r") and not _ends_escaped(line[:-1].encode(), None):
+                line = line[:-1]
             if line == "\\.":
                 self._ended = True
                 return
-            yield [self._value(one) for one in _fields(line, self._form.delimiter)]
+            yield self._values(line)
         if held:
-            yield [self._value(one) for one in _fields(held, self._form.delimiter)]
+            yield self._values("\n".join([*held, ""] if text.endswith("\n") else held))
+
+    def _values(self, line: str) -> list[str | None]:
+        return [self._value(one) for one in _fields(line, self._form.delimiter)]
 
     def _value(self, raw: str) -> str | None:
         if raw == self._form.null:
             return None
-        return _ESCAPED.sub(_unescaped, raw) if "\\" in raw else raw
+        if "\\" not in raw:
+            return raw
+        try:
+            # What is escaped is a byte, and several bytes may be one sign.
+            return _ESCAPED.sub(_unescaped, raw.encode()).decode()
+        except UnicodeDecodeError as error:
+            raise self._wrong("has escaped bytes that are not UTF-8", NOT_UTF8) from error
+
+
+def _ends_escaped(data: bytes | bytearray, end: int | None) -> bool:
+    """Whether a backslash before ``end`` escapes what comes there."""
+    at = stop = len(data) if end is None else end
+    while at and data[at - 1] == _BACKSLASH:
+        at -= 1
+    return (stop - at) % 2 == 1
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
     """The fields of a line; a delimiter with a backslash belongs to its field."""
+    pieces = line.split(delimiter)
     if "\\" + delimiter not in line:
-        return line.split(delimiter)
-    found, held = [], ""
-    for piece in line.split(delimiter):
-        held += piece
-        if (len(piece) - len(piece.rstrip("\\"))) % 2:
-            held += delimiter
-            continue
-        found.append(held)
-        held = ""
-    return [*found, held] if held else found
+        return pieces
+    found: list[str] = []
+    held: list[str] = []
+    for piece in pieces:
+        held.append(piece)
+        if not (piece.endswith("\\") and _ends_escaped(piece.encode(), None)):
+            found.append(delimiter.join(held))
+            held.clear()
+    return [*found, delimiter.join(held)] if held else found
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescaped(match: re.Match[bytes]) -> bytes:
     own = match[1]
-    if own[0] == "x" and len(own) > 1:
-        return chr(int(own[1:], 16))
-    if own[0] in "01234567":
-        return chr(int(own, 8) & 0xFF)
+    if own[:1] == b"x" and len(own) > 1:
+        return bytes((int(own[1:], 16),))
+    if own[:1] in b"01234567":
+        return bytes((int(own, 8) & 0xFF,))
     return _ESCAPES.get(own, own)
 
 
 class CsvLines(Lines):
-    """Lines in CSV: a value in quotes may hold anything, also a newline."""
+    """Lines in CSV: a value may hold anything in quotes, which may begin anywhere in it."""
 
-    def _complete(self, data: bytes) -> int:
-        quote = self._form.quote.encode()
-        if quote not in data:
-            return data.rfind(b"\n") + 1
-        end, inside, at = 0, False, 0
-        for match in re.finditer(re.escape(quote) + rb"|\n", data):
+    def __init__(self, form: CopyForm, types: Sequence[int], header: Sequence[str] = ()) -> None:
+        super().__init__(form, types, header)
+        quote, escape, delimiter = map(re.escape, (form.quote, form.escape, form.delimiter))
+        self._inside = False
+        """Whether what was scanned ends in quotes."""
+        self._signs = re.compile(rf"{quote}|{escape}|\n".encode())
+        inner = rf"[^{quote}]++|{quote}{quote}"
+        if form.escape != form.quote:
+            inner = rf"[^{quote}{escape}]++|{escape}[{quote}{escape}]?+"
+        self._token = re.compile(
+            rf"([^{delimiter}{quote}\r\n]++|\r(?!\n))|{quote}((?:{inner})*+){quote}"
+            rf"|({delimiter})|(\r?\n)",
+        )
+        self._escaped = re.compile(rf"{escape}([{quote}{escape}])")
+
+    def _complete(self) -> int:
+        rest, inside, end = self._rest, self._inside, 0
+        scanned, skip = len(rest), -1
+        quote = ord(self._form.quote)
+        if not inside and rest.find(quote, self._scanned) < 0:
+            end = rest.rfind(b"\n", self._scanned) + 1
+            self._scanned = scanned - end
+            return end
+        for match in self._signs.finditer(rest, self._scanned):
             at = match.start()
-            if match.group() == quote:
-                before = data[at - 1 : at] if at else b""
-                escape = self._form.escape.encode()
-                inside ^= not (inside and escape != quote and before == escape)
-            elif not inside:
-                end = at + 1
+            sign = rest[at]
+            if at == skip:
+                continue
+            if sign == quote:
+                inside = not inside
+            elif sign == _NEWLINE:
+                end = end if inside else at + 1
+            elif inside:
+                if at + 1 == scanned:
+                    scanned = at  # what it escapes has not come yet
+                    break
+                skip = at + 1
+        self._inside, self._scanned = inside, scanned - end
         return end
 
     def _split(self, text: str) -> Iterator[list[str | None]]:
-        at = 0
-        while at < len(text):
-            values, at = self._line(text, at)
-            if values == ["\\."]:
+        if self._form.quote in text:
+            yield from self._split_quoted(text)
+            return
+        for raw in text.split("\n")[: None if not text.endswith("\n") else -1]:
+            line = raw.removesuffix("\r")
+            if line == "\\.":
                 self._ended = True
                 return
-            yield values
+            null = self._form.null
+            yield [None if one == null else one for one in line.split(self._form.delimiter)]
 
-    def _line(self, text: str, at: int) -> tuple[list[str | None], int]:
-        """One line from ``at``, and where the next begins."""
+    def _split_quoted(self, text: str) -> Iterator[list[str | None]]:
         values: list[str | None] = []
-        while True:
-            value, at = self._cell(text, at)
-            values.append(value)
-            if at >= len(text):
-                return values, at
-            sign = text[at]
-            at += 1
-            if sign == "\r" and text[at : at + 1] == "\n":
-                at += 1
-            if sign != self._form.delimiter:
-                return values, at
-
-    def _cell(self, text: str, at: int) -> tuple[str | None, int]:
-        """One value from ``at``, and where it ends."""
-        form = self._form
-        if text[at : at + 1] != form.quote:
-            ends = [text.find(sign, at) for sign in (form.delimiter, "\n", "\r\n")]
-            end = min([one for one in ends if one >= 0], default=len(text))
-            plain = text[at:end]
-            return None if plain == form.null else plain, end
-        at += 1
         parts: list[str] = []
-        while at < len(text):
-            sign = text[at]
-            if (
-                sign == form.escape
-                and text[at + 1 : at + 2] in (form.quote, form.escape)
-                and (text[at + 1 : at + 2])
-            ):
-                parts.append(text[at + 1])
-                at += 2
-            elif sign == form.quote:
-                return "".join(parts), at + 1
-            else:
-                end = min(
-                    [
-                        one
-                        for one in (text.find(form.quote, at + 1), text.find(form.escape, at + 1))
-                        if one >= 0
-                    ],
-                    default=len(text),
+        quoted, at = False, 0
+        while at < len(text) or values or parts or quoted:
+            match = self._token.match(text, at)
+            if match is None and at < len(text):
+                raise self._wrong("has a quote without an end")
+            kind = 4 if match is None else match.lastindex
+            at = at if match is None else match.end()
+            if match is not None and kind == 1:
+                parts.append(match[1])
+            elif match is not None and kind == 2:
+                quoted = True
+                inner = match[2]
+                parts.append(
+                    self._escaped.sub(r"\1", inner) if self._form.escape in inner else inner
                 )
-                parts.append(text[at:end])
-                at = end
-        raise self._wrong("has a quote without an end")
+            else:
+                value = "".join(parts)
+                values.append(None if value == self._form.null and not quoted else value)
+                alone = len(values) == 1 and value == "\\." and not quoted
+                parts, quoted = [], False
+                if kind == 3:
+                    continue
+                if alone:
+                    self._ended = True
+                    return
+                yield values
+                values = []
 
 
 class BinaryLines(Lines):
@@ -262,11 +301,16 @@ class BinaryLines(Lines):
         self._begun = False
 
     def feed(self, data: bytes) -> bytes:
+        if self._ended:
+            return b""
         self._rest += data
         made: list[bytes] = []
-        while not self._ended and (values := self._row()) is not None:
+        at = 0
+        while not self._ended and (row := self._row(at)) is not None:
+            values, at = row
             self.rows += 1
             made.append(csv_line([*values, *self._absent]))
+        del self._rest[:at]
         if len(self._rest) > _LONGEST:
             raise self._wrong(f"has more than {_LONGEST >> 20} MiB")
         return b"".join(made)
@@ -276,9 +320,9 @@ class BinaryLines(Lines):
             raise self._wrong("is not complete")
         return b""
 
-    def _row(self) -> list[str | None] | None:
-        """The values of the next row; None if it is not complete."""
-        data, at = self._rest, 0
+    def _row(self, at: int) -> tuple[list[str | None], int] | None:
+        """The values of the row from ``at``, and where it ends; None if it is not complete."""
+        data = self._rest
         if not self._begun:
             if len(data) < len(_BINARY_HEAD) + 8:
                 return None
@@ -295,22 +339,25 @@ class BinaryLines(Lines):
             return None
         if count != self._columns:
             raise self._wrong(f"has {count} values, expected {self._columns}")
-        values: list[str | None] = []
-        for place, oid in enumerate(self._types, start=1):
+        found: list[tuple[int, int]] = []
+        for _ in self._types:
             if len(data) < at + 4:
                 return None
             (size,) = struct.unpack_from("!i", data, at)
             at += 4
-            if len(data) < at + size:
-                return None
-            own = None if size < 0 else data[at : at + size]
+            found.append((at, size))
             at += max(0, size)
+            if len(data) < at:
+                return None
+        self._begun = True
+        values: list[str | None] = []
+        for place, (oid, (begin, size)) in enumerate(zip(self._types, found, strict=True), start=1):
+            own = None if size < 0 else bytes(data[begin : begin + size])
             values.append(_as_text(value_of(own, oid, 1, place), oid))
-        self._begun, self._rest = True, data[at:]
-        return values
+        return values, at
 
-    def _complete(self, data: bytes) -> int:
-        return len(data)
+    def _complete(self) -> int:
+        return len(self._rest)
 
     def _split(self, text: str) -> Iterator[list[str | None]]:
         return iter(())

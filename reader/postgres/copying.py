@@ -30,15 +30,17 @@ from blockstore.reader.postgres.asks import Asks
 from blockstore.reader.postgres.copy_lines import BinaryLines, CsvLines, Lines, TextLines, csv_line
 from blockstore.reader.postgres.dml import counted_by
 from blockstore.reader.postgres.peer import Peer
-from blockstore.reader.postgres.portals import CopyForm, CopyIn, CopyOut, Portal
+from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal
 from blockstore.reader.postgres.prepared import Prepared
 from blockstore.reader.postgres.rows import (
     BINARY_END,
     BINARY_HEAD,
+    CopyForm,
     as_binary_copy,
     as_csv_copy,
     as_text_copy,
     csv_head,
+    text_head,
 )
 from blockstore.reader.postgres.states import Refused
 from blockstore.reader.postgres.texts import split
@@ -47,6 +49,8 @@ from blockstore.reader.query.sql.types import quoted
 from blockstore.reader.statements.tokens import Cursor, Piece
 
 _FORMS = ("text", "csv", "binary")
+_NO_DELIMITER = "\\.\r\nabcdefghijklmnopqrstuvwxyz0123456789"
+"""Signs that mean something else in the text form."""
 
 
 def copy_of(runs: Asks, portal: Portal) -> None:
@@ -108,14 +112,14 @@ def _out(runs: Asks, portal: Portal, sql: str, form: CopyForm) -> None:
             )
         )
     elif form.form == "csv":
-        line = as_csv_copy(form.delimiter, form.null, form.quote, iso=iso)
+        line = as_csv_copy(form, iso=iso)
         made = CopyOut(begins=begins, form=line)
         if form.header:
-            made.head = csv_head(names, form.delimiter, form.quote)
+            made.head = csv_head(names, form)
         portal.copies(made)
     else:
         made = CopyOut(begins=begins, form=as_text_copy(form.delimiter, form.null, iso=iso))
-        made.head = ("\t".join(names) + "\n").encode() if form.header else b""
+        made.head = text_head(names, form.delimiter) if form.header else b""
         portal.copies(made)
 
 
@@ -258,7 +262,9 @@ def _options(cursor: Cursor) -> list[tuple[str, str]]:
             found.append((name, "true"))
         elif name in ("DELIMITER", "NULL", "QUOTE", "ESCAPE", "ENCODING"):
             at += at < len(words) and words[at].word == "AS"
-            found.append((name, words[at].text if at < len(words) else ""))
+            if at == len(words):
+                raise Refused(states.SYNTAX, f"{name} of COPY needs a value")
+            found.append((name, words[at].text))
             at += 1
         else:
             raise Refused(states.SYNTAX, f"COPY does not have the option {name[:40] or '?'}")
@@ -268,7 +274,12 @@ def _options(cursor: Cursor) -> list[tuple[str, str]]:
 def _option(piece: Piece) -> tuple[str, str]:
     if not piece.tokens:
         raise Refused(states.SYNTAX, "an option of COPY is empty")
-    return piece.tokens[0].word, "".join(one.text for one in piece.tokens[1:]) or "true"
+    name, values = piece.tokens[0].word, piece.tokens[1:]
+    if values:
+        return name, "".join(one.text for one in values)  # the text may be empty, as of NULL ''
+    if name != "HEADER":
+        raise Refused(states.SYNTAX, f"{name[:40]} of COPY needs a value")
+    return name, "true"
 
 
 def _form(options: Iterable[tuple[str, str]]) -> CopyForm:
@@ -294,7 +305,19 @@ def _form(options: Iterable[tuple[str, str]]) -> CopyForm:
         raise Refused(
             states.FEATURE, f"COPY does not have the option {next(iter(given))[:40]} here"
         )
-    for name, sign in (("DELIMITER", found.delimiter), ("QUOTE", found.quote)):
-        if len(sign) != 1 or sign in "\r\n\\" or ord(sign) > 127:
+    for name, sign, odd in (
+        ("DELIMITER", found.delimiter, "\r\n" if plain else _NO_DELIMITER),
+        ("QUOTE", found.quote, "\r\n\\"),
+        ("ESCAPE", found.escape, "\r\n"),
+    ):
+        if len(sign) != 1 or sign in odd or ord(sign) > 127:
             raise Refused(states.SYNTAX, f"{name} of COPY is {sign[:10]!r}, expected one sign")
+    clashes = {found.delimiter, *"\r\n", *((found.quote,) if plain else ())}
+    same = plain and found.quote == found.delimiter
+    if same or (form != "binary" and clashes & set(found.null)):
+        raise Refused(
+            states.SYNTAX,
+            f"NULL of COPY is {found.null[:10]!r}, QUOTE {found.quote!r} and DELIMITER "
+            f"{found.delimiter!r}: neither may contain another one",
+        )
     return found

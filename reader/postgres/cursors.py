@@ -5,7 +5,9 @@ Rule: a cursor lives in its transaction, and only moves forward.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, MutableMapping
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -16,6 +18,7 @@ from blockstore.reader.postgres.prepared import Prepared
 from blockstore.reader.postgres.states import Refused
 from blockstore.reader.postgres.texts import Kind, Part, split
 
+_DECLARED = re.compile(r"((ASENSITIVE|INSENSITIVE|NO SCROLL|SCROLL) )*CURSOR( WITHOUT HOLD)?")
 _FORWARD = frozenset({"FORWARD", "FROM", "IN", "NEXT"})
 
 
@@ -49,6 +52,23 @@ def _declare(runs: Asks, portal: Portal, portals: MutableMapping[str, Portal]) -
         )
     name = part.tokens[1].text
     inner = declared(part)
+    said = part.words[2 : part.words.index("FOR", 2)]
+    if ("WITH", "HOLD") in pairwise(said):
+        raise Refused(
+            states.FEATURE,
+            "a cursor ends with its transaction, so WITH HOLD is not possible: fetch all before "
+            "COMMIT, or leave WITH HOLD out",
+        )
+    if "BINARY" in said:
+        raise Refused(
+            states.FEATURE,
+            "FETCH has the format that its client asks for, so BINARY is not possible: leave it "
+            "out",
+        )
+    if not _DECLARED.fullmatch(" ".join(said)):
+        raise Refused(
+            states.SYNTAX, "DECLARE cannot be read: expected DECLARE name CURSOR FOR SELECT …"
+        )
     if name in portals:
         raise Refused("42P03", f"the cursor {name!r} exists already")
     prepared = Prepared(part=inner, types=portal.prepared.resolved or portal.prepared.types)

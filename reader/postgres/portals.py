@@ -15,7 +15,7 @@ import pyarrow as pa
 from blockstore.reader.audit import Outcome, Statement
 from blockstore.reader.postgres import wire
 from blockstore.reader.postgres.prepared import Prepared
-from blockstore.reader.postgres.rows import Form, as_rows, pieces
+from blockstore.reader.postgres.rows import CopyForm, Form, as_rows, pieces
 from blockstore.reader.postgres.states import FEATURE, Refused
 from blockstore.reader.postgres.text import text_of
 from blockstore.reader.postgres.types import columns_of, oid_of, type_of
@@ -27,19 +27,6 @@ _CHANGED = (
     "was prepared; prepare it again"
 )
 """It begins as PostgreSQL's sentence does, by which clients know it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyForm:
-    """How the data of a COPY is written."""
-
-    form: str = "text"
-    """``text``, ``csv`` or ``binary``."""
-    delimiter: str = "\t"
-    null: str = "\\N"
-    quote: str = '"'
-    escape: str = '"'
-    header: bool = False
 
 
 @dataclass(kw_only=True)

@@ -6,6 +6,7 @@ Rules:
 - A text in braces is the list that it means where a list is needed.
 - The places of an index's columns (``indkey``) are counted from 0, and a text of them has spaces.
 - A function among tables that returns a catalog is that catalog.
+- ``SIMILAR TO`` is a regular expression of PostgreSQL's; the engine's is another one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import re
 from sqlglot import exp
 
 from blockstore.reader.postgres.catalog_columns import COLUMNS
+from blockstore.reader.postgres.formats import FORMATTED, formatted_calls
+from blockstore.reader.postgres.states import FEATURE, Refused
 from blockstore.reader.postgres.trees import arguments_of, type_name
 
 CATALOGS = {
@@ -69,6 +72,8 @@ RETURNED = {
     "pg_stat_get_activity": "pg_stat_activity",
 }
 _QUOTED = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}]*))\s*(,|$)', re.DOTALL)
+_SIMILAR = re.compile(r"\\.|\[\^?\]?[^\]]*\]|.", re.DOTALL)
+_SIGNS = {"%": ".*", "_": ".", "(": "(?:", ".": "\\.", "^": "\\^", "$": "\\$"}
 _GROUP = re.compile(r"(?<!\\)\((?!\?)")
 
 
@@ -80,8 +85,12 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
     for node in list(tree.find_all(exp.Dot)):
         if isinstance(node.expression, exp.Anonymous) and node.this.name.lower() == "pg_catalog":
             call = node.expression
+            if call.name.lower() in FORMATTED:
+                node.replace(call)
+                continue
             made = exp.func(call.name, *call.expressions, copy=False, dialect="postgres")
             node.set("expression", made)  # as it would be without its schema
+    formatted_calls(tree)
     for node in list(tree.walk()):
         made = _made(node)
         if made is not None:
@@ -110,6 +119,8 @@ def _made(node: exp.Expression) -> exp.Expression | None:
         return _matched(node)
     elif isinstance(node, exp.Encode):
         return _encoded(node)
+    elif isinstance(node, exp.SimilarTo):
+        return _similar(node)
     elif isinstance(node, exp.Anonymous):
         return _called(node)
     return None
@@ -222,6 +233,22 @@ def _encoded(node: exp.Encode) -> exp.Expression | None:
         case "escape":
             return exp.cast(node.this, "text")
     return None
+
+
+def _similar(node: exp.SimilarTo) -> exp.Expression:
+    """``SIMILAR TO`` a constant. Raises Refused for another pattern, and for ESCAPE."""
+    pattern = node.expression
+    if (
+        isinstance(node.parent, exp.Escape)
+        or not isinstance(pattern, exp.Literal)
+        or not pattern.is_string
+    ):
+        raise Refused(
+            FEATURE, "SIMILAR TO needs a text in the statement, without ESCAPE: use regexp_matches"
+        )
+    found = _SIMILAR.sub(lambda match: _SIGNS.get(match[0], match[0]), str(pattern.this))
+    made = [node.this, exp.Literal.string(found), exp.Literal.string("s")]
+    return exp.Anonymous(this="regexp_full_match", expressions=made)
 
 
 def _called(node: exp.Anonymous) -> exp.Expression | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,19 @@ _ODD = r'["\r\n]'
 
 Form = Callable[[pa.RecordBatch], bytes]
 """Makes messages of some rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyForm:
+    """How the data of a COPY is written."""
+
+    form: str = "text"
+    """``text``, ``csv`` or ``binary``."""
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+    escape: str = '"'
+    header: bool = False
 
 
 def pieces(batch: pa.RecordBatch, form: Form) -> Iterator[bytes]:
@@ -70,23 +84,26 @@ def as_text_copy(delimiter: str, null: str, *, iso: bool = False) -> Form:
     return form
 
 
-def as_csv_copy(delimiter: str, null: str, quote: str, *, iso: bool = False) -> Form:
+def as_csv_copy(copy: CopyForm, *, iso: bool = False) -> Form:
     """Lines of a COPY in CSV: what could be misread is in quotes."""
 
     def form(batch: pa.RecordBatch) -> bytes:
         values = [
-            pc.fill_null(_quoted(text_of(one, iso=iso), delimiter, null, quote), null)
-            for one in batch.columns
+            pc.fill_null(_quoted(text_of(one, iso=iso), copy), copy.null) for one in batch.columns
         ]
-        return _lines(values, batch.num_rows, delimiter)
+        return _lines(values, batch.num_rows, copy.delimiter)
 
     return form
 
 
-def csv_head(names: Sequence[str], delimiter: str, quote: str) -> bytes:
+def csv_head(names: Sequence[str], copy: CopyForm) -> bytes:
     """The line with the names of the columns, which is no message yet."""
-    columns = [_quoted(pa.array([name]), delimiter, "", quote) for name in names]
-    return _lines(columns, 1, delimiter)[5:]
+    return _lines([_quoted(pa.array([name]), copy) for name in names], 1, copy.delimiter)[5:]
+
+
+def text_head(names: Sequence[str], delimiter: str) -> bytes:
+    """The same in the text form."""
+    return _lines([_escaped(pa.array([name]), delimiter) for name in names], 1, delimiter)[5:]
 
 
 def _count(batch: pa.RecordBatch) -> bytes:
@@ -145,11 +162,13 @@ def _escaped(texts: pa.Array, delimiter: str) -> pa.Array:
     return texts
 
 
-def _quoted(texts: pa.Array, delimiter: str, null: str, quote: str) -> pa.Array:
+def _quoted(texts: pa.Array, copy: CopyForm) -> pa.Array:
+    quote, escape = copy.quote, copy.escape
     odd = pc.match_substring_regex(texts, _ODD)
-    for sign in (delimiter, quote):
+    for sign in (copy.delimiter, quote):
         odd = pc.or_(odd, pc.match_substring(texts, sign))
-    for whole in {null, "\\."}:
+    for whole in {copy.null, "\\."}:
         odd = pc.or_(odd, pc.equal(texts, whole))
-    doubled = pc.replace_substring(texts, quote, quote * 2)
-    return pc.if_else(odd, pc.binary_join_element_wise(quote, doubled, quote, ""), texts)
+    escaped = texts if escape == quote else pc.replace_substring(texts, escape, escape * 2)
+    escaped = pc.replace_substring(escaped, quote, escape + quote)
+    return pc.if_else(odd, pc.binary_join_element_wise(quote, escaped, quote, ""), texts)

@@ -27,6 +27,7 @@ from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import BUFFER_BYTES
 from blockstore.reader.postgres import states, variables
 from blockstore.reader.postgres.backends import Backend, Backends, shown
+from blockstore.reader.postgres.bounds import chains, warning
 from blockstore.reader.postgres.constants import meant
 from blockstore.reader.postgres.copying import copy_of
 from blockstore.reader.postgres.cursors import cursor_of, declared
@@ -121,7 +122,7 @@ class Runs:
         if prepared.described or not prepared.returns_rows:
             return
         if prepared.part.kind is Kind.SHOW:
-            prepared.columns = columns_of(self._shown(prepared.part).schema)
+            prepared.columns = columns_of(variables.table_of(self.variables, prepared.part).schema)
         elif prepared.returning:
             sql = returned_by(prepared.part.sql)
             found = described(self.gateway, self.caller, Asked(sql=sql), self._new_stopper())
@@ -166,13 +167,13 @@ class Runs:
             case Kind.COPY:
                 copy_of(self, portal)
             case Kind.SHOW:
-                shown = self._shown(part)
+                shown = variables.table_of(self.variables, part)
                 portal.returns(shown.schema, iter(shown.to_batches()), counts="SHOW")
             case Kind.SET | Kind.RESET | Kind.DISCARD | Kind.DEALLOCATE | Kind.NOTHING:
                 self._session(part, prepared)
                 portal.ends(part.tag)
             case Kind.BEGIN | Kind.COMMIT | Kind.ROLLBACK:
-                self._bound(portal)
+                self._bound(portal, portals)
             case Kind.DECLARE | Kind.FETCH | Kind.CLOSE:
                 cursor_of(self, portal, portals)
             case Kind.DEFINE:
@@ -284,8 +285,8 @@ class Runs:
                 portal.check(outcome.rows.schema)
             self._serve(alone.commit())
         else:
-            self._writes += 1
             outcome = self._transaction.run(text, doing)
+            self._writes += 1  # one that fails changes nothing
         counts = tag_of(part, counted(outcome.counts))
         if outcome.rows is None:
             portal.ends(counts)
@@ -334,36 +335,48 @@ class Runs:
             buffer_bytes=BUFFER_BYTES,
         )
 
-    def _bound(self, portal: Portal) -> None:
+    def _bound(self, portal: Portal, portals: MutableMapping[str, Portal]) -> None:
         """BEGIN, COMMIT and ROLLBACK."""
         part = portal.prepared.part
+        chained = chains(part)
         portal.ends(part.tag)
-        words = part.words
         if part.kind is Kind.BEGIN:
             if self._transaction is not None:
-                portal.notice = _warning(states.IN_TRANSACTION, "a transaction is open already")
+                portal.notice = warning(states.IN_TRANSACTION, "a transaction is open already")
                 return
-            variables.check_isolation(words)
-            self._reads_only = bool(variables.reads_only(words))
-            self._failed, self._writes, self._savepoints = False, 0, {}
-            self._transaction = self._new_transaction()
-            self.variables.begin()
+            variables.check_isolation(part.words)
+            self._open(reads_only=bool(variables.reads_only(part.words)))
             return
+        if self._transaction is None and chained:
+            raise Refused(states.NOT_IN_TRANSACTION, "AND CHAIN ends nothing: send BEGIN first")
+        reads_only = self._reads_only
+        for name in [own for own, other in portals.items() if other is not portal]:
+            portals.pop(name).close()
+        self._ended(portal)
+        if chained:
+            self._open(reads_only=reads_only)
+
+    def _open(self, *, reads_only: bool) -> None:
+        self._reads_only = reads_only
+        self._failed, self._writes, self._savepoints = False, 0, {}
+        self._transaction = self._new_transaction()
+        self.variables.begin()
+
+    def _ended(self, portal: Portal) -> None:
+        kind = portal.prepared.part.kind
         ended, failed = self._transaction, self._failed
         self._transaction, self._failed, self._reads_only = None, False, False
-        if ended is None:
-            portal.notice = _warning(states.NOT_IN_TRANSACTION, "no transaction is open")
-        elif part.kind is Kind.COMMIT and failed:
-            portal.ends("ROLLBACK")
-        elif part.kind is Kind.COMMIT:
-            done = False
-            try:
+        done = False
+        try:
+            if ended is None:
+                portal.notice = warning(states.NOT_IN_TRANSACTION, "no transaction is open")
+            elif kind is Kind.COMMIT and failed:
+                portal.ends("ROLLBACK")
+            elif kind is Kind.COMMIT:
                 self._serve(ended.commit())
                 done = True
-            finally:
-                self._changed += self.variables.end(committed=done)
-            return
-        self._changed += self.variables.end(committed=False)
+        finally:
+            self._changed += self.variables.end(committed=done)
 
     def _savepoint(self, portal: Portal) -> None:
         """SAVEPOINT, RELEASE, and ROLLBACK TO: what only reads can be undone alone, and a change
@@ -388,6 +401,7 @@ class Runs:
             )
         else:
             self._failed = False
+            self._transaction.go_on()
         portal.ends(verb)
 
     def _session(self, part: Part, prepared: MutableMapping[str, Prepared]) -> None:
@@ -412,20 +426,6 @@ class Runs:
                 elif prepared.pop(name, None) is None:
                     raise Refused(states.NO_STATEMENT, f"there is no prepared statement {name!r}")
 
-    def _shown(self, part: Part) -> pa.Table:
-        name = " ".join(one.text for one in part.tokens[1:]).replace(" . ", ".")
-        if name.upper() == "ALL":
-            every = self.variables.all()
-            return pa.table(
-                {
-                    "name": list(every),
-                    "setting": list(every.values()),
-                    "description": [""] * len(every),
-                }
-            )
-        value = self.variables.get(name)
-        return pa.table({self.variables.spelled(name): [value]})
-
 
 class Gone:
     """Whether a client has cancelled its change."""
@@ -439,7 +439,3 @@ class Gone:
 
     def __call__(self) -> bool:
         return self._is
-
-
-def _warning(state: str, message: str) -> list[tuple[str, str]]:
-    return [("S", "WARNING"), ("V", "WARNING"), ("C", state), ("M", message)]

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from contextlib import suppress
@@ -28,6 +29,7 @@ from blockstore.reader.http.tokens import Caller
 from blockstore.reader.postgres.backends import Backend, Backends, endings_of
 from blockstore.reader.postgres.catalog import Known, known, rows_of
 from blockstore.reader.postgres.catalog_columns import COLUMNS, PREFIX
+from blockstore.reader.postgres.formats import FORMATTED, PostgresSql
 from blockstore.reader.postgres.functions import FUNCTIONS, Translation
 from blockstore.reader.postgres.naming import labels
 from blockstore.reader.postgres.prepared import Spelled
@@ -47,9 +49,6 @@ _WORDS = frozenset(
 """Functions that are called without parentheses."""
 _NUMBERED = frozenset({"REGCLASS", "REGTYPE", "REGNAMESPACE"})
 """Types that make a number of an object's name."""
-_OTHERS = frozenset({"to_char", "to_date"})
-"""Functions of PostgreSQL that sqlglot translates."""
-
 
 _LISTED = frozenset({"OID", "REGTYPE", "REGCLASS", "REGPROC"})
 """Types of which sqlglot reads no list."""
@@ -90,7 +89,7 @@ def spelled(part: Part, scene: Scene) -> Spelled:
     if part.kind is not Kind.QUERY:
         return Spelled(sql=sql)
     called = range(len(part.tokens))
-    if _names_catalog(part) or any(_is_called(part.tokens, at, _OTHERS) for at in called):
+    if _names_catalog(part) or any(_formats(part.tokens, at) for at in called):
         return _translated(part, scene)
     if json.loads(scene.gateway.engine.syntax(sql))["error"]:
         if any(before == "FOR" and word in _LOCKS for before, word in pairwise(part.words)):
@@ -207,6 +206,17 @@ def _is_called(tokens: tuple[Token, ...], at: int, names: object) -> bool:
     return after == "(" and not tokens[at].is_text and tokens[at].text.lower() in names
 
 
+def _formats(tokens: tuple[Token, ...], at: int) -> bool:
+    """Whether a function with a format is called; ``to_timestamp`` also has one value alone."""
+    if not _is_called(tokens, at, FORMATTED):
+        return False
+    if tokens[at].text.lower() != "to_timestamp":
+        return True
+    outer = tokens[at].depth
+    inside = itertools.takewhile(lambda one: one.depth > outer, tokens[at + 2 :])
+    return any(one.text == "," and one.depth == outer + 1 for one in inside)
+
+
 _BEFORE_TABLES = frozenset({"from", "join", "into", "update"})
 """Words that come before the name of a table."""
 
@@ -242,7 +252,7 @@ def _translated(part: Part, scene: Scene) -> Spelled:
         )
     what = _known(scene)
     try:
-        tree = sqlglot.parse_one(for_sqlglot(part.tokens, part.sql), read="postgres")
+        tree = sqlglot.parse_one(for_sqlglot(part.tokens, part.sql), read=PostgresSql)
         endings = endings_of(tree)
         made = Translation(what).of(tree)
         # What has no counterpart would be left out with a warning.

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+import pyarrow as pa
+
 from blockstore.reader.postgres.states import BAD_SETTING, FEATURE, SYNTAX, Refused
 from blockstore.reader.postgres.texts import Part
 
@@ -280,3 +282,18 @@ def assignments(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, value
     for name, value in _OPTION.findall(options.get("options", "")):
         yield name.replace("-", "_"), value.replace("\\", "")
+
+
+def table_of(variables: Variables, part: Part) -> pa.Table:
+    """The rows of a SHOW. Raises Refused."""
+    name = " ".join(one.text for one in part.tokens[1:]).replace(" . ", ".")
+    if name.upper() == "ALL":
+        every = variables.all()
+        return pa.table(
+            {
+                "name": list(every),
+                "setting": list(every.values()),
+                "description": [""] * len(every),
+            }
+        )
+    return pa.table({variables.spelled(name): [variables.get(name)]})

@@ -9,7 +9,8 @@ Rules:
 - If others changed the same rows meanwhile, the transaction of a text is computed again. One that
   is typed is refused: the rows that it has shown are no longer those of the table.
 - Where the isolation of its table is ``serializable``, that holds for all rows that it has read.
-- After a statement that failed, a transaction that is typed can only be rolled back.
+- After a statement that failed, a transaction that is typed can only be rolled back, or go on as if
+  the statement had not been.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class Transaction:
         self.marks = doing.marks
         """Called with True before the commit."""
         self.failed = False
-        """Whether it can only be rolled back."""
+        """Whether it can only be rolled back, or go on without what failed."""
 
     def take(self, name: str) -> Outcome | None:
         """Open the table that it changes; return what its job did before, if it did. Raises
@@ -188,6 +189,14 @@ class Transaction:
             self.failed = True
             raise
 
+    def go_on(self) -> None:
+        """Forget that a statement failed. It has changed nothing, and if it was the first to name
+        the table that is changed, another one may be."""
+        self.failed = False
+        if self._table is not None and not self._did:
+            self._pinned = {**self._pinned, self._name: self._own}
+            self._table, self._name, self._together = None, "", None
+
     def commit(self) -> Outcome:
         """Commit all of it as one version. Raises Conflict where others changed the same rows, or
         blocks, meanwhile: then nothing of it is visible."""
@@ -223,6 +232,16 @@ class Transaction:
         )
 
     @property
+    def _own(self) -> TableSnapshot:
+        """The table that it changes, as it has changed it."""
+        assert self._table is not None, "the table is taken before its rows are read so"
+        return TableSnapshot(
+            bucket=self._table.bucket,
+            world=self._table.world,
+            snapshot=Snapshot.of(self._open.state),
+        )
+
+    @property
     def _open(self) -> Together:
         assert self._together is not None, "the table is taken before its rows are changed"
         return self._together
@@ -240,12 +259,7 @@ class Transaction:
         self.pin(names)
         if self._table is None:
             return self._pinned
-        own = TableSnapshot(
-            bucket=self._table.bucket,
-            world=self._table.world,
-            snapshot=Snapshot.of(self._open.state),
-        )
-        return {**self._pinned, self._name: own}
+        return {**self._pinned, self._name: self._own}
 
     def _change(self, text: Text) -> Outcome:
         bound = Bound.of(self._session.engine, text, self._doing)

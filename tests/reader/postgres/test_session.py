@@ -174,6 +174,55 @@ def test_savepoints_undo_reads_and_never_a_change(one: Raw) -> None:
     assert one.rows("SELECT count(*) FROM people") == [["0"]]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "INSERT INTO people (id) VALUES (1)",
+        "INSERT INTO people (id) VALUES (1) RETURNING id",
+        "INSERT INTO people (id) VALUES (NULL)",
+        "UPDATE people SET nope = 1",
+        "UPDATE people SET id = CAST(name AS INTEGER)",
+        "DELETE FROM nope",
+    ],
+)
+@pytest.mark.parametrize("before", ["", "INSERT INTO people (id) VALUES (2)"])
+def test_a_change_that_failed_is_undone_to_a_savepoint(one: Raw, before: str, wrong: str) -> None:
+    one.ask("INSERT INTO people (id, name) VALUES (1, 'first')")
+    one.ask("BEGIN")
+    one.ask(before)
+    one.ask("SAVEPOINT a")
+    for _ in range(2):
+        assert one.fails(wrong)["C"]
+        assert state(one.ask("ROLLBACK TO SAVEPOINT a")) == "T"
+    assert tags(one.ask("INSERT INTO people (id) VALUES (3)")) == ["INSERT 0 1"]
+    assert one.fails(wrong)["C"]
+    assert one.fails("ROLLBACK TO a")["C"] == "0A000"
+    one.ask("ROLLBACK")
+    one.ask("BEGIN")
+    one.ask(before)
+    one.ask("SAVEPOINT a")
+    assert one.fails(wrong)["C"]
+    one.ask("ROLLBACK TO a")
+    one.ask("INSERT INTO people (id) VALUES (3)")
+    assert tags(one.ask("COMMIT")) == ["COMMIT"]
+    own = [["2"]] if before else []
+    assert one.rows("SELECT id FROM people ORDER BY id") == [["1"], *own, ["3"]]
+
+
+def test_a_change_that_failed_does_not_choose_the_table(own: Doors, one: Raw) -> None:
+    one.ask("INSERT INTO people (id) VALUES (1)")
+    one.ask("BEGIN")
+    assert one.rows("SELECT count(*) FROM people") == [["1"]]
+    one.ask("SAVEPOINT a")
+    assert one.fails("INSERT INTO people (id) VALUES (1)")["C"] == "23505"
+    one.ask("ROLLBACK TO a")
+    with own.client() as other:
+        other.ask("INSERT INTO people (id) VALUES (9)")
+    assert one.rows("SELECT count(*) FROM people") == [["1"]]
+    assert tags(one.ask("DELETE FROM flights WHERE false")) == ["DELETE 0"]
+    assert tags(one.ask("COMMIT")) == ["COMMIT"]
+
+
 def test_a_read_only_transaction_refuses_changes(one: Raw) -> None:
     one.ask("BEGIN READ ONLY")
     assert one.fails("INSERT INTO people (id) VALUES (1)")["C"] == "25006"
@@ -449,6 +498,92 @@ def copied(one: Raw, sql: str, *parts: bytes, end: bytes | None = None) -> list[
     assert kind == "G"
     one.send(*(frame(b"d", part) for part in parts), end or frame(b"c"))
     return one.until_ready()
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("CURSOR WITH HOLD", "0A000"),
+        ("NO SCROLL CURSOR WITH HOLD", "0A000"),
+        ("BINARY CURSOR", "0A000"),
+        ("people CURSOR", "42601"),
+        ("INSENSITIVE NO SCROLL CURSOR WITHOUT HOLD", ""),
+        ("scroll cursor", ""),
+    ],
+)
+def test_a_cursor_has_what_its_declaration_says(one: Raw, said: str, code: str) -> None:
+    one.ask("BEGIN")
+    sql = f"DECLARE c {said} FOR SELECT 1"
+    if code:
+        assert one.fails(sql)["C"] == code
+    else:
+        assert tags(one.ask(sql)) == ["DECLARE CURSOR"]
+        assert one.rows("FETCH ALL FROM c") == [["1"]]
+
+
+@pytest.mark.parametrize("ends", ["COMMIT", "END WORK", "ROLLBACK", "ABORT TRANSACTION"])
+def test_another_transaction_follows_a_chain(own: Doors, one: Raw, ends: str) -> None:
+    commits = ends.split()[0] in ("COMMIT", "END")
+    one.ask("BEGIN")
+    one.ask("INSERT INTO people VALUES (4, 'first', true, NULL)")
+    one.ask("DECLARE c CURSOR FOR SELECT 1")
+    found = one.ask(f"{ends} AND CHAIN")
+    assert (tags(found), state(found)) == (["COMMIT" if commits else "ROLLBACK"], "T")
+    assert one.fails("FETCH 1 FROM c")["C"] == "34000"
+    assert state(one.ask("ROLLBACK AND CHAIN")) == "T"
+    one.ask("INSERT INTO people VALUES (5, 'second', true, NULL)")
+    with own.client() as other:
+        assert other.rows("SELECT id FROM people") == ([["4"]] if commits else [])
+    assert state(one.ask("ROLLBACK AND NO CHAIN")) == "I"
+    assert one.rows("SELECT id FROM people") == ([["4"]] if commits else [])
+
+
+def test_a_chain_keeps_read_only_and_begins_after_a_failure(one: Raw) -> None:
+    one.ask("BEGIN READ ONLY")
+    assert one.fails("SELECT nothing")["C"]
+    assert tags(one.ask("COMMIT AND CHAIN")) == ["ROLLBACK"]
+    assert one.rows("SELECT 1") == [["1"]]
+    assert one.fails("INSERT INTO people VALUES (4, 'x', true, NULL)")["C"] == "25006"
+    assert state(one.ask("ROLLBACK")) == "I"
+    assert one.fails("COMMIT AND CHAIN")["C"] == "25P01"
+    assert tags(one.ask("INSERT INTO people VALUES (4, 'x', true, NULL)")) == ["INSERT 0 1"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("COMMIT PREPARED 'x'", "0A000"),
+        ("ROLLBACK PREPARED 'x'", "0A000"),
+        ("PREPARE TRANSACTION 'x'", "0A000"),
+        ("COMMIT people", "42601"),
+        ("ROLLBACK AND", "42601"),
+        ("ABORT CHAIN", "42601"),
+        ("START people", "42601"),
+        ("BEGIN READ", "42601"),
+    ],
+)
+def test_words_that_a_bound_does_not_have_change_nothing(one: Raw, sql: str, code: str) -> None:
+    found = one.fails(sql)
+    assert (found["C"], state(one.ask(""))) == (code, "I")
+    one.ask("BEGIN")
+    one.ask("INSERT INTO people VALUES (4, 'x', true, NULL)")
+    assert one.fails(sql)["C"] == code
+    assert state(one.ask("")) == "E"
+    one.ask("ROLLBACK")
+    assert one.rows("SELECT id FROM people") == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "START TRANSACTION READ WRITE, ISOLATION LEVEL READ COMMITTED NOT DEFERRABLE",
+        "begin work isolation level repeatable read",
+        "BEGIN TRANSACTION",
+    ],
+)
+def test_a_transaction_begins_with_its_modes(one: Raw, sql: str) -> None:
+    assert state(one.ask(sql)) == "T"
+    assert state(one.ask("END TRANSACTION")) == "I"
 
 
 def test_copy_to_is_the_table_in_text_and_csv(one: Raw) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from blockstore.errors import Invalid
 from blockstore.reader.postgres import types as t
 from blockstore.reader.postgres.binary import binary_of, numeric
-from blockstore.reader.postgres.rows import as_csv_copy, as_rows, as_text_copy
+from blockstore.reader.postgres.rows import CopyForm, as_csv_copy, as_rows, as_text_copy
 from blockstore.reader.postgres.text import text_of
 from blockstore.reader.postgres.values import array_of, numeric_of, value_of
 from blockstore.reader.postgres.wire import Incoming, Malformed, Query, messages
@@ -217,13 +217,16 @@ def test_rows_without_columns_are_still_rows() -> None:
     assert len(list(messages(as_rows([], [])(batch)))) == batch.num_rows
 
 
+CSV = CopyForm(form="csv", delimiter=",", null="")
+
+
 def test_lines_of_a_copy_hide_what_could_be_misread() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"s": ["a\tb\n", "\\.", "", None, 'q"'], "n": [1, 2, 3, 4, 5]}
     )
     text = b"".join(body for _, body in messages(as_text_copy("\t", "\\N")(batch)))
     assert text == b'a\\tb\\n\t1\n\\\\.\t2\n\t3\n\\N\t4\nq"\t5\n'
-    csv = b"".join(body for _, body in messages(as_csv_copy(",", "", '"')(batch)))
+    csv = b"".join(body for _, body in messages(as_csv_copy(CSV)(batch)))
     assert csv == b'"a\tb\n",1\n"\\.",2\n"",3\n,4\n"q""",5\n'
 
 
