@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from blockstore.errors import Invalid
 from blockstore.format import Job
+from blockstore.format.casting import other_case
 from blockstore.format.defaults import defaults_of
 from blockstore.format.identity import Key
 from blockstore.spark.options import checked_url
@@ -126,12 +127,13 @@ def _insert(
         )
     names = table.definition.schema.names
     if isinstance(statement.this, exp.Schema):
-        names = [one.name for one in statement.this.expressions]
+        names = _listed(statement.this)
     rows = session.sql(texts.of(statement))
     if statement.args.get("by_name"):
         if isinstance(statement.this, exp.Schema):
             raise Invalid("BY NAME takes the names of the query: leave out the list of columns")
         names = rows.columns
+    _check_names(names, table.definition.schema.names)
     if len(rows.columns) != len(names):
         raise Invalid(
             f"the INSERT has {len(rows.columns)} columns, and names {len(names)}: "
@@ -146,16 +148,38 @@ def _insert(
     )
 
 
+def _listed(named: exp.Schema) -> list[str]:
+    """The columns that an INSERT lists."""
+    for one in named.expressions:
+        if not isinstance(one, exp.Identifier):
+            raise Invalid(
+                f"the INSERT lists {one.sql('spark')}, which is not a column: write its name alone"
+            )
+    return [one.name for one in named.expressions]
+
+
+def _check_names(names: list[str], columns: list[str]) -> None:
+    """Raise Invalid for a name that the table does not have, or that occurs twice."""
+    for name in names:
+        if name not in columns:
+            remedy = other_case(names, columns) or f"its columns are {', '.join(columns)}"
+            raise Invalid(f"the INSERT names {name!r}, which the table does not have: {remedy}")
+        if names.count(name) > 1:
+            raise Invalid(f"the INSERT names {name!r} twice: give each column one value")
+
+
 def _completed(rows: DataFrame, schema: pa.Schema) -> DataFrame:
     """The rows with nulls in the columns that the statement does not name; a default fills its own
     column when the rows are written."""
     from pyspark.sql import functions as sf
 
-    defaults = defaults_of(schema)
-    for field in spark_schema(schema):
-        if field.name not in rows.columns and field.name not in defaults:
-            rows = rows.withColumn(field.name, sf.lit(None).cast(field.dataType))
-    return rows
+    given, defaults = rows.columns, defaults_of(schema)
+    nulls = [
+        sf.lit(None).cast(field.dataType).alias(field.name)
+        for field in spark_schema(schema)
+        if field.name not in given and field.name not in defaults
+    ]
+    return rows.select("*", *nulls)
 
 
 def _change(

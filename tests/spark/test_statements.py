@@ -240,3 +240,24 @@ def test_an_insert_takes_each_form_of_query(spark_session: SparkSession, tmp_pat
     ):
         bs_spark.sql(spark_session, "INSERT " + text.format(t=f"blockstore.`{table.url}`"))
     assert seen(table) == [(1, "a", 5), (2, "a", 5), (3, None, 5), (4, None, 7), (5, "e", 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("(ID, Name) VALUES (1L, 'x')", "names 'ID', .* case counts, so write 'ID' as 'id'"),
+        ("BY NAME SELECT 1L AS Id", "case counts, so write 'Id' as 'id'"),
+        ("(id, nmae) VALUES (1L, 'x')", "'nmae', which .*its columns are id, name, n"),
+        ("(id, id) VALUES (1L, 2L)", "'id' twice"),
+        ("BY NAME SELECT 1L AS id, 2L AS id", "'id' twice"),
+        ("(id, name.x) VALUES (1L, 'x')", "lists name.x, which is not a column"),
+        ("(id, name) BY NAME SELECT 1L AS id", "."),
+    ],
+)
+def test_an_insert_names_columns_of_the_table(
+    spark_session: SparkSession, tmp_path: Path, text: str, said: str
+) -> None:
+    table = bs.create(f"{tmp_path}/ids", schema=BY_KEY, row_ids=True)
+    with pytest.raises(Invalid, match=said):
+        bs_spark.sql(spark_session, f"INSERT INTO blockstore.`{table.url}` {text}")
+    assert seen(table) == []
