@@ -202,6 +202,10 @@ class Texts:
 
     def _take_all(self, whole: _Part, statement: exp.Expression) -> None:
         if isinstance(statement, exp.Insert):
+            if isinstance(statement.expression, exp.Values):
+                for row in statement.expression.expressions:
+                    for value in row.expressions:
+                        _refuse_default(value)
             self._texts[id(statement)] = _query(whole, statement)
         elif isinstance(statement, exp.Merge):
             self._take_merge(whole, statement)
@@ -239,11 +243,7 @@ class Texts:
                 self._take(pair.expression, written.after(TokenType.EQ))
 
     def _take(self, node: exp.Expression, part: _Part) -> None:
-        if is_default(node):
-            raise Invalid(
-                "DEFAULT as a value is not carried out here: an INSERT that does not name the "
-                "column gives it its default, and elsewhere write the value"
-            )
+        _refuse_default(node)
         text = part.written()
         if not _reads_as(text, node):
             raise Invalid(
@@ -253,11 +253,15 @@ class Texts:
         self._texts[id(node)] = text
 
 
-def is_default(node: Any) -> bool:
-    """Whether a value is the word DEFAULT."""
+def _refuse_default(node: exp.Expression) -> None:
+    """Raise Invalid for the word DEFAULT as a value."""
     if isinstance(node, exp.Column) and (node.table or node.this.args.get("quoted")):
-        return False
-    return isinstance(node, (exp.Column, exp.Var)) and node.name.upper() == "DEFAULT"
+        return
+    if isinstance(node, (exp.Column, exp.Var)) and node.name.upper() == "DEFAULT":
+        raise Invalid(
+            "DEFAULT as a value is not carried out here: an INSERT that does not name the column "
+            "gives it its default, and elsewhere write the value"
+        )
 
 
 def _reads_as(text: str, node: exp.Expression) -> bool:

@@ -22,8 +22,8 @@ from blockstore.format.identity import Key
 from blockstore.spark.options import checked_url
 from blockstore.spark.reading.dataframe import read
 from blockstore.spark.statement_texts import Texts, check
-from blockstore.spark.types import spark_schema
-from blockstore.spark.writing.dataframe import append
+from blockstore.spark.types import quoted, spark_schema
+from blockstore.spark.writing.dataframe import run
 from blockstore.spark.writing.merge_into import MergeInto
 from blockstore.spark.writing.options import WriteMode, WriteOptions
 from blockstore.spark.writing.result import Written
@@ -32,6 +32,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
 _FORMAT = "blockstore"
 _TARGET = "target"
@@ -139,13 +140,11 @@ def _insert(
             f"the INSERT has {len(rows.columns)} columns, and names {len(names)}: "
             f"{', '.join(names)}"
         )
-    return append(
-        _completed(rows.toDF(*names), table.definition.schema),
-        url,
-        job=job,
-        labels=labels,
-        message=message,
+    options = WriteOptions(
+        url=url, job=job, labels=dict(labels or {}), any_numbers=True, message=message
     )
+    rows = _completed(rows.toDF(*names), table.definition.schema)
+    return run(rows, options, tune=True, cluster=False)
 
 
 def _listed(named: exp.Schema) -> list[str]:
@@ -170,16 +169,30 @@ def _check_names(names: list[str], columns: list[str]) -> None:
 
 def _completed(rows: DataFrame, schema: pa.Schema) -> DataFrame:
     """The rows with nulls in the columns that the statement does not name; a default fills its own
-    column when the rows are written."""
+    column when the rows are written. A NULL, and a time with a zone or without one, has its
+    column's type, as in any INSERT of Spark's."""
     from pyspark.sql import functions as sf
 
-    given, defaults = rows.columns, defaults_of(schema)
-    nulls = [
-        sf.lit(None).cast(field.dataType).alias(field.name)
-        for field in spark_schema(schema)
-        if field.name not in given and field.name not in defaults
-    ]
-    return rows.select("*", *nulls)
+    given, defaults = {field.name: field.dataType for field in rows.schema}, defaults_of(schema)
+    columns = []
+    for field in spark_schema(schema):
+        if field.name in given:
+            column = sf.col(quoted(field.name))
+            cast = _is_cast(given[field.name], field.dataType)
+            columns.append(column.cast(field.dataType).alias(field.name) if cast else column)
+        elif field.name not in defaults:
+            columns.append(sf.lit(None).cast(field.dataType).alias(field.name))
+    return rows.select(*columns)
+
+
+def _is_cast(found: DataType, wanted: DataType) -> bool:
+    from pyspark.sql import types as st
+
+    if isinstance(found, st.ArrayType) and isinstance(found.elementType, st.NullType):
+        return isinstance(wanted, st.ArrayType)
+    times = (st.TimestampType, st.TimestampNTZType)
+    is_other_time = isinstance(found, times) and isinstance(wanted, times) and found != wanted
+    return isinstance(found, st.NullType) or is_other_time
 
 
 def _change(

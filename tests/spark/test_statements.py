@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -260,4 +261,56 @@ def test_an_insert_names_columns_of_the_table(
     table = bs.create(f"{tmp_path}/ids", schema=BY_KEY, row_ids=True)
     with pytest.raises(Invalid, match=said):
         bs_spark.sql(spark_session, f"INSERT INTO blockstore.`{table.url}` {text}")
+    assert seen(table) == []
+
+
+def test_an_insert_of_literals(spark_session: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("small", pa.int16()),
+            ("f", pa.float32()),
+            ("d", pa.float64()),
+            ("money", pa.decimal128(10, 2)),
+            ("local", pa.timestamp("us")),
+            ("list", pa.list_(pa.int64())),
+            ("text", pa.string()),
+        ]
+    )
+    table = bs.create(f"{tmp_path}/ids", schema=schema, row_ids=True)
+    for values in (
+        "5, 1, 1.5, 1.5, timestamp'2024-01-02 03:04:05', array(), NULL",
+        "NULL, 0.1, 2, 3, NULL, array(NULL), 'x'",
+        "7L, 0.5D, double('nan'), 2.25D, timestamp_ntz'2024-01-01 00:00:00', array(1L), 'y'",
+    ):
+        bs_spark.sql(spark_session, f"INSERT INTO blockstore.`{table.url}` VALUES ({values})")
+    rows = bs.open(table.url).snapshot().scan().to_table().to_pylist()
+    found = sorted((tuple(row.values()) for row in rows), key=lambda row: str(row[-1]))
+    nan = found[2][2]
+    assert nan != nan
+    moment = dt.datetime(2024, 1, 2, 3, 4, 5)
+    assert found == [
+        (5, 1.0, 1.5, Decimal("1.50"), moment, [], None),
+        (None, pytest.approx(0.1), 2.0, Decimal("3.00"), None, [None], "x"),
+        (7, 0.5, nan, Decimal("2.25"), dt.datetime(2024, 1, 1), [1], "y"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("70000, 1.0", "'small' do not fit int16"),
+        ("1.5, 1.0", "'small' do not fit int16"),
+        ("1, 16777217", "'f'"),
+        ("1, 0.1D", "'f' has the type float, which does not have all numbers .* as double"),
+        ("'x', 1.0", "small"),
+        ("1, DEFAULT", "DEFAULT as a value"),
+    ],
+)
+def test_an_insert_loses_nothing(
+    spark_session: SparkSession, tmp_path: Path, values: str, said: str
+) -> None:
+    schema = pa.schema([("small", pa.int16()), ("f", pa.float32())])
+    table = bs.create(f"{tmp_path}/ids", schema=schema)
+    with pytest.raises(Exception, match=rf"Invalid.*{said}|{said}"):
+        bs_spark.sql(spark_session, f"INSERT INTO blockstore.`{table.url}` VALUES ({values})")
     assert seen(table) == []
