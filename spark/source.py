@@ -25,7 +25,7 @@ from blockstore.errors import Invalid
 from blockstore.spark.feed.options import ChangeOptions, change_options, wants_changes
 from blockstore.spark.feed.reader import ChangesReader, ChangesStreamReader
 from blockstore.spark.feed.reader import resolved as resolved_changes
-from blockstore.spark.reading.data_source import FilteringReader, SnapshotReader
+from blockstore.spark.reading.data_source import SnapshotReader
 from blockstore.spark.reading.options import read_options
 from blockstore.spark.reading.target import Target, resolved
 from blockstore.spark.streaming.options import is_stream, sink_options, source_options
@@ -69,7 +69,7 @@ class BlockstoreSource(DataSource):
         snapshot = (
             resolved(options, world)[1] if self._target is None else self._target.snapshot(world)
         )
-        return (FilteringReader if options.filters else SnapshotReader)(snapshot, options, schema)
+        return SnapshotReader(snapshot, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         settle()

@@ -16,12 +16,14 @@ from sqlglot import exp
 
 from blockstore.errors import Invalid
 from blockstore.format import Job
+from blockstore.format.casting import other_case
 from blockstore.format.defaults import defaults_of
 from blockstore.format.identity import Key
 from blockstore.spark.options import checked_url
 from blockstore.spark.reading.dataframe import read
-from blockstore.spark.types import spark_schema
-from blockstore.spark.writing.dataframe import append
+from blockstore.spark.statement_texts import Texts, check
+from blockstore.spark.types import quoted, spark_schema
+from blockstore.spark.writing.dataframe import run
 from blockstore.spark.writing.merge_into import MergeInto
 from blockstore.spark.writing.options import WriteMode, WriteOptions
 from blockstore.spark.writing.result import Written
@@ -30,6 +32,7 @@ from blockstore.world import World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
 _FORMAT = "blockstore"
 _TARGET = "target"
@@ -61,16 +64,17 @@ def sql(
         RowConflict: others change the same rows all the while. Nothing was applied.
     """
     statement = _parsed(text)
+    check(statement)
     named = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
-    url = _url(named, tables or {})
+    url, texts = _url(named, tables or {}), Texts(text, statement)
     if isinstance(statement, exp.Insert):
-        return _insert(session, statement, url, job, labels, message)
+        return _insert(session, statement, texts, url, job, labels, message)
     options = WriteOptions(
         url=url, job=job, labels=dict(labels or {}), mode=WriteMode.MERGE, message=message
     )
     if isinstance(statement, exp.Merge):
-        return _merge(session, statement, options, tables or {})
-    return _change(session, statement, options)
+        return _merge(session, statement, texts, options, tables or {})
+    return _change(session, statement, texts, options)
 
 
 def _parsed(text: str) -> exp.Insert | exp.Merge | exp.Update | exp.Delete:
@@ -110,13 +114,12 @@ def _url(table: Any, tables: Mapping[str, str]) -> str:
 def _insert(
     session: Any,
     statement: exp.Insert,
+    texts: Texts,
     url: str,
     job: Job | None,
     labels: Mapping[str, str] | None,
     message: str,
 ) -> Written:
-    if statement.args.get("overwrite"):
-        raise Invalid("INSERT OVERWRITE is blockstore.spark.overwrite(df, url, where=…)")
     table = open_any(url, world=World.real())
     if isinstance(table.definition.identity, Key):
         raise Invalid(
@@ -125,92 +128,149 @@ def _insert(
         )
     names = table.definition.schema.names
     if isinstance(statement.this, exp.Schema):
-        names = [one.name for one in statement.this.expressions]
-    rows = session.sql(statement.expression.sql("spark"))
+        names = _listed(statement.this)
+    rows = session.sql(texts.of(statement))
+    if statement.args.get("by_name"):
+        if isinstance(statement.this, exp.Schema):
+            raise Invalid("BY NAME takes the names of the query: leave out the list of columns")
+        names = rows.columns
+    _check_names(names, table.definition.schema.names)
     if len(rows.columns) != len(names):
         raise Invalid(
             f"the INSERT has {len(rows.columns)} columns, and names {len(names)}: "
             f"{', '.join(names)}"
         )
-    return append(
-        _completed(rows.toDF(*names), table.definition.schema),
-        url,
-        job=job,
-        labels=labels,
-        message=message,
+    options = WriteOptions(
+        url=url, job=job, labels=dict(labels or {}), any_numbers=True, message=message
     )
+    rows = _completed(rows.toDF(*names), table.definition.schema)
+    return run(rows, options, tune=True, cluster=False)
+
+
+def _listed(named: exp.Schema) -> list[str]:
+    """The columns that an INSERT lists."""
+    for one in named.expressions:
+        if not isinstance(one, exp.Identifier):
+            raise Invalid(
+                f"the INSERT lists {one.sql('spark')}, which is not a column: write its name alone"
+            )
+    return [one.name for one in named.expressions]
+
+
+def _check_names(names: list[str], columns: list[str]) -> None:
+    """Raise Invalid for a name that the table does not have, or that occurs twice."""
+    for name in names:
+        if name not in columns:
+            remedy = other_case(names, columns) or f"its columns are {', '.join(columns)}"
+            raise Invalid(f"the INSERT names {name!r}, which the table does not have: {remedy}")
+        if names.count(name) > 1:
+            raise Invalid(f"the INSERT names {name!r} twice: give each column one value")
 
 
 def _completed(rows: DataFrame, schema: pa.Schema) -> DataFrame:
     """The rows with nulls in the columns that the statement does not name; a default fills its own
-    column when the rows are written."""
+    column when the rows are written. A NULL, and a time with a zone or without one, has its
+    column's type, as in any INSERT of Spark's."""
     from pyspark.sql import functions as sf
 
-    defaults = defaults_of(schema)
+    given, defaults = {field.name: field.dataType for field in rows.schema}, defaults_of(schema)
+    columns = []
     for field in spark_schema(schema):
-        if field.name not in rows.columns and field.name not in defaults:
-            rows = rows.withColumn(field.name, sf.lit(None).cast(field.dataType))
-    return rows
+        if field.name in given:
+            column = sf.col(quoted(field.name))
+            cast = _is_cast(given[field.name], field.dataType)
+            columns.append(column.cast(field.dataType).alias(field.name) if cast else column)
+        elif field.name not in defaults:
+            columns.append(sf.lit(None).cast(field.dataType).alias(field.name))
+    return rows.select(*columns)
 
 
-def _change(session: Any, statement: exp.Update | exp.Delete, options: WriteOptions) -> Written:
+def _is_cast(found: DataType, wanted: DataType) -> bool:
+    from pyspark.sql import types as st
+
+    if isinstance(found, st.ArrayType) and isinstance(found.elementType, st.NullType):
+        return isinstance(wanted, st.ArrayType)
+    times = (st.TimestampType, st.TimestampNTZType)
+    is_other_time = isinstance(found, times) and isinstance(wanted, times) and found != wanted
+    return isinstance(found, st.NullType) or is_other_time
+
+
+def _change(
+    session: Any, statement: exp.Update | exp.Delete, texts: Texts, options: WriteOptions
+) -> Written:
     """An UPDATE or a DELETE: a merge with no source, which no row matches."""
-    for part in ("using", "from", "from_"):
-        if statement.args.get(part):
-            raise Invalid("rows of other tables are named by MERGE … USING, not here")
     where = statement.args.get("where")
-    condition = None if where is None else _expression(where.this)
+    condition = None if where is None else texts.of(where.this)
     merge = MergeInto(
         None, options, None, tune=True, names=("", statement.this.alias or _TARGET), session=session
     )
     if isinstance(statement, exp.Delete):
         return merge.when_not_matched_by_source_delete(condition=condition).execute()
-    values = _assigned(statement.expressions) or {}
+    values = _assigned(statement.expressions, statement.this, texts)
+    if values is None:
+        raise Invalid("SET * is for the source of a MERGE, and an UPDATE has none: name columns")
     return merge.when_not_matched_by_source_update(values, condition=condition).execute()
 
 
 def _merge(
-    session: Any, statement: exp.Merge, options: WriteOptions, tables: Mapping[str, str]
+    session: Any,
+    statement: exp.Merge,
+    texts: Texts,
+    options: WriteOptions,
+    tables: Mapping[str, str],
 ) -> Written:
     from pyspark.sql import functions as sf
 
     using = statement.args["using"]
-    source = _source(session, using, tables)
+    source = _source(session, using, texts, tables)
     names = (using.alias_or_name or "source", statement.this.alias or _TARGET)
     merge = MergeInto(
         source,
         options,
-        sf.expr(_expression(statement.args["on"])),
+        sf.expr(texts.of(statement.args["on"])),
         tune=True,
         names=names,
         session=session,
         equal=_equal(statement.args["on"], *names),
     )
     for when in statement.args["whens"].expressions:
-        _add(merge, when)
+        _add(merge, when, statement.this, texts)
     return merge.execute()
 
 
-def _source(session: Any, using: exp.Expression, tables: Mapping[str, str]) -> DataFrame:
-    if isinstance(using, exp.Subquery):
-        return session.sql(using.this.sql("spark"))
-    if using.text("db").lower() == _FORMAT or (not using.text("db") and using.name in tables):
-        return read(session, _url(using, tables))
+def _source(
+    session: Any, using: exp.Expression, texts: Texts, tables: Mapping[str, str]
+) -> DataFrame:
     bare = using.copy()
     bare.set("alias", None)
-    return session.table(bare.sql("spark"))
+    if not isinstance(using, exp.Table):
+        rows = session.sql(f"SELECT * FROM (\n{texts.of(using)}\n)")
+    elif not using.text("catalog") and (
+        using.text("db").lower() == _FORMAT or (not using.text("db") and using.name in tables)
+    ):
+        rows = read(session, _url(using, tables))
+    else:
+        rows = session.table(bare.sql("spark"))
+    alias = using.args.get("alias")
+    named = [one.name for one in (alias.args.get("columns") or () if alias else ())]
+    if named and len(named) != len(rows.columns):
+        raise Invalid(
+            f"the source has {len(rows.columns)} columns, and its alias names {len(named)}: "
+            f"{', '.join(named)}"
+        )
+    return rows.toDF(*named) if named else rows
 
 
-def _add(merge: MergeInto, when: exp.When) -> None:
+def _add(merge: MergeInto, when: exp.When, target: exp.Table, texts: Texts) -> None:
     """Add a clause of the statement."""
     then = when.args["then"]
     found = when.args.get("condition")
-    condition = None if found is None else _expression(found)
+    condition = None if found is None else texts.of(found)
     by_source = bool(when.args.get("source"))
     if isinstance(then, exp.Insert):
-        merge.when_not_matched_insert(_inserted(then), condition=condition)
+        merge.when_not_matched_insert(_inserted(then, target, texts), condition=condition)
     elif isinstance(then, exp.Update):
-        values = _assigned(then.expressions)
+        values = _assigned(then.expressions, target, texts)
         if when.args["matched"]:
             merge.when_matched_update(values, condition=condition)
         elif values is not None and by_source:
@@ -225,25 +285,51 @@ def _add(merge: MergeInto, when: exp.When) -> None:
         raise Invalid(f"{when.sql('spark')} is not a clause that a merge can carry out")
 
 
-def _assigned(pairs: list[exp.Expression]) -> dict[str, str] | None:
+def _assigned(
+    pairs: list[exp.Expression], target: exp.Table, texts: Texts
+) -> dict[str, str] | None:
     """The columns and values of ``SET``; None for ``*``."""
     if any(isinstance(pair, exp.Star) for pair in pairs):
         return None
-    return {pair.this.name: _expression(pair.expression) for pair in pairs}
+    values: dict[str, str] = {}
+    for pair in pairs:
+        if not isinstance(pair, exp.EQ):
+            raise Invalid(f"SET {pair.sql('spark')} is not a column and its value")
+        _set(values, pair.this, texts.of(pair.expression), target)
+    return values
 
 
-def _inserted(then: exp.Insert) -> dict[str, str] | None:
+def _inserted(then: exp.Insert, target: exp.Table, texts: Texts) -> dict[str, str] | None:
     """The columns and values of ``INSERT``; None for ``*``."""
     if isinstance(then.this, exp.Star):
         return None
-    if then.expression is None or len(then.this.expressions) != len(then.expression.expressions):
+    columns = then.this.expressions if isinstance(then.this, exp.Tuple) else []
+    found = then.expression.expressions if isinstance(then.expression, exp.Tuple) else []
+    if not found or len(columns) != len(found):
         raise Invalid(f"{then.sql('spark')} names other columns than it has values")
-    pairs = zip(then.this.expressions, then.expression.expressions, strict=True)
-    return {column.name: _expression(value) for column, value in pairs}
+    values: dict[str, str] = {}
+    for column, value in zip(columns, found, strict=True):
+        _set(values, column, texts.of(value), target)
+    return values
 
 
-def _expression(found: exp.Expression) -> str:
-    return found.sql("spark")
+def _set(values: dict[str, str], column: exp.Expression, value: str, target: exp.Table) -> None:
+    """Add a column of the target and its value. Raises Invalid for what names another one."""
+    own = (target.alias,) if target.alias else (_TARGET, target.name)
+    of_target = [name.lower() for name in ("", *own)]
+    if (
+        not isinstance(column, exp.Column)
+        or not isinstance(column.this, exp.Identifier)
+        or column.text("db")
+        or column.text("table").lower() not in of_target
+    ):
+        raise Invalid(
+            f"{column.sql('spark')} is set, which is not a column of the changed table: write its "
+            f"name, or {own[0]}.name; a field of a struct is set with the whole struct"
+        )
+    if column.name in values:
+        raise Invalid(f"the column {column.name!r} is set twice: give it one value")
+    values[column.name] = value
 
 
 def _equal(on: exp.Expression, source: str, target: str) -> dict[str, str] | None:

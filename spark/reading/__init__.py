@@ -15,7 +15,7 @@ which rows newer versions hide; each engine leaves these out by their positions.
 - ``target``: the version and the schema of a DataFrame. ``options``: the options of ``load``.
 - ``shares``: chunks divided among tasks; ``positions``: their hidden rows on the way there.
 - ``batches``: values in the types that Spark requires.
-- ``filters``: conditions as Spark columns, and Spark's filters as conditions.
+- ``filters``: conditions as Spark columns.
 
 Example::
 

@@ -6,18 +6,20 @@ pyarrow.
   chunk.
 - Every value is unchanged: conditions are applied exactly, and a value that Spark's types cannot
   store is an error.
-- Spark pickles the reader before it calls ``partitions``. So the plan is made in the constructor,
-  and again when Spark offers filters. What only the driver needs does not travel.
+- Spark pickles the reader before it calls ``partitions``. So the plan is made in the constructor.
+  What only the driver needs does not travel.
+- The reader takes no filters of the query: Spark keeps one plan of a reader for all queries of a
+  DataFrame, and offers no filters for a query without any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from blockstore.predicate.nodes import FALSE
@@ -26,7 +28,6 @@ from blockstore.scan.execute import resolve
 from blockstore.scan.plan import ScanPlan
 from blockstore.scan.view import TableSnapshot
 from blockstore.spark.reading.batches import run_batches
-from blockstore.spark.reading.filters import from_spark
 from blockstore.spark.reading.options import ReadOptions
 from blockstore.spark.reading.shares import Share, shares
 
@@ -48,8 +49,10 @@ class SnapshotReader(DataSourceReader):
         self._partition_bytes = options.partition_bytes
         self._snapshot = snapshot
         offered = snapshot.scan(where=Predicate(node=FALSE)).plan.columns
-        self._where = parse(options.where, offered.all)
-        self._plan_with(Predicate())
+        where = parse(options.where, offered.all)
+        plan = snapshot.scan(columns=schema.names, where=where).plan
+        self._complete: ScanPlan = plan
+        self._plan: ScanPlan = replace(plan, chunks=(), changes=())
 
     @property
     def schema(self) -> StructType:
@@ -67,20 +70,3 @@ class SnapshotReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SharesPartition)
         return run_batches(self._url, self._plan, partition.run, self._schema)
-
-    def _plan_with(self, certain: Predicate) -> None:
-        plan = self._snapshot.scan(columns=self._schema.names, where=self._where.also(certain)).plan
-        self._complete: ScanPlan = plan
-        self._plan: ScanPlan = replace(plan, chunks=(), changes=())
-
-
-class FilteringReader(SnapshotReader):
-    """A reader that also prunes by the filters of the query.
-
-    Spark refuses such a reader unless ``spark.sql.python.filterPushdown.enabled`` is true, so it is
-    used on request only.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        self._plan_with(from_spark(filters, self._plan.columns.visible))
-        return filters

@@ -1,26 +1,18 @@
-"""Conditions between Spark and Blockstore, in both directions.
+"""A complete condition of Blockstore as a Spark column, exactly, or None if a part of it has no
+counterpart.
 
-- From Spark: the ``column op literal`` filters that Spark offers a data source. A filter without a
-  counterpart is left out. Spark evaluates every filter again, so a missing one costs time and never
-  rows.
-- To Spark: a complete condition of Blockstore as a Spark column, exactly, or None if a part of it
-  has no counterpart.
-- Both sides order values alike: NaN equals itself and is greater than every other float, strings
-  compare by their UTF-8 bytes, and a null satisfies only IS NULL.
+Both sides order values alike: NaN equals itself and is greater than every other float, strings
+compare by their UTF-8 bytes, and a null satisfies only IS NULL.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import datasource as ds
 from pyspark.sql import functions as sf
 
-from blockstore.errors import Invalid
 from blockstore.predicate.nodes import (
     Always,
     And,
@@ -33,41 +25,13 @@ from blockstore.predicate.nodes import (
     Or,
     Prefix,
 )
-from blockstore.predicate.parse import Predicate, parse_filters
 from blockstore.spark.types import quoted
 
-_OPERATORS: dict[type[ds.Filter], tuple[str, str]] = {
-    ds.EqualTo: ("=", "<>"),
-    ds.GreaterThan: (">", "<="),
-    ds.GreaterThanOrEqual: (">=", "<"),
-    ds.LessThan: ("<", ">="),
-    ds.LessThanOrEqual: ("<=", ">"),
-    ds.In: ("in", "not in"),
-    ds.IsNull: ("is null", "is not null"),
-    ds.IsNotNull: ("is not null", "is null"),
-}
-"""Spark's filter classes as Blockstore's operators, plain and negated."""
 _US = 1_000
 _DAY_NS = 86_400_000_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
 _FIRST_US = (datetime.datetime.min - _EPOCH) // datetime.timedelta(microseconds=1)
 _LAST_US = (datetime.datetime.max - _EPOCH) // datetime.timedelta(microseconds=1)
-
-
-class _NoCounterpart(Exception):
-    """The condition, or a part of it, has no counterpart on the other side."""
-
-
-def from_spark(filters: Iterable[ds.Filter], schema: pa.Schema) -> Predicate:
-    """The conjunction of the filters that have a counterpart: true for every row that Spark
-    keeps."""
-    certain = Predicate()
-    for filter_ in filters:
-        try:
-            certain = certain.also(parse_filters([_condition(filter_)], schema))
-        except (_NoCounterpart, Invalid):
-            continue
-    return certain
 
 
 def has_counterpart(node: Node) -> bool:
@@ -84,28 +48,6 @@ def has_counterpart(node: Node) -> bool:
 def to_spark(node: Node) -> SparkColumn | None:
     """A Spark column that is true for exactly the same rows, or None if there is none."""
     return _column(node) if has_counterpart(node) else None
-
-
-def _condition(filter_: ds.Filter) -> tuple[str, str, Any]:
-    """A filter as ``(column, operator, value)``.
-
-    Not is true where its child is false. For a null, Spark drops the row in both cases, except
-    under ``<=>``, which is left out when negated.
-    """
-    negated = isinstance(filter_, ds.Not)
-    plain = filter_.child if isinstance(filter_, ds.Not) else filter_
-    path: tuple[str, ...] = getattr(plain, "attribute", ())
-    if len(path) != 1:
-        raise _NoCounterpart
-    value = getattr(plain, "value", None)
-    if isinstance(plain, ds.EqualNullSafe) and not negated:
-        return (path[0], "is null", None) if value is None else (path[0], "=", value)
-    if isinstance(plain, ds.StringStartsWith) and not negated:
-        return path[0], "starts with", value
-    operators = _OPERATORS.get(type(plain))
-    if operators is None:
-        raise _NoCounterpart
-    return path[0], operators[negated], value
 
 
 def _column(node: Node) -> SparkColumn:

@@ -29,8 +29,6 @@ class ReadOptions:
     """Whether a listing also finds blocks that no entry names yet."""
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    filters: bool = False
-    """Whether Spark's own filters prune chunks (needs spark.sql.python.filterPushdown.enabled)."""
     not_null: bool = False
     """Whether columns without a null in the snapshot are declared ``not null``."""
     partition_bytes: int | None = None
@@ -48,6 +46,12 @@ class ReadOptions:
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Parse the options of ``spark.read``. Raises Invalid with the name of the wrong one."""
     given = known(options, _READ, "read")
+    if flag(given, "filters"):
+        raise Invalid(
+            "option filters='true': Spark keeps what it read for one filter and takes it for the "
+            "next query of the same DataFrame, so rows would be missing; use option('where', …), "
+            "or blockstore.spark.read, which passes filters to Spark's own reader."
+        )
     version, columns = given.get("version"), given.get("columns")
     return ReadOptions(
         url=table_url(given, "load"),
@@ -57,7 +61,6 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         listed=listed(given.get("discovery", "index")),
         columns=None if columns is None else names(columns, "columns"),
         where=given.get("where"),
-        filters=flag(given, "filters"),
         not_null=flag(given, "not_null"),
         partition_bytes=size_if_given(given, "partition_size"),
     )

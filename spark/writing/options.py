@@ -87,6 +87,8 @@ class WriteOptions:
     """The column whose highest value says which of several rows of a key counts."""
     evolve: bool = False
     """Whether an append adds the columns that the table lacks, and widens types."""
+    any_numbers: bool = False
+    """Whether an append takes numbers of other types than its columns', where nothing is lost."""
     message: str = ""
 
     def __post_init__(self) -> None:

@@ -44,6 +44,8 @@ class WritePlan:
     """The version from which the rows of a merge were computed."""
     exchanged: bool = False
     """Whether the rows of each key reach one task."""
+    any_numbers: bool = False
+    """Whether numbers get the types of their columns, where nothing is lost."""
     message: str = ""
     buffer_bytes: int
     chunk_bytes: int

@@ -69,7 +69,7 @@ def plan_write(
             definition = evolved_for(definition, rows)
         check_new_labels(options.labels, definition.schema.names)
     check_mode(definition, options)
-    if options.mode is WriteMode.MERGE:
+    if options.mode is WriteMode.MERGE or options.any_numbers:
         rows = numbers_as(rows, definition.schema)
     _check_fit(rows, definition)
     done = None if table is None else _done(table, options)
@@ -92,6 +92,7 @@ def plan_write(
         sequence_by=options.sequence_by,
         read_version=options.read_version,
         exchanged=exchanged,
+        any_numbers=options.any_numbers,
         message=options.message,
         buffer_bytes=options.buffer_bytes,
         chunk_bytes=options.chunk_bytes,

@@ -111,12 +111,12 @@ def test_every_read_option_is_read() -> None:
             "version": "40",
             "columns": "a,b",
             "where": "a > 1",
-            "filters": "TRUE",
+            "filters": "False",
             "partition_size": "1MiB",
         }
     )
     assert (options.version, options.columns, options.where) == (40, ("a", "b"), "a > 1")
-    assert (options.filters, options.partition_bytes) == (True, 2**20)
+    assert options.partition_bytes == 2**20
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,7 @@ def test_names_read_back_what_names_text_writes(columns: tuple[str, ...]) -> Non
         ({**URL, "version": "0"}, "at least 1"),
         ({**URL, "version": "4", "as_of": "2024-01-01"}, "exclude each other"),
         ({**URL, "filters": "maybe"}, "expected true or false"),
+        ({**URL, "filters": "TRUE"}, r"rows would be missing; use option\('where', …\)"),
         ({**URL, "columns": '["a", "a"]'}, "distinct column names"),
         ({**URL, "columns": '["a", ""]'}, "distinct column names"),
         ({**URL, "columns": '["a", 1]'}, "begins like a JSON list; expected a list"),

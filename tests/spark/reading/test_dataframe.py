@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,54 +253,17 @@ def test_a_column_is_found_whatever_its_name(
         assert found.asDict() == {name: names.index(name) for name in asked}
 
 
-class TestPushedFilters:
-    @pytest.fixture
-    def pushdown(self, spark_session: SparkSession) -> Iterator[None]:
-        spark_session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-        yield
-        spark_session.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-    def test_filters_prune_and_stay_exact(
-        self, spark_session: SparkSession, url: str, pushdown: None
-    ) -> None:
-        size = max(
-            file.bytes for block in bs.open(url).snapshot().blocks for file in block.meta.chunks
-        )
-        rows = by_format(spark_session, url, filters="true", partition_size=str(size))
-        assert rows.rdd.getNumPartitions() == 3
-        few = rows.where(
-            "at >= timestamp'2024-01-03 12:00:00' - interval 14 hours and delay <> 3 and origin "
-            "like '%A'"
-        )
-        assert [row.delay for row in few.collect()] == [-3]
-        assert few.rdd.getNumPartitions() == 1
-
-    def test_pushed_filters_keep_what_spark_keeps(
-        self, spark_session: SparkSession, tmp_path: Path, pushdown: None
-    ) -> None:
-        url = str(tmp_path / "types")
-        bs_spark.append(every_type(spark_session), url)
-        condition = (
-            "f64 > 2 and not (f64 < 1) and text is not null and i8 in (-128, 127, null) and small "
-            "<> 5 "
-            "and instant >= timestamp'1800-01-01 00:00:00' and local < timestamp_ntz'9999-12-31 "
-            "00:00:00'"
-        )
-        pushed = by_format(spark_session, url, filters="true").where(condition)
-        plain = by_format(spark_session, url).where(condition)
-        assert len(plain.collect()) == 2
-        assert values(pushed) == values(plain)
-
-    def test_without_a_filter_all_rows_are_read(
-        self, spark_session: SparkSession, url: str, pushdown: None
-    ) -> None:
-        assert by_format(spark_session, url, filters="true").count() == 9
-
-    def test_without_sparks_setting_spark_says_which(
-        self, spark_session: SparkSession, url: str
-    ) -> None:
-        with pytest.raises(Exception, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
-            by_format(spark_session, url, filters="true").count()
+def test_filters_of_a_query_change_no_other_query(spark_session: SparkSession, url: str) -> None:
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark_session.conf.set(setting, "true")
+    try:
+        with pytest.raises(Exception, match=r"option filters='true'.*option\('where', …\)"):
+            by_format(spark_session, url, filters="true")
+        rows = by_format(spark_session, url, filters="false")
+        some = rows.where("delay = -3")
+        assert (some.count(), rows.count(), some.union(rows).count()) == (1, 9, 10)
+    finally:
+        spark_session.conf.unset(setting)
 
 
 def test_a_dataframe_keeps_its_version_while_the_table_grows(
