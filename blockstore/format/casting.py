@@ -165,14 +165,14 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if pt.is_dictionary(field.type):
         return (
-            column.dictionary_encode()
+            without_views(column).dictionary_encode()
             if fits(column.type, field.type.value_type)
             else _refuse(column, field)
         )
     if not fits(column.type, field.type):
         return _refuse(column, field)
     try:
-        return without_views(decoded(column)).cast(field.type, safe=True)
+        return decoded(column).cast(field.type, safe=True)
     except pa.ArrowException as error:
         raise Invalid(
             f"column {field.name!r} of type {column.type} cannot be written as {field.type} "
@@ -181,17 +181,12 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def decoded(column: pa.Array) -> pa.Array:
-    """Return the column without an extension wrapper, a dictionary or run-ends, which casts do not
-    decode."""
-    import pyarrow.compute as pc
-
+    """Return the column without an extension wrapper, a dictionary, run-ends or views, which casts
+    do not decode."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    if pt.is_dictionary(column.type):
-        return column.dictionary_decode()
-    if pt.is_run_end_encoded(column.type):
-        return pc.run_end_decode(column)
-    return column
+    column = without_views(column)
+    return column.dictionary_decode() if pt.is_dictionary(column.type) else column
 
 
 def _refuse(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from blockstore.format.views import without_views
+
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _NARROW = {16: "<e", 32: "<f"}
 _FINE = ("us", "ns")
@@ -42,6 +44,7 @@ def array_of(values: Any, kind: pa.DataType) -> pa.Array:
 def cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return an array in another type. Raises pa.ArrowInvalid for a value that would lose
     something, also where Arrow's own cast does not."""
+    values = without_views(values)
     found = values.cast(kind)
     _check_cast(values, found)
     return found

@@ -1,8 +1,9 @@
 """What a caller may hand in as rows, turned into a stream of record batches.
 
 Anything with the Arrow PyCapsule interface (pyarrow, polars, pandas 2.2 and newer, DuckDB
-relations, nanoarrow, …), a ``RecordBatchReader`` or an iterable of record batches. Nothing is
-copied and nothing is read ahead.
+relations, nanoarrow, …), a ``RecordBatchReader`` or an iterable of record batches. Nothing is read
+ahead, and nothing is copied, but for columns that Arrow cannot take from or filter: text and binary
+views, as polars has them, run-ends and list views become plain here, some rows at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,49 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.errors import Invalid
+from blockstore.format.views import plain_schema, without_views
+
+_AT_ONCE = 65_536
+"""So many rows are made plain at once."""
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     """The rows of ``data`` as record batches, in their order; raises Invalid for what holds no
     table."""
+    return _plain(_batches(data), data)
+
+
+def table_of(data: Any) -> pa.Table:
+    """All rows of ``data``, which may also be a mapping of columns. Raises Invalid."""
+    if isinstance(data, dict):
+        data = _from_columns(data)
+    elif not isinstance(data, pa.Table) and hasattr(data, "__arrow_c_stream__"):
+        data = _reader(data)
+    batches = list(batches_of(data))
+    schema = batches[0].schema if batches else getattr(data, "schema", None)
+    if not isinstance(schema, pa.Schema):
+        raise Invalid(
+            f"{_kind(data)} without a record batch has no columns: give a pyarrow Table of no rows"
+        )
+    try:
+        return pa.Table.from_batches(batches, plain_schema(schema))
+    except pa.ArrowException as error:
+        raise Invalid(
+            f"the record batches have several schemas ({error}): give them one schema"
+        ) from None
+
+
+def _from_columns(data: dict[Any, Any]) -> pa.Table:
+    try:
+        return pa.table(data)
+    except (pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise Invalid(
+            f"cannot read a dict as a table ({error}): expected a list or an array of values of "
+            "one type for each column, all of one length"
+        ) from None
+
+
+def _batches(data: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
         return iter([data])
     if isinstance(data, pa.Table):
@@ -35,6 +74,27 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
         "RecordBatchReader, a pandas or polars DataFrame, anything with __arrow_c_stream__, or "
         "an iterable of record batches"
     )
+
+
+def _plain(batches: Iterator[pa.RecordBatch], data: Any) -> Iterator[pa.RecordBatch]:
+    """The batches, with plain columns."""
+    for batch in batches:
+        given = batch.schema
+        schema = plain_schema(given)
+        if schema is given:
+            yield batch
+            continue
+        for start in range(0, max(len(batch), 1), _AT_ONCE):
+            piece = batch.slice(start, _AT_ONCE)
+            try:
+                columns = [without_views(column) for column in piece.columns]
+                plain = pa.RecordBatch.from_arrays(columns, schema=schema)
+            except (pa.ArrowException, ValueError) as error:
+                raise Invalid(
+                    f"cannot read the columns of {_kind(data)} ({error}): give plain ones, of "
+                    "strings and not of views"
+                ) from error
+            yield plain
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:

@@ -37,6 +37,7 @@ from blockstore.format.value_text import plain_keys, row_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.operations.incoming import table_of
 from blockstore.rows.attempts import Said, change_rows, identity_of, refuse_labels
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.named import Named
@@ -116,7 +117,7 @@ class _Given:
 
     def __init__(self, rows: Any) -> None:
         named = hasattr(rows, "schema") or hasattr(rows, "__arrow_c_stream__")
-        self._rows = pa.table(rows) if named else list(rows)
+        self._rows = table_of(rows) if named else list(rows)
         self._keys: dict[tuple[str, ...], tuple[pa.RecordBatch, pa.Array | None]] = {}
 
     def keys(self, state: State) -> tuple[pa.RecordBatch, pa.Array | None]:

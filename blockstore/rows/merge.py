@@ -40,6 +40,7 @@ from blockstore.format.value_text import plain, plain_keys, row_text, value_text
 from blockstore.index.entry import Operation
 from blockstore.index.state import State
 from blockstore.operations.access import Access
+from blockstore.operations.incoming import table_of
 from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.insert import check_new
@@ -94,7 +95,7 @@ class Merge:
 
     def __init__(self, access: Access, source: Any, on: str | Iterable[str], said: Said) -> None:
         self._access = access
-        self._source = pa.table(source)
+        self._source = table_of(source)
         self._on = (on,) if isinstance(on, str) else tuple(on)
         self._said = said
         self._clauses: list[_Clause] = []

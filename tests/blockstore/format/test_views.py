@@ -1,4 +1,4 @@
-"""List views are written as the lists that they mean."""
+"""Views and run-ends are written as the values that they mean."""
 
 from __future__ import annotations
 
@@ -48,6 +48,36 @@ def test_each_value_of_a_list_view_is_written_also_nested_and_of_a_slice(
     column = pa.array(values, kind)
     assert written(column).to_pylist() == values
     assert written(column.slice(1)).to_pylist() == values[1:]
+
+
+TEXTS = ["a", "a", None, "a text that is too long to be kept in its view"]
+VIEWS = pa.array(TEXTS, pa.string_view())
+CODES = pa.DictionaryArray.from_arrays(
+    pa.array([0, 0, None, 1], pa.uint32()), pa.array([TEXTS[0], TEXTS[3]], pa.string_view())
+)
+RUNS = pa.array([2, 3, 4], pa.int16())
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        VIEWS,
+        CODES,
+        pa.RunEndEncodedArray.from_arrays(RUNS, pa.array(TEXTS[1:])),
+        pa.RunEndEncodedArray.from_arrays(RUNS, VIEWS[1:]),
+        pa.RunEndEncodedArray.from_arrays(RUNS, CODES[1:]),
+        pa.array(TEXTS, pa.json_(pa.string_view())),
+    ],
+    ids=["views", "codes", "runs", "runs of views", "runs of codes", "extension"],
+)
+def test_texts_in_an_encoding_are_written_also_in_lists_and_structs(column: pa.Array) -> None:
+    assert written(column).to_pylist() == TEXTS
+    assert written(column.slice(1, 2)).to_pylist() == TEXTS[1:3]
+    lists = pa.ListArray.from_arrays([0, 1, 4], column)
+    assert written(lists).to_pylist() == [TEXTS[:1], TEXTS[1:]]
+    assert written(lists.slice(1)).to_pylist() == [TEXTS[1:]]
+    structs = pa.StructArray.from_arrays([column], names=["s"])
+    assert written(structs.slice(1)).to_pylist() == [{"s": text} for text in TEXTS[1:]]
 
 
 @pytest.mark.parametrize("views", [pa.ListViewArray, pa.LargeListViewArray])
