@@ -13,8 +13,8 @@ Rules:
   they are, and those that do not exist; with a clause of rows by source, the complete table.
 - A row that is inserted replaces none: a key that exists is a conflict, unless ``on`` has already
   found that it does not.
-- A row of the target that several source rows match is an error: which of them counts would be a
-  matter of chance.
+- A row of the target that several source rows would change is an error: which of them counts would
+  be a matter of chance. Several may match it, if for one of them at most a clause is true.
 - A column of which an inserted row says nothing has its default, or null.
 - Conditions and values are expressions over the columns ``target.<name>`` and ``source.<name>``; a
   text of that form means the column.
@@ -22,12 +22,14 @@ Rules:
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,6 +46,7 @@ from blockstore.operations.incoming import table_of
 from blockstore.predicate import Predicate
 from blockstore.rows.attempts import Said, change_rows, identity_of
 from blockstore.rows.insert import check_new
+from blockstore.rows.joined import joined_rows, of_side
 from blockstore.rows.labelled import by_labels, labels_of
 from blockstore.rows.merge_rules import KEY_EXISTS, refuse_other_case
 from blockstore.rows.reading import (
@@ -56,7 +59,7 @@ from blockstore.rows.reading import (
     schema_of,
 )
 from blockstore.rows.results import RowsChanged
-from blockstore.rows.source_keys import SourceKeys
+from blockstore.rows.source_keys import Pairs, SourceKeys
 from blockstore.rows.streams import StreamChanges
 from blockstore.rows.update import Value, evaluated
 from blockstore.scan.snapshot import Snapshot
@@ -64,6 +67,8 @@ from blockstore.scan.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_PAIRS = 500_000
+"""So many pairs of rows are compared at once, where several source rows match one row."""
 _MATCHED, _UNMATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
@@ -204,25 +209,17 @@ class Merge:
         counts = Counter[str]()
         named = self._see_keys(state, changes, keys)
         for stream, target in self._targets(state, keys.values):
-            matched, at = keys.match(identities_of(target, self._on))
+            matched, pairs = keys.match(identities_of(target, self._on))
             if changes.seen is not None and not named:
                 mine = target.filter(matched)
                 changes.seen.rows(stream, [mine.column(name) for name in self._identity.columns])
             sink = _Sink(changes, stream)
-            if len(at):
-                joined = _joined(target.filter(matched), self._source.take(at))
-                self._apply(state, sink, self._of(_MATCHED), joined, counts)
+            if len(pairs):
+                self._apply_matched(state, sink, target.filter(matched), pairs, counts)
             if by_source := self._of(_BY_SOURCE):
-                rest = _joined(target.filter(pc.invert(matched)), None)
+                rest = joined_rows(target.filter(pc.invert(matched)), None)
                 self._apply(state, sink, by_source, rest, counts)
-        if (doubled := keys.doubled()) is not None:
-            at = pc.index(pc.equal(keys.rows, doubled), True).as_py()
-            both = plain_keys(self._source.slice(at, 1).select(list(self._on)))[0]
-            raise Invalid(
-                f"several source rows match the row with {', '.join(self._on)} = {row_text(both)}, "
-                "and each would change it: keep one of them"
-            )
-        joined = _joined(None, self._source.filter(keys.fresh()))
+        joined = joined_rows(None, self._source.filter(keys.fresh()))
         self._apply(state, _Sink(changes, changes.own), self._of(_UNMATCHED), joined, counts)
         return RowsChanged(
             operation=str(Operation.MERGE),
@@ -277,6 +274,44 @@ class Merge:
             seen.where(range_of(Snapshot.of(state), self._on, keys.values) or Predicate())
         return False
 
+    def _apply_matched(
+        self,
+        state: State,
+        sink: _Sink,
+        target: pa.RecordBatch,
+        pairs: Pairs,
+        counts: Counter[str],
+    ) -> None:
+        """Apply the clauses of matched rows to rows of the table, each matched by some rows of the
+        source. Raises Invalid for one that several of these would change."""
+        clauses = self._of(_MATCHED)
+        if not clauses:
+            counts["unchanged"] += len(target)
+        elif pairs.single:
+            joined = joined_rows(target, self._source.take(pa.array(pairs.one())))
+            self._apply(state, sink, clauses, joined, counts)
+        elif any(clause.condition is None for clause in clauses):
+            raise self._changed_twice(pairs.two())
+        else:
+            for piece, own, source in pairs.pieces(_PAIRS):
+                rows = target.slice(piece.start, piece.stop - piece.start)
+                joined = joined_rows(rows.take(pa.array(own)), self._source.take(pa.array(source)))
+                met = [_meets(clause.condition, joined) for clause in clauses]
+                fires = functools.reduce(pc.or_, met)
+                which = fires.to_numpy(zero_copy_only=False)
+                times = np.bincount(own[which], minlength=len(rows))
+                if (times > 1).any():
+                    raise self._changed_twice(source[which & (times[own] > 1)][0])
+                counts["unchanged"] += int((times == 0).sum())
+                self._apply(state, sink, clauses, joined.filter(fires), counts)
+
+    def _changed_twice(self, source: int | None) -> Invalid:
+        key = plain_keys(self._source.slice(source or 0, 1).select(list(self._on)))[0]
+        return Invalid(
+            f"several source rows match the row with {', '.join(self._on)} = {row_text(key)}, "
+            "and each would change it: keep one of them"
+        )
+
     def _apply(
         self,
         state: State,
@@ -302,7 +337,7 @@ class Merge:
     ) -> None:
         if not rows.num_rows:
             return
-        own = _prefixed(rows, "target.")
+        own = of_side(rows, "target.")
         if clause.deletes:
             sink.delete(own.select(list(self._identity.columns)))
             counts["deleted"] += rows.num_rows
@@ -399,26 +434,6 @@ def _refuse_other_label(rows: pa.RecordBatch, name: str) -> None:
             f"a source row says another {name} than the row that it matches, and labels of a row "
             f"never change: match on {name!r} too, or name the columns to update"
         )
-
-
-def _joined(target: pa.RecordBatch | None, source: pa.Table | None) -> pa.RecordBatch:
-    """The rows of both, side by side."""
-    columns: list[pa.Array] = []
-    names: list[str] = []
-    for prefix, rows in (("target.", target), ("source.", source)):
-        if rows is not None:
-            names += [prefix + name for name in rows.schema.names]
-            columns += [
-                column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-                for column in rows.columns
-            ]
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _prefixed(rows: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
-    """The columns of one side, under their own names."""
-    names = [name for name in rows.schema.names if name.startswith(prefix)]
-    return rows.select(names).rename_columns([name.removeprefix(prefix) for name in names])
 
 
 def _meets(condition: pc.Expression | None, rows: pa.RecordBatch) -> pa.Array:

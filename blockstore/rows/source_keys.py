@@ -9,9 +9,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -33,9 +35,10 @@ class SourceKeys:
         self._columns = columns
         self._codes = np.asarray(coded.indices.fill_null(len(self.values)).to_numpy())
         self._counts = np.bincount(self._codes, minlength=len(self.values) + 1)
-        self._some = np.zeros(len(self.values) + 1, dtype=np.int64)
-        self._some[self._codes] = np.arange(len(rows))
-        """A row of each key."""
+        self._order = np.argsort(self._codes, kind="stable")
+        """The rows, those of one key after those of another."""
+        self._first = np.cumsum(self._counts) - self._counts
+        """Of each key, where its rows begin there."""
         self._hit = np.zeros(len(self.values) + 1, dtype=np.bool_)
 
     @classmethod
@@ -49,24 +52,61 @@ class SourceKeys:
         there = self.rows.is_valid()
         return [column.filter(there) for column in self._columns]
 
-    def match(self, own: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Return which of these rows of the table have a key of the source, and for each that has
-        the place of a row of the source."""
+    def match(self, own: pa.Array) -> tuple[pa.Array, Pairs]:
+        """Return which of these rows of the table have a key of the source, and the pairs of each
+        that has with a row of the source."""
         # A dictionary of nothing but nulls contains one.
         places = pc.index_in(own, value_set=self.values, skip_nulls=True)
         codes = places.drop_null().to_numpy()
         self._hit[codes] = True
-        return places.is_valid(), pa.array(self._some[codes])
-
-    def doubled(self) -> pa.Scalar | None:
-        """A key that matched and that several rows of the source have. One that did not may have
-        several."""
-        both = np.flatnonzero(self._hit & (self._counts > 1))
-        return self.values[int(both[0])] if len(both) else None
+        return places.is_valid(), Pairs(self._order, self._first[codes], self._counts[codes])
 
     def fresh(self) -> pa.Array:
         """Which rows of the source matched none. A null is among them."""
         return pa.array(~self._hit[self._codes])
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Rows of the table, each with all rows of the source that have its key."""
+
+    _order: npt.NDArray[np.int64]
+    _first: npt.NDArray[np.int64]
+    _counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    @property
+    def single(self) -> bool:
+        """Whether each row of the table has one row of the source."""
+        return bool((self._counts == 1).all())
+
+    def one(self) -> npt.NDArray[np.int64]:
+        """A row of the source for each row of the table: the first."""
+        return self._order[self._first]
+
+    def two(self) -> int | None:
+        """A row of the source whose key several have; None if there is none."""
+        several = np.flatnonzero(self._counts > 1)
+        return int(self._order[self._first[several[0]]]) if len(several) else None
+
+    def pieces(
+        self, most: int
+    ) -> Iterator[tuple[slice, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Yield rows of the table, and the pairs of these: the places of both, those of the table
+        within the piece. About ``most`` pairs at once, but all those of a row together."""
+        ends = np.cumsum(self._counts)
+        start = 0
+        while start < len(self):
+            before = ends[start] - self._counts[start]
+            stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+            counts = self._counts[start:stop]
+            skipped = np.cumsum(counts) - counts
+            within = np.arange(counts.sum()) - np.repeat(skipped, counts)
+            source = self._order[np.repeat(self._first[start:stop], counts) + within]
+            yield slice(start, stop), np.repeat(np.arange(len(counts)), counts), source
+            start = stop
 
 
 def _like(values: pa.ChunkedArray, field: pa.Field) -> pa.Array:

@@ -13,6 +13,7 @@ from blockstore.errors import Invalid
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.table import Table
+from tests.blockstore.rows.lake import by_key, seen
 from tests.support.depth import DepthBucket, Time
 
 TIME = Time()
@@ -94,3 +95,80 @@ def test_a_merge_on_what_the_table_does_not_have_is_refused(
     for on in ("nope", ["id", "nope"]):
         with pytest.raises(Invalid, match="the merge is on 'nope', which the table does not have"):
             table.merge(source, on=on).when_not_matched_insert().execute()
+
+
+def pairs_of(*given: tuple[int, str]) -> pa.Table:
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    return pa.Table.from_pylist([{"id": one, "name": name} for one, name in given], schema=schema)
+
+
+def small() -> Table:
+    table = by_key(schema=pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    table.insert(pairs_of((1, "a"), (2, "b"), (3, "c")))
+    return table
+
+
+SOURCE = pairs_of((1, "p"), (3, "z"), (1, "q"), (9, "n"))
+NAME = pc.field("source.name")
+
+
+def names_of(table: Table) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in seen(table, "id", "name")}
+
+
+def test_doubled_source_rows_that_change_no_row_are_taken() -> None:
+    table = small()
+    did = table.merge(SOURCE, on="id").when_not_matched_insert().execute()
+    assert (did.inserted, did.updated, did.unchanged) == (1, 0, 2)
+    assert names_of(table) == {1: "a", 2: "b", 3: "c", 9: "n"}
+    did = table.merge(SOURCE, on="id").when_not_matched_by_source_delete().execute()
+    assert (did.deleted, did.unchanged) == (1, 3)
+    merge = table.merge(SOURCE, on="id").when_matched_update(condition=NAME == "none")
+    assert (merge.execute().unchanged, names_of(table)) == (3, {1: "a", 3: "c", 9: "n"})
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 500_000])
+def test_one_of_doubled_source_rows_changes_the_row(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blockstore.rows.merge._PAIRS", at_once)
+    table = small()
+    merge = table.merge(SOURCE, on="id").when_matched_delete(condition=NAME == "z")
+    did = merge.when_matched_update(condition=NAME == "q").execute()
+    assert (did.updated, did.deleted, did.unchanged) == (1, 1, 0)
+    assert names_of(table) == {1: "q", 2: "b"}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 500_000])
+@pytest.mark.parametrize("second", [None, NAME == "p", pc.field("target.name") == "a"])
+def test_two_source_rows_that_change_one_row_are_refused_also_by_two_clauses(
+    at_once: int, second: pc.Expression | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blockstore.rows.merge._PAIRS", at_once)
+    table = small()
+    before = table.poll()
+    merge = table.merge(SOURCE, on="id").when_matched_update(condition=NAME == "q")
+    with pytest.raises(Invalid, match="several source rows match the row with id = 1, and each"):
+        merge.when_matched_delete(condition=second).execute()
+    assert table.poll() == before
+
+
+def test_a_merge_with_doubled_rows_does_what_each_pair_says() -> None:
+    draw = random.Random(3)
+    for _ in range(60):
+        table = small()
+        given = [(draw.randint(1, 5), draw.choice("pqr")) for _ in range(draw.randint(0, 6))]
+        wanted = draw.sample("pqr", 1)
+        expected, twice = names_of(table), False
+        for one in tuple(expected):
+            values = [name for of, name in given if of == one and name in wanted]
+            twice = twice or len(values) > 1
+            expected[one] = values[0] if values else expected[one]
+        merge = table.merge(pairs_of(*given), on="id")
+        merge.when_matched_update(condition=wanted[0] == NAME)
+        if twice:
+            with pytest.raises(Invalid, match="several source rows"):
+                merge.execute()
+        else:
+            merge.execute()
+            assert names_of(table) == expected
