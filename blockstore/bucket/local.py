@@ -47,6 +47,12 @@ class LocalBucket(Bucket):
 
     def __init__(self, path: str | os.PathLike[str], clock: Clock, durable: bool = True) -> None:
         root = os.path.abspath(path)
+        try:
+            os.fsencode(root)
+        except UnicodeEncodeError:
+            raise Invalid(
+                f"{root!r} is refused: it has half of a surrogate pair, which no path can have"
+            ) from None
         if root == "/" or (os.path.exists(root) and not os.path.isdir(root)):
             what = "the root of the file system" if root == "/" else "a file"
             raise Invalid(

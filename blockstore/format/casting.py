@@ -127,13 +127,18 @@ def _cast_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _check_columns(found: list[str], expected: list[str]) -> None:
-    if len(set(found)) != len(found):
-        twice = sorted({name for name in found if found.count(name) > 1})
+def refuse_doubled(names: list[str]) -> None:
+    """Raise Invalid for columns of one name."""
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
         raise Invalid(
             f"the data has {_columns(twice)} twice, expected each name once: rename or drop one "
             "of each"
         )
+
+
+def _check_columns(found: list[str], expected: list[str]) -> None:
+    refuse_doubled(found)
     missing = [name for name in expected if name not in set(found)]
     if missing:
         remedy = other_case(found, expected) or "add what is missing, as nulls if need be"

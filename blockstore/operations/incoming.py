@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from blockstore.errors import Invalid
+from blockstore.format.casting import refuse_doubled
 from blockstore.format.views import plain_schema, without_views
 
 _AT_ONCE = 65_536
@@ -30,14 +31,19 @@ def table_of(data: Any) -> pa.Table:
     """All rows of ``data``, which may also be a mapping of columns. Raises Invalid."""
     if isinstance(data, dict):
         data = _from_columns(data)
-    elif not isinstance(data, pa.Table) and hasattr(data, "__arrow_c_stream__"):
-        data = _reader(data)
-    batches = list(batches_of(data))
-    schema = batches[0].schema if batches else getattr(data, "schema", None)
-    if not isinstance(schema, pa.Schema):
+    if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        schema, batches = data.schema, list(batches_of(data))
+    elif hasattr(data, "__arrow_c_stream__"):
+        reader = _reader(data)
+        schema, batches = reader.schema, list(_plain(_read(reader, data), data))
+    else:
+        batches = list(batches_of(data))
+        schema = batches[0].schema if batches else None
+    if schema is None:
         raise Invalid(
             f"{_kind(data)} without a record batch has no columns: give a pyarrow Table of no rows"
         )
+    refuse_doubled(schema.names)
     try:
         return pa.Table.from_batches(batches, plain_schema(schema))
     except pa.ArrowException as error:
@@ -64,13 +70,13 @@ def _batches(data: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatchReader):
         return iter(data)
     if hasattr(data, "__arrow_c_stream__"):
-        return iter(_reader(data))
+        return _read(_reader(data), data)
     if hasattr(data, "__arrow_c_array__"):
         return iter([_record_batch(data)])
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         return _checked(data)
     raise Invalid(
-        f"cannot append {_kind(data)}: expected a pyarrow Table, RecordBatch or "
+        f"cannot take {_kind(data)} as rows: expected a pyarrow Table, RecordBatch or "
         "RecordBatchReader, a pandas or polars DataFrame, anything with __arrow_c_stream__, or "
         "an iterable of record batches"
     )
@@ -80,6 +86,7 @@ def _plain(batches: Iterator[pa.RecordBatch], data: Any) -> Iterator[pa.RecordBa
     """The batches, with plain columns."""
     for batch in batches:
         given = batch.schema
+        refuse_doubled(given.names)
         schema = plain_schema(given)
         if schema is given:
             yield batch
@@ -101,10 +108,26 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     try:
         return pa.RecordBatchReader.from_stream(_without_index(data))
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise Invalid(
-            f"cannot read {_kind(data)} as a table of Arrow batches ({error}): expected columns "
-            "of one type each; convert it to a pyarrow Table first"
-        ) from error
+        raise _unreadable(data, error) from error
+
+
+def _read(reader: pa.RecordBatchReader, data: Any) -> Iterator[pa.RecordBatch]:
+    """The batches of ``data``, which can turn out to be none, as structs of which some are null."""
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise _unreadable(data, error) from error
+        yield batch
+
+
+def _unreadable(data: Any, error: Exception) -> Invalid:
+    return Invalid(
+        f"cannot read {_kind(data)} as a table of Arrow batches ({error}): expected columns "
+        "of one type each; convert it to a pyarrow Table first"
+    )
 
 
 def _record_batch(data: Any) -> pa.RecordBatch:
@@ -134,7 +157,7 @@ def _checked(batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
             yield from batch.to_batches()
         else:
             raise Invalid(
-                f"item {number} of the appended iterable is {_kind(batch)}: expected a pyarrow "
+                f"item {number} of the iterable of rows is {_kind(batch)}: expected a pyarrow "
                 "RecordBatch; make one from rows with pyarrow.RecordBatch.from_pylist"
             )
 

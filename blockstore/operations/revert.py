@@ -18,7 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -176,10 +176,22 @@ def _is_overwrite(block: LiveBlock) -> bool:
     return block.meta.own and len(block.meta.sources) > 1 and block.ulid in block.meta.sources
 
 
+def named_once(writes: Iterable[str | int]) -> list[str | int]:
+    """The writes that a caller names. Raises Invalid for a list in their place."""
+    given = list(writes)
+    for one in given:
+        if not isinstance(one, Hashable):
+            raise Invalid(
+                f"{one!r:.100} is not a write, expected the ULID of each as an argument of its "
+                "own: revert(*ulids)"
+            )
+    return given
+
+
 def _checked(sources: Iterable[str | int]) -> tuple[str, ...]:
     if isinstance(sources, str):
         sources = [sources]
-    given = dict.fromkeys(sources)
+    given = dict.fromkeys(named_once(sources))
     if not given:
         raise Invalid("revert needs at least one write: pass its ULID, as append returned it")
     wanted = []

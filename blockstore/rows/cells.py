@@ -70,7 +70,7 @@ def set_cells(
         RowConflict: A row has another version than the caller has read, or the key of a new row
             exists.
     """
-    listed, gone = [dict(row) for row in rows], [dict(row) for row in delete]
+    listed, gone = _listed(rows), _listed(delete)
     fresh = Again([] if new is None else new)
     refuse_labels(identity_of(access.log.state.definition, _WHAT), said, _WHAT)
 
@@ -118,6 +118,28 @@ def set_cells(
         finding_twice(_fresh_of(fresh, access), access),
     ):
         return change_rows(access, Operation.UPDATE, write, said, reads=True)
+
+
+def _listed(rows: Any) -> list[Row]:
+    """The rows, one by one. Raises Invalid for what are none."""
+    kind = type(rows)
+    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        raise _no_rows(f"a {kind.__module__.partition('.')[0]} {kind.__qualname__}")
+    if not isinstance(rows, Iterable) or isinstance(rows, Mapping | str | bytes):
+        raise _no_rows(f"a {kind.__qualname__}")
+    found: list[Row] = []
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise _no_rows(f"{row!r:.100} in row {place} of the set")
+        found.append(dict(row))
+    return found
+
+
+def _no_rows(found: str) -> Invalid:
+    return Invalid(
+        f"the rows are {found}, expected a list of one dict for each row, with what identifies it "
+        "and the cells to change; of an Arrow table make one with to_pylist()"
+    )
 
 
 def _fresh_of(rows: Again, access: Access) -> Iterator[pa.RecordBatch]:

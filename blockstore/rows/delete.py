@@ -23,7 +23,7 @@ Rules:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -117,7 +117,7 @@ class _Given:
 
     def __init__(self, rows: Any) -> None:
         named = hasattr(rows, "schema") or hasattr(rows, "__arrow_c_stream__")
-        self._rows = table_of(rows) if named else list(rows)
+        self._rows = table_of(rows) if named else _listed(rows)
         self._keys: dict[tuple[str, ...], tuple[pa.RecordBatch, pa.Array | None]] = {}
 
     def keys(self, state: State) -> tuple[pa.RecordBatch, pa.Array | None]:
@@ -135,6 +135,17 @@ class _Given:
     def batches(self, access: Access) -> Iterator[pa.RecordBatch]:
         """The identities; made only if they are asked for."""
         yield self.keys(access.log.state)[0]
+
+
+def _listed(rows: Any) -> list[Any]:
+    """Rows that are named one by one. Raises Invalid for what would name others: the letters of a
+    text, or the columns of a dict."""
+    if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
+        raise Invalid(
+            f"the rows to delete are {rows!r:.100}, expected a list of row ids or keys, or a table "
+            "of them"
+        )
+    return list(rows)
 
 
 def _by_stream(

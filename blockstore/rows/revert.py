@@ -34,6 +34,7 @@ from blockstore.lazy import once
 from blockstore.names import is_ulid
 from blockstore.operations.access import Access
 from blockstore.operations.results import Reverted
+from blockstore.operations.revert import named_once
 from blockstore.rows.attempts import (
     Said,
     already_done,
@@ -326,7 +327,7 @@ def _versions(
     """The writes that are meant, and the version of each. Raises NotFound and VersionExpired."""
     if isinstance(writes, str | int):
         writes = [writes]
-    wanted = tuple(dict.fromkeys(writes))
+    wanted = tuple(dict.fromkeys(named_once(writes)))
     if not wanted:
         raise Invalid("revert needs at least one write: pass its ULID, as the write returned it")
     found: dict[str, int] = {}

@@ -59,7 +59,7 @@ def fetch(
         Invalid: A pair names several rows, which have different labels.
     """
     identity = identity_of(snapshot.definition, "a fetch of versions")
-    pairs = [(one if isinstance(one, tuple) else (one,), version) for one, version in rows]
+    pairs = [(one if isinstance(one, tuple) else (one,), version) for one, version in _pairs(rows)]
     if any(len(one) != len(identity.columns) for one, _ in pairs):
         raise Invalid(
             f"a row of this table is named by ({', '.join(identity.columns)}): give one value for "
@@ -200,3 +200,15 @@ def _range_of_rows(
 def _kind(snapshot: Snapshot, name: str) -> pa.DataType:
     found: pa.DataType = snapshot.columns.all.field(name).type
     return found
+
+
+def _pairs(rows: Any) -> list[tuple[Any, int]]:
+    """The pairs. Raises Invalid for what is none."""
+    given = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, str) else [rows]
+    for one in given:
+        if not isinstance(one, tuple | list) or len(one) != 2:
+            raise Invalid(
+                f"a fetch of versions names {one!r:.100}, expected pairs of a row (its id or key) "
+                "and a version"
+            )
+    return given

@@ -83,6 +83,8 @@ class Columns:
         every, by_name = self.all, self.by_name
         fields = []
         for name in names:
+            if not isinstance(name, str):
+                raise Invalid(f"the scan names the column {name!r:.100}, expected its name, a text")
             found = by_name.get(name) or _regardless_of_case(every, by_name, name)
             if found is None:
                 raise Invalid(

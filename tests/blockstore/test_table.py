@@ -548,3 +548,9 @@ def test_a_table_is_not_created_over_blocks_whose_index_was_lost(table: bs.Table
     assert bs.create(url, schema=SCHEMA).snapshot().count() == 0, (
         "what never became a block hinders nobody"
     )
+
+
+@pytest.mark.parametrize("url", ["\ud800", "file:///tmp/\ud800"])
+def test_a_path_with_half_of_a_surrogate_pair_is_refused(url: str) -> None:
+    with pytest.raises(bs.Invalid, match="half of a surrogate pair"):
+        bs.create(url, schema=pa.schema([("n", pa.int64())]))

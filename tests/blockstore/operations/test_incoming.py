@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
-from blockstore.operations.incoming import batches_of
+from blockstore.operations.incoming import batches_of, table_of
 
 TABLE = pa.table({"n": [1, 2, 3]})
 
@@ -73,3 +73,19 @@ def test_nothing_is_read_ahead() -> None:
         raise AssertionError("read too far")
 
     assert next(batches_of(endless())).num_rows == 3
+
+
+def test_structs_of_which_some_are_null_are_no_rows() -> None:
+    structs = pa.array([{"n": 1}, None], pa.struct([("n", pa.int64())]))
+    with pytest.raises(Invalid, match=r"cannot read a pyarrow.*ChunkedArray as a table of Arrow"):
+        list(batches_of(pa.chunked_array([structs])))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"n": [1, 2, 3]}, TABLE, Capsule(TABLE), iter(TABLE.to_batches()), Capsule(TABLE[:0])],
+)
+def test_a_table_of_all_rows_has_the_columns_also_without_rows(data: Any) -> None:
+    found = table_of(data)
+    assert found.schema == TABLE.schema
+    assert found.num_rows in (0, 3)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -29,6 +30,8 @@ def numbered() -> Table:
     table.append(pa.table({"name": ["a"], "n": [1]}))
     return table
 
+
+DOUBLED = pa.table([[1], [1], ["a"], [1]], names=["id", "id", "name", "n"])
 
 REFUSED: dict[str, tuple[Callable[[], Table], Callable[[Table], Any], type[Exception], str]] = {
     "a key twice": (
@@ -152,6 +155,140 @@ REFUSED: dict[str, tuple[Callable[[], Table], Callable[[Table], Any], type[Excep
         lambda table: table.upsert(rows_of(ROW), labels={"Name": "x"}),
         bs.Invalid,
         "label 'Name' has the same name as column 'name'",
+    ),
+    "a doubled column of a merge": (
+        keyed,
+        lambda table: table.merge(DOUBLED, on="id"),
+        bs.Invalid,
+        "the data has column 'id' twice",
+    ),
+    "a doubled column of rows to delete": (
+        keyed,
+        lambda table: table.delete_rows(DOUBLED),
+        bs.Invalid,
+        "the data has column 'id' twice",
+    ),
+    "a doubled column of a row set": (
+        keyed,
+        lambda table: table.put_rows(DOUBLED),
+        bs.Invalid,
+        "the data has column 'id' twice",
+    ),
+    "a doubled column of the last rows": (
+        keyed,
+        lambda table: table.upsert(DOUBLED, duplicates="last"),
+        bs.Invalid,
+        "the data has column 'id' twice",
+    ),
+    "a merge of nothing": (
+        keyed,
+        lambda table: table.merge(None, on="id"),
+        bs.Invalid,
+        "cannot take a NoneType as rows",
+    ),
+    "a merge of dicts": (
+        keyed,
+        lambda table: table.merge([ROW], on="id"),
+        bs.Invalid,
+        "item 1 of the iterable of rows is a dict: .*from_pylist",
+    ),
+    "a merge of columns of other lengths": (
+        keyed,
+        lambda table: table.merge({"id": [1], "n": [1, 2]}, on="id"),
+        bs.Invalid,
+        "cannot read a dict as a table",
+    ),
+    "a merge of batches of several schemas": (
+        keyed,
+        lambda table: table.merge(
+            [pa.record_batch({"id": [1]}), pa.record_batch({"id": ["a"]})], on="id"
+        ),
+        bs.Invalid,
+        "the record batches have several schemas",
+    ),
+    "a merge of no batches": (
+        keyed,
+        lambda table: table.merge([], on="id"),
+        bs.Invalid,
+        "a list without a record batch has no columns",
+    ),
+    "a merge of a frame of objects": (
+        keyed,
+        lambda table: table.merge(pd.DataFrame({"id": [1, "a"]}), on="id"),
+        bs.Invalid,
+        "cannot read a pandas.*DataFrame as a table",
+    ),
+    "rows to delete of objects": (
+        keyed,
+        lambda table: table.delete_rows(pd.DataFrame({"id": [1, "a"]})),
+        bs.Invalid,
+        "cannot read a pandas.*DataFrame as a table",
+    ),
+    "one row to delete": (
+        keyed,
+        lambda table: table.delete_rows(1),
+        bs.Invalid,
+        "the rows to delete are 1, expected a list",
+    ),
+    "a text of rows to delete": (
+        keyed,
+        lambda table: table.delete_rows("12"),
+        bs.Invalid,
+        "the rows to delete are '12', expected a list",
+    ),
+    "a dict of rows to delete": (
+        keyed,
+        lambda table: table.delete_rows({"id": [1]}),
+        bs.Invalid,
+        "the rows to delete are {'id': .*, expected a list",
+    ),
+    "a fetch without a version": (
+        keyed,
+        lambda table: table.fetch([1]),
+        bs.Invalid,
+        "a fetch of versions names 1, expected pairs",
+    ),
+    "a fetch of one": (
+        keyed,
+        lambda table: table.fetch(1),
+        bs.Invalid,
+        "a fetch of versions names 1, expected pairs",
+    ),
+    "a revert of a list": (
+        keyed,
+        lambda table: table.revert(["0" * 26]),
+        bs.Invalid,
+        r"is not a write, expected the ULID of each .*revert\(\*ulids\)",
+    ),
+    "cells of a dict": (
+        keyed,
+        lambda table: table.set_cells(ROW),
+        bs.Invalid,
+        "the rows are a dict, expected a list of one dict for each row",
+    ),
+    "cells of a table": (
+        keyed,
+        lambda table: table.set_cells(rows_of(ROW)),
+        bs.Invalid,
+        "the rows are a pyarrow Table, expected a list",
+    ),
+    "cells of a frame": (
+        keyed,
+        lambda table: table.set_cells([], delete=pd.DataFrame({"id": [1]})),
+        bs.Invalid,
+        "the rows are a pandas DataFrame, expected a list",
+    ),
+    "cells of a number": (
+        keyed,
+        lambda table: table.set_cells([1]),
+        bs.Invalid,
+        "the rows are 1 in row 0 of the set, expected a list",
+    ),
+    "a scan of a number": (
+        keyed,
+        lambda table: table.snapshot().scan(columns=[1]).to_table(),
+        bs.Invalid,
+        "the scan names the column 1, expected its name",
     ),
     "a listing": (
         keyed,
