@@ -175,7 +175,7 @@ class _Parser:
 
     def _number(self) -> int:
         word = self._word("a number")
-        if not word.isdigit():
+        if not (word.isascii() and word.isdigit()):
             self._fail(f"a number, not {word!r}")
         return int(word)
 

@@ -342,7 +342,7 @@ def _regular(name: str, pattern: str) -> str:
 
 
 def _limit(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
+    if not (text.isascii() and text.isdigit() and len(text) < 11 and 0 < int(text) < 2**31):
         raise Invalid(
             f"column {name!r} has the max_length {text[:40]!r}, expected a number of characters "
             "from 1"

@@ -180,5 +180,7 @@ def parameters_of(gateway: Gateway, sql: str) -> tuple[str, ...]:
         names = gateway.engine.syntax.parameters(sql)
     except duckdb.Error as error:
         raise translated(error) from error
-    numbers = sorted((name for name in names if name.isdigit()), key=int)
-    return (*numbers, *sorted(name for name in names if not name.isdigit()))
+    numbers = {name for name in names if name.isascii() and name.isdigit()}
+    # By their values: of many digits Python makes no number.
+    ordered = sorted(numbers, key=lambda name: (len(name.lstrip("0")), name.lstrip("0")))
+    return (*ordered, *sorted(names - numbers))

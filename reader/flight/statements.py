@@ -150,7 +150,7 @@ def bound(
         return statement
     row = found[0]
     names = parameters_of(gateway, statement.sql)
-    if all(name.isdigit() for name in names):
+    if all(name.isascii() and name.isdigit() for name in names):
         return replace(statement, parameters=list(row.values()))
     return replace(statement, parameters={name.lstrip("$:@"): one for name, one in row.items()})
 

@@ -26,7 +26,7 @@ from decimal import Decimal
 from blockstore.errors import Invalid
 from blockstore.format.texts import check_text
 
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_DECIMAL = re.compile(r"[+-]?(\d++(?:\.\d*+)?|\.\d++)([eE][+-]?\d{1,3})?")
 _FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 """A fraction of a second with digits below a microsecond, which Python's times do not have."""
 _DIGITS = 38

@@ -40,6 +40,7 @@ FOLLOWERS = 100
 _LONGEST_WAIT_S = 60.0
 _POLL_S = 0.5
 _ALIVE_S = 15.0
+_DIGITS = 18
 _EVENT_ROWS = 1_000
 _FORMS: dict[int | str, dict[str, object]] = {
     200: {
@@ -202,7 +203,7 @@ def _event(batch: pa.RecordBatch, *, ends: bool) -> bytes:
 
 
 def _after(given: int | None, last: str | None) -> int:
-    if last is not None and last.isascii() and last.isdigit():
+    if last is not None and last.isascii() and last.isdigit() and len(last) <= _DIGITS:
         return int(last)
     if given is None:
         raise Problem(400, "after is missing: name the version to begin after, or 0")
@@ -210,7 +211,7 @@ def _after(given: int | None, last: str | None) -> int:
 
 
 def _seconds(wait: str) -> float:
-    seconds = parse_duration(float(wait) if wait.isdigit() else wait, "wait")
+    seconds = parse_duration(float(wait) if wait.isascii() and wait.isdigit() else wait, "wait")
     if seconds > _LONGEST_WAIT_S:
         raise Problem(400, f"wait is {wait!r}, expected at most {_LONGEST_WAIT_S:g}s")
     return seconds

@@ -34,6 +34,7 @@ _logger = logging.getLogger("blockstore.access")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ACCEPTED = 202
 _RECEIVED_AT = "/v1/jobs"
+_LENGTH_DIGITS = 18
 _FILES = re.compile(r"/v1/tables/.+/files")
 
 
@@ -127,7 +128,9 @@ class Edge:
         file = posted and _FILES.fullmatch(path) is not None
         limit = self._upload_bytes if received or file else self._body_bytes
         declared = headers.get("content-length", "")
-        too_large = declared.isdecimal() and int(declared) > limit
+        too_large = declared.isdecimal() and (
+            len(declared) > _LENGTH_DIGITS or int(declared) > limit
+        )
         read, complete = 0, False
 
         async def bounded() -> Message:

@@ -244,10 +244,16 @@ def _part(gateway: Gateway, seen: Seen) -> TableShown:
     return shown
 
 
+_DIGITS = 18
+"""Of a moment as a number; a longer one is a text that is no moment."""
+
+
 def at_of_query(version: int | None, as_of: str | None, tag: str | None) -> At:
     """The version that the parameters of a request name. Raises Invalid."""
     moment: object = (
-        int(as_of) if as_of is not None and as_of.isascii() and as_of.isdigit() else as_of
+        int(as_of)
+        if as_of is not None and as_of.isascii() and as_of.isdigit() and len(as_of) <= _DIGITS
+        else as_of
     )
     return At(version=version, as_of=moment, tag=tag)
 

@@ -56,7 +56,8 @@ def meant(part: Part, gateway: Gateway, caller: Caller) -> Part:
 
 
 def _is_number(token: Token) -> bool:
-    return token.word.startswith("$") and token.text[1:].isdigit()
+    digits = token.text[1:] if token.word.startswith("$") else ""
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18
 
 
 def _may_be(part: Part, at: int, token: Token) -> bool:

@@ -18,6 +18,7 @@ from blockstore.reader.postgres.prepared import Prepared
 from blockstore.reader.postgres.states import Refused
 from blockstore.reader.postgres.texts import Kind, Part, split
 
+_COUNT = re.compile(r"[0-9]{1,18}")
 _DECLARED = re.compile(r"((ASENSITIVE|INSENSITIVE|NO SCROLL|SCROLL) )*CURSOR( WITHOUT HOLD)?")
 _FORWARD = frozenset({"FORWARD", "FROM", "IN", "NEXT"})
 
@@ -93,7 +94,7 @@ def _fetch(portal: Portal, portals: MutableMapping[str, Portal]) -> None:
     words = part.words
     cursor = _named(part.tokens[-1].text, portals)
     wanted = [one for one in words[1:-1] if one not in _FORWARD]
-    if wanted not in ([], ["ALL"]) and not (len(wanted) == 1 and wanted[0].isdigit()):
+    if wanted not in ([], ["ALL"]) and not (len(wanted) == 1 and _COUNT.fullmatch(wanted[0])):
         raise Refused(states.FEATURE, "a cursor only moves forward: FETCH 100 FROM it")
     limit = 1 if not wanted else 0 if wanted == ["ALL"] else int(wanted[0])
     nothing: Iterable[pa.RecordBatch] = ()

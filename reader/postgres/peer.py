@@ -47,11 +47,15 @@ class Peer(asyncio.Protocol):
         self._leaves: Callable[[], None] | None = None
         self._ends = False
         self.gone = False
+        self.address = ""
+        """The client's address, for the log; read once, for a TLS transport that ended has none."""
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        found = transport.get_extra_info("peername")
+        self.address = str(found[0]) if found else ""
         self._connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -82,12 +86,6 @@ class Peer(asyncio.Protocol):
             self._leaves()
 
     # What a session calls
-
-    @property
-    def address(self) -> str:
-        """The client's address, for the log."""
-        found = self._transport.get_extra_info("peername")
-        return str(found[0]) if found else ""
 
     @property
     def encrypted(self) -> bool:

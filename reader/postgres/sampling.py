@@ -36,6 +36,8 @@ _SAMPLES: Mapping[int, object] = {
 }
 """A value of a type. A text has none: it may stand for any type, and only null fits all."""
 
+_DIGITS, _MOST = 18, 65_535  # a message counts parameters in two bytes
+
 
 def types_of(gateway: Gateway, caller: Caller, sql: str, given: Sequence[int]) -> tuple[int, ...]:
     """The types of the parameters of a query: those that the client gave, and what the tree shows
@@ -49,9 +51,12 @@ def types_of(gateway: Gateway, caller: Caller, sql: str, given: Sequence[int]) -
 
 def merged(found: Mapping[str, int], given: Sequence[int]) -> tuple[int, ...]:
     """The types by their numbers. Raises Refused for parameters that have names."""
-    odd = next((name for name in found if not name.isdigit()), None)
+    odd = next((name for name in found if not (name.isascii() and name.isdigit())), None)
     if odd is not None:
         raise Refused(SYNTAX, f"the parameter ${odd} has a name: write $1, $2, …")
+    far = next((name for name in found if len(name) > _DIGITS or int(name) > _MOST), None)
+    if far is not None:
+        raise Refused(SYNTAX, f"the parameter ${far[:20]} is too high: write $1 to ${_MOST}")
     count = max([len(given), *(int(name) for name in found)])
     known = [*given, *[0] * (count - len(given))]
     return tuple(

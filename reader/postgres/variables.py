@@ -86,7 +86,7 @@ _ALIASES = {
 
 _TIMEOUT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h)?|(?i:default)")
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-_OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|\S)*)")
+_OPTION = re.compile(r"(?<!\S)(?:-c\s*|--)([\w.-]+)=((?:\\.|\S)*)")
 _NO_SETTINGS = frozenset({"user", "database", "options", "replication"})
 
 

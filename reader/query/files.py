@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 _PIECE = 8 << 20
 _MOST_READ = 4 << 30
-_RAW_TEXT = re.compile(r'value (".*") is not valid UTF8', re.DOTALL)
+_VALUE, _NO_TEXT = 'value "', '" is not valid UTF8'
 """DuckDB's message for text in a Parquet file that is not UTF-8."""
 
 
@@ -91,13 +90,14 @@ class Placed:
         return first or self._raw_text(message)
 
     def _raw_text(self, message: str) -> Corrupt | None:
-        found = _RAW_TEXT.search(message)
+        start, end = message.find(_VALUE), message.rfind(_NO_TEXT)
         chunk = next((one for one in self.chunks if f'"{self.paths[one.key]}"' in message), None)
-        if found is None or chunk is None:
+        if not 0 <= start <= end - len(_VALUE) or chunk is None:
             return None
+        shown = message[start + len(_VALUE) - 1 : end + 1]
         return Corrupt(
             f"block {chunk.block} of {self.bucket.url} cannot be read by SQL: {chunk.file.path} "
-            f"contains text that is not UTF-8 ({found[1]}), which Blockstore's writers refuse; "
+            f"contains text that is not UTF-8 ({shown}), which Blockstore's writers refuse; "
             "leave the column out, or revert the write: blockstore verify --deep names the column "
             "and the first row"
         )

@@ -17,6 +17,7 @@ import duckdb
 from blockstore.errors import Invalid
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.runners.failures import translated
+from blockstore.reader.query.sql.depth import TooDeep
 from blockstore.reader.query.sql.statement import check_characters
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.statements.calling import undrop_as_call
@@ -193,6 +194,8 @@ def recognized(syntax: Syntax, text: str, tokens: Sequence[Token], first: int = 
         found = syntax.split(sql)
     except duckdb.Error as error:
         raise _unparsed(syntax, text, start, sql, error) from None
+    except TooDeep as error:
+        raise error_at(text, start + error.at, error.what) from None
     if [name for name, _ in found] == ["TRANSACTION"]:
         return Text(kind=_bound(text, first, tokens), sql=sql, line=line, column=column)
     kind = _KINDS.get(found[0][0]) if len(found) == 1 else None

@@ -42,7 +42,9 @@ def revert(
         Print the result as JSON.
     """
     table = open_any(url)
-    writes = [int(one) if one.isdigit() and len(one) < _ULID else one for one in ulids]
+    writes = [
+        int(one) if one.isascii() and one.isdigit() and len(one) < _ULID else one for one in ulids
+    ]
     done = table.revert(*writes, strict=strict, dry_run=dry_run, message=message)
     if json:
         show_json(

@@ -11,7 +11,10 @@ from blockstore.reader.errors import BadSql, Canceled
 from blockstore.reader.query.runners.instance import Limits
 
 _LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
-_ADVICE = re.compile(r"\s+Possible solutions:|\s+See also https?://|\s+This limit was set by the ")
+_ADVICE = re.compile(
+    r"(?<!\s)\s++(?:Possible solutions:|See also https?://|This limit was set by the )"
+)
+"""Its time is linear: a message may have a value of a million spaces."""
 """DuckDB advises to change settings, which a query may not do."""
 _SPEAKS_OF_THE_SQL = (
     "Binder Error",

@@ -25,6 +25,7 @@ _FORMS = {
     "rows_history": "t.rows_history(5), or the value of the key",
     "changes": "t.changes(after => 3), or t.changes(after => 3, until => 9)",
 }
+_DIGITS = 39
 _NAMED = {"changes": ("after", "until")}
 _ARGUMENTS = {"rows_history": (1, 16), "changes": (1, 2)}
 """How many each takes; others take none."""
@@ -95,4 +96,16 @@ def _constant(value: dict[str, Any]) -> Value | None:
     text = literal.get("text")
     if text is None:
         return None
-    return int(text) if literal.get("kind") == "INTEGER" else str(text)
+    return whole(text) if literal.get("kind") == "INTEGER" else str(text)
+
+
+def whole(text: object) -> int:
+    """The number that the digits of a query mean. Raises BadSql for more than any type has: Python
+    refuses very many, with advice to its programmers."""
+    digits = str(text)
+    if len(digits) > _DIGITS:
+        raise BadSql(
+            f"the number {digits[:20]}… has {len(digits):,} digits, expected at most {_DIGITS}: "
+            "shorten it"
+        )
+    return int(digits)

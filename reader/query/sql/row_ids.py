@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blockstore.reader.errors import BadSql
+from blockstore.reader.query.sql.relations import whole
 from blockstore.reader.query.sql.statement import GIVEN, Node, Statement
 from blockstore.reader.tables.names import folded
 
@@ -80,4 +81,4 @@ def _shift(expression: Node, by: int) -> None:
         raise BadSql("row ids cannot be added to a query with ORDER BY ALL: name the columns")
     literal = expression.get("literal", {})
     if expression.get("class") == "CONSTANT" and literal.get("kind") == "INTEGER":
-        literal["text"] = str(int(literal["text"]) + by)
+        literal["text"] = str(whole(literal["text"]) + by)

@@ -41,7 +41,7 @@ from blockstore.reader.query.sql.allowed import (
     TABLE_NODES,
     is_refused,
 )
-from blockstore.reader.query.sql.relations import Relation, asked, relation_of, replace_node
+from blockstore.reader.query.sql.relations import Relation, asked, relation_of, replace_node, whole
 from blockstore.reader.tables.at import At
 from blockstore.reader.tables.names import folded
 
@@ -317,7 +317,7 @@ def _at(clause: Node, name: str) -> At:
     literal = value.get("literal", {}) if value.get("class") == "CONSTANT" else {}
     text = literal.get("text")
     if unit == "VERSION" and literal.get("kind") == "INTEGER" and text is not None:
-        return At(version=int(text))
+        return At(version=whole(text))
     if unit == "VERSION" and literal.get("kind") == "STRING" and text is not None:
         return At(tag=str(text))
     if unit == "TIMESTAMP" and text is not None:

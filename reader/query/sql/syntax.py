@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 
+from blockstore.reader.query.sql.depth import check_depth
 from blockstore.reader.query.sql.types import text
 
 _KEPT = 256
@@ -37,7 +38,7 @@ class Syntax:
 
     def __call__(self, sql: str) -> str:
         """The result of ``json_serialize_sql``: the trees of all statements, or an error with its
-        position."""
+        position. Raises TooDeep, as the others do."""
         return self._kept(sql) if len(sql) <= _SHORT else self._long(sql)
 
     def sql(self, root: Mapping[str, Any]) -> str:
@@ -49,21 +50,25 @@ class Syntax:
     def split(self, sql: str) -> list[tuple[str, str]]:
         """The statements of a text that DuckDB can parse: the kind of each (``SELECT``, ``UPDATE``,
         …) and its text. Raises duckdb.Error."""
+        check_depth(sql)
         with self._cursor() as cursor:
             return [(_kind(one), one.query) for one in cursor.extract_statements(sql)]
 
     def parameters(self, sql: str) -> frozenset[str]:
         """The names of the parameters of a text that DuckDB can parse. Raises duckdb.Error."""
+        check_depth(sql)
         with self._cursor() as cursor:
             found = (one.named_parameters for one in cursor.extract_statements(sql))
             return frozenset(name for names in found for name in names)
 
     def _short(self, sql: str) -> str:
+        check_depth(sql)
         with self._lock:
             # A prepared statement of SQL takes literals only.
             return _text(self._prepared.execute(f"EXECUTE parsed({text(sql)})"))
 
     def _long(self, sql: str) -> str:
+        check_depth(sql)
         with self._cursor() as cursor:
             return _text(cursor.execute(_ANSWER, [sql]))
 

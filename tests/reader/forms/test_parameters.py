@@ -91,3 +91,8 @@ def test_a_duration_with_nanoseconds_is_refused() -> None:
 def test_a_value_without_a_form_is_refused() -> None:
     with pytest.raises(Invalid, match="parameter x is complex"):
         sendable({"x": 1j})
+
+
+def test_a_decimal_of_many_digits_takes_no_time_that_grows_with_their_square() -> None:
+    with pytest.raises(Invalid, match="a decimal"):
+        from_json({"p": {"$decimal": "0" * 300_000 + "!"}})

@@ -76,6 +76,13 @@ def test_a_version_that_never_was_or_is_no_number_is_refused(served: Served, tab
         assert client.get(path, params={"after": -1}).status_code == 400
         assert client.get(path, params={"after": 0, "wait": "2h"}).status_code == 400
         assert client.get(path, params={"after": 0, "wait": "x"}).status_code == 400
+        assert client.get(path, params={"after": 0, "wait": "²"}).status_code == 400
+        assert client.get(path, params={"after": 0, "wait": "9" * 5_000}).status_code == 400
+        digits = {"Last-Event-ID": "9" * 5_000}
+        assert client.get(path, params={}, headers=digits).status_code == 400
+        assert client.get(
+            f"/v1/tables/{table.name}", params={"as_of": "9" * 5_000}
+        ).status_code == (400)
         assert client.get("/v1/tables/none/changes", params={"after": 0}).status_code == 404
 
 

@@ -143,3 +143,16 @@ def test_a_long_list_compares_no_value_with_the_others(monkeypatch: pytest.Monke
     made = listed(exp.Literal.string("{" + ",".join(map(str, range(2_000))) + "}"))
     assert made is not None
     assert [int(one.name) for one in made.expressions] == list(range(2_000))
+
+
+def test_a_list_in_braces_takes_no_time_that_grows_with_more_than_its_text() -> None:
+    spaces = " " * 20_000
+    assert _sql_of(listed(exp.Literal.string("{" + spaces + "{}}"))) == f"'{{{spaces}{{}}}}'"
+    for odd in (f"{{{spaces}}}", f'{{{spaces}"a"{spaces}, b{spaces}}}', f'{{"{spaces}}}'):
+        listed(exp.Literal.string(odd))
+    given = f'{{{spaces}"a b"{spaces}, c d{spaces}}}'
+    assert _sql_of(listed(exp.Literal.string(given))) == "ARRAY['a b', 'c d']"
+
+
+def _sql_of(node: exp.Expression | None) -> str:
+    return node.sql(dialect="postgres") if node is not None else ""

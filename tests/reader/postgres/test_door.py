@@ -406,3 +406,22 @@ def test_a_table_that_is_written_is_read_at_the_version_that_was_written(tmp_pat
         assert one.rows("SELECT s FROM flights WHERE n = 4000") == [["new"]]
         table = bs.open(made.served.gateway.tables.table("flights").bucket.url)
         assert table.snapshot().version == 4
+
+
+def test_the_address_of_a_client_is_known_after_its_connection_has_ended() -> None:
+    class Ended(asyncio.Transport):
+        """As a TLS transport of asyncio: it has nothing to say when it has ended."""
+
+        ends = False
+
+        def get_extra_info(self, name: str, default: object = None) -> object:
+            if self.ends:
+                raise AttributeError(name)
+            return ("192.0.2.7", 5432) if name == "peername" else default
+
+    transport = Ended()
+    peer = Peer(1 << 20, 20, lambda _: None)
+    assert peer.address == ""
+    peer.connection_made(transport)
+    transport.ends = True
+    assert peer.address == "192.0.2.7"

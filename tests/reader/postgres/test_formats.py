@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlglot import parse_one
 
+from blockstore.reader.postgres import variables
+from blockstore.reader.postgres.rewriting import rewritten
 from tests.reader.postgres.raw import Doors, Raw, both, settings_of
 
 MOMENT = "timestamp '2024-03-05 14:05:06.789'"
@@ -123,3 +126,15 @@ def test_calls_in_calls_do_not_grow_without_a_limit(one: Raw) -> None:
     for _ in range(12):
         sql = f"to_date(to_char({sql}, 'Month Day RM am'), 'DD/MM/YY')"
     assert "nested too deeply" in one.fails(f"SELECT {sql}")["M"]
+
+
+def test_an_unclosed_bracket_takes_no_time_that_grows_with_its_square() -> None:
+    pattern = "[" * 200_000
+    tree = parse_one(f"'a' SIMILAR TO '{pattern}'", dialect="postgres")
+    assert pattern in rewritten(tree).sql()
+
+
+def test_options_of_many_signs_take_no_time_that_grows_with_their_square() -> None:
+    assert list(variables.assignments({"options": "-" * 100_000})) == []
+    given = {"options": r"-c a.b=1 --c-d=x\ y -ce=2"}
+    assert list(variables.assignments(given)) == [("a.b", "1"), ("c_d", "x y"), ("e", "2")]

@@ -367,6 +367,20 @@ def test_what_a_change_returns_is_described_before_it_has_values(one: Raw, sql: 
     assert len(row) == struct.unpack_from("!h", columns)[0]
 
 
+def test_digits_that_are_no_number_are_refused(one: Raw) -> None:
+    one.send(parse("SELECT $1000000000"), describe(b"S"), SYNC)
+    errors = [error_of(body) for kind, body in one.until_ready() if kind == "E"]
+    assert [error["M"] for error in errors] == [
+        "the parameter $1000000000 is too high: write $1 to $65535"
+    ]
+    one.ask("BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT n FROM flights ORDER BY n")
+    for count in ("²", "9" * 5_000):
+        assert one.fails(f"FETCH {count} FROM c")["C"] in ("0A000", "42601")
+        one.ask("ROLLBACK")
+        one.ask("BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT n FROM flights ORDER BY n")
+    one.ask("ROLLBACK")
+
+
 def test_a_cursor_moves_forward_in_its_transaction(one: Raw) -> None:
     assert one.fails("DECLARE c CURSOR FOR SELECT 1")["C"] == "25P01"
     one.ask("BEGIN; DECLARE c NO SCROLL CURSOR FOR SELECT n FROM flights ORDER BY n")

@@ -90,3 +90,9 @@ def test_what_does_not_suffice_is_reported_with_its_limit_and_its_key(
     error = translated(RuntimeError(message), limits=_LIMITS, shares=4)
     assert isinstance(error, NoMemory)
     assert str(error) == says
+
+
+def test_a_message_with_many_spaces_takes_no_time_that_grows_with_their_square() -> None:
+    spaces = " " * 300_000
+    error = RuntimeError(f"it failed: '{spaces}x'{spaces}Possible solutions: none")
+    assert str(translated(error)).endswith("it failed: ' x'")

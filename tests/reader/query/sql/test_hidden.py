@@ -257,6 +257,17 @@ def test_what_cannot_be_shown_without_them_is_refused(engine: Engine, sql: str, 
         engine.query(sql).read_all()
 
 
+def test_a_pattern_in_columns_takes_no_time_that_grows_with_its_groups(engine: Engine) -> None:
+    pattern = "(.*)" * 40
+    found = engine.query(f"SELECT COLUMNS('^n{pattern}$'), _row_id FROM t").read_all()
+    assert found.column_names == ["n", "_row_id"]
+    with pytest.raises(BadSql, match="matches _row_id"):
+        engine.query(f"SELECT _row_id, COLUMNS('{pattern}D$') FROM t").read_all()
+    for unread in ("(?=_)n", "(n", r"(n)\1"):  # not RE2's: what it shows is not known
+        with pytest.raises(BadSql, match="matches _row_id"):
+            engine.query(f"SELECT _row_id, COLUMNS('{unread}') FROM t").read_all()
+
+
 def test_a_place_in_an_error_is_one_in_the_callers_text(engine: Engine) -> None:
     with pytest.raises(BadSql) as plain:
         engine.query("SELECT *, nothing FROM t").read_all()

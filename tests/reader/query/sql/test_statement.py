@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from blockstore.errors import Invalid, NotFound
+from blockstore.reader.errors import BadSql
 from blockstore.reader.query.sql.statement import parse
 from blockstore.reader.query.sql.syntax import Syntax
 from blockstore.reader.tables import Names
@@ -180,3 +181,11 @@ def test_a_with_hides_a_table_of_its_name_only_where_it_is_seen(
 def test_the_place_of_a_mistake_is_reported(parser: Syntax) -> None:
     with pytest.raises(Invalid, match="line 2, column 14"):
         parse(parser, "SELECT 'ü'\nFROM t WHERE WHERE", Names(["t"]).find)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM t AT (VERSION => {n})", "SELECT * FROM t.changes(after => {n})"]
+)
+def test_a_number_of_too_many_digits_is_refused_in_plain_words(parser: Syntax, sql: str) -> None:
+    with pytest.raises(BadSql, match="has 5,000 digits, expected at most 39: shorten it"):
+        parse(parser, sql.format(n="9" * 5_000), Names(["t"]).find)
