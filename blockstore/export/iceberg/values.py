@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -16,6 +16,8 @@ from blockstore.format.block import StatValue
 from blockstore.format.statistics import decode
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_EXACT = Context(prec=77)
+"""More digits than a decimal can have: with Python's usual 28 a bound would be rounded."""
 
 
 def bound(kind: pa.DataType, now: pa.DataType, stat: StatValue | None) -> bytes | None:
@@ -51,6 +53,6 @@ def bound(kind: pa.DataType, now: pa.DataType, stat: StatValue | None) -> bytes 
 
 
 def _decimal(value: Decimal, scale: int) -> bytes:
-    unscaled = int(value.scaleb(scale))
+    unscaled = int(value.scaleb(scale, _EXACT))
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
     return unscaled.to_bytes(size, "big", signed=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from decimal import Context, Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -209,6 +210,18 @@ def test_bounds_are_icebergs_single_values(
     kind: pa.DataType, now: pa.DataType, stat: Any, expected: bytes | None
 ) -> None:
     assert bound(kind, now, stat) == expected
+
+
+@pytest.mark.parametrize("digits", range(27, 39))
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_bounds_of_long_decimals_are_the_values(digits: int, sign: str) -> None:
+    unscaled = int(sign + ("1234567890" * 4)[: digits - 1] + "7")
+    for scale in range(digits + 1):
+        kind = pa.decimal128(38, scale)
+        stat = format(Decimal(unscaled).scaleb(-scale, Context(prec=77)), "f")
+        found = bound(kind, kind, stat)
+        assert found is not None
+        assert int.from_bytes(found, "big", signed=True) == unscaled, stat
 
 
 def test_labels_have_ids_that_follow_from_their_names() -> None:
