@@ -16,6 +16,7 @@ from blockstore.format.block import StatValue
 from blockstore.format.statistics import decode
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_LONG = 2**63
 _EXACT = Context(prec=77)
 """More digits than a decimal can have: with Python's usual 28 a bound would be rounded."""
 
@@ -42,7 +43,9 @@ def bound(kind: pa.DataType, now: pa.DataType, stat: StatValue | None) -> bytes 
             return None
         return struct.pack("<f" if now == pa.float32() else "<d", value)
     if pt.is_timestamp(now):
-        return struct.pack("<q", int(value) * _MICROSECONDS[kind.unit])
+        microseconds = int(value) * _MICROSECONDS[kind.unit]
+        # Iceberg has no moments beyond: such a value has no bound.
+        return struct.pack("<q", microseconds) if -_LONG <= microseconds < _LONG else None
     if pt.is_time64(now):
         return struct.pack("<q", int(value))
     if pt.is_date32(now):

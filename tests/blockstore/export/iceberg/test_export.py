@@ -201,6 +201,9 @@ def test_a_table_without_an_index_is_refused(tmp_path: Path) -> None:
         (pa.decimal128(9, 2), pa.decimal128(9, 2), "-1.28", b"\x80"),
         (pa.decimal128(9, 2), pa.decimal128(9, 2), "1.28", b"\x00\x80"),
         (pa.timestamp("ms", "UTC"), pa.timestamp("ms", "UTC"), 2, (2000).to_bytes(8, "little")),
+        (pa.timestamp("ms"), pa.timestamp("ms"), 2**63 - 1, None),
+        (pa.timestamp("s", "UTC"), pa.timestamp("s", "UTC"), -(2**63) // 1_000_000 - 1, None),
+        (pa.timestamp("us"), pa.timestamp("us"), -(2**63), b"\x00" * 7 + b"\x80"),
         (pa.date32(), pa.date32(), 1, b"\x01\x00\x00\x00"),
         (pa.string(), pa.string(), "ä", "ä".encode()),
         (pa.int64(), pa.int64(), None, None),
@@ -222,6 +225,18 @@ def test_bounds_of_long_decimals_are_the_values(digits: int, sign: str) -> None:
         found = bound(kind, kind, stat)
         assert found is not None
         assert int.from_bytes(found, "big", signed=True) == unscaled, stat
+
+
+def test_a_moment_that_iceberg_cannot_hold_leaves_the_export_whole(tmp_path: Path) -> None:
+    schema = pa.schema([("at", pa.timestamp("ms"))])
+    table = bs.create(f"{tmp_path}/t", schema=schema)
+    table.append(pa.table({"at": pa.array([2**63 - 1, 0], pa.timestamp("ms"))}))
+    said = document(table)
+    (listed,) = avro(table, said["snapshots"][0]["manifest-list"])
+    (entry,) = avro(table, listed["manifest_path"])
+    file = entry["data_file"]
+    assert [one["value"] for one in file["lower_bounds"]] == [bytes(8)]
+    assert file["upper_bounds"] == []
 
 
 def test_labels_have_ids_that_follow_from_their_names() -> None:
