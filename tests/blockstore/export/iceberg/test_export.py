@@ -236,7 +236,7 @@ def test_a_moment_that_iceberg_cannot_hold_leaves_the_export_whole(tmp_path: Pat
     (entry,) = avro(table, listed["manifest_path"])
     file = entry["data_file"]
     assert [one["value"] for one in file["lower_bounds"]] == [bytes(8)]
-    assert file["upper_bounds"] == []
+    assert not file["upper_bounds"]
 
 
 def test_labels_have_ids_that_follow_from_their_names() -> None:
