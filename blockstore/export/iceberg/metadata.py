@@ -15,6 +15,8 @@ from blockstore.scan.snapshot import Snapshot
 
 FORMAT = 2
 """The version of Iceberg's format."""
+BRANCH = "main"
+"""The reference to the newest version. Iceberg has one reference of a name."""
 _NO_PARTITION = 999
 """Ids of partition fields are above this one."""
 _WRITTEN = re.compile(re.escape(INCOMING) + r"v([1-9][0-9]{0,18})/")
@@ -40,8 +42,8 @@ def metadata(
 ) -> dict[str, Any]:
     """Return the document of a version, and of the versions with tags.
 
-    ``created`` is the version in which the table was created: another table of the same name has
-    another one.
+    ``tags`` has none called ``BRANCH``. ``created`` is the version in which the table was created:
+    another table of the same name has another one.
     """
     snapshots = {one.shown.version: one for one in (*tags.values(), current)}
     ordered = [snapshots[version] for version in sorted(snapshots, key=_number)]
@@ -52,7 +54,7 @@ def metadata(
         for spec in (partition_spec([]), *(partition_spec(one.labels) for one in ordered))
     }
     refs = {name: {"snapshot-id": _id(one), "type": "tag"} for name, one in tags.items()}
-    refs["main"] = {"snapshot-id": _id(current), "type": "branch"}
+    refs[BRANCH] = {"snapshot-id": _id(current), "type": "branch"}
     partitions = [one["field-id"] for spec in specs.values() for one in spec["fields"]]
     return {
         **_of_table(location, created, current.shown.version),

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from blockstore.errors import Conflict, Invalid
+from blockstore.export.iceberg.metadata import BRANCH
 from blockstore.reader.iceberg.documents import number_of, text_of
 
-BRANCH = "main"
 _UUID = "assert-table-uuid"
 _REF = "assert-ref-snapshot-id"
 _HELD = {

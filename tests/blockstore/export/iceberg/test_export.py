@@ -163,6 +163,21 @@ def test_tags_are_references_to_snapshots_of_their_own(tmp_path: Path) -> None:
     assert said["current-snapshot-id"] == bs.open(table.url).snapshot().version
 
 
+def test_a_tag_called_as_the_branch_is_left_out_and_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
+    table.append(rows(range(3)))
+    table.tag("main")
+    table.append(rows(range(3, 6)))
+    said = document(bs.open(table.url))
+    assert said["refs"] == {
+        "main": {"snapshot-id": said["current-snapshot-id"], "type": "branch"},
+    }
+    assert len(said["snapshots"]) == 1
+    assert "the tag 'main' is left out of the Iceberg export" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
