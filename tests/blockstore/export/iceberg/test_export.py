@@ -163,6 +163,26 @@ def test_tags_are_references_to_snapshots_of_their_own(tmp_path: Path) -> None:
     assert said["current-snapshot-id"] == bs.open(table.url).snapshot().version
 
 
+@pytest.mark.parametrize(
+    ("kind", "batches"),
+    [
+        (pa.timestamp("s"), "false"),
+        (pa.timestamp("ms", "UTC"), "false"),
+        (pa.timestamp("us"), None),
+    ],
+)
+def test_spark_reads_coarse_timestamps_row_by_row(
+    tmp_path: Path, kind: pa.DataType, batches: str | None
+) -> None:
+    table = bs.create(f"{tmp_path}/t", schema=pa.schema([("at", kind), ("n", pa.int32())]))
+    table.append(pa.table({"at": pa.array([0], kind), "n": pa.array([1], pa.int32())}))
+    name = "read.parquet.vectorization.enabled"
+    assert document(table)["properties"].get(name) == batches
+    table.tag("then")
+    table.alter(drop=["at"])
+    assert document(bs.open(table.url))["properties"].get(name) == batches, "at the tag"
+
+
 def test_a_tag_called_as_the_branch_is_left_out_and_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
