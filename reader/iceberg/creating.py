@@ -15,7 +15,7 @@ from typing import Any
 
 from blockstore.errors import Invalid
 from blockstore.reader.iceberg.columns import column_of, name_of
-from blockstore.reader.iceberg.documents import object_of, objects_of
+from blockstore.reader.iceberg.documents import list_of, object_of, objects_of
 
 _TIME_COLUMN = "blockstore.time-column"
 _SORTED = ("identity", "asc")
@@ -32,13 +32,13 @@ def body_of(request: object) -> dict[str, Any]:
         )
     schema = object_of(asked.get("schema"), "schema")
     fields = objects_of(schema, "fields")
-    names = {field.get("id"): name_of(field) for field in fields}
+    names = {_id_of(field): name_of(field) for field in fields}
     properties = object_of(asked.get("properties") or {}, "properties")
     return {
         "name": name,
         "columns": [column_of(field) for field in fields],
         "time_column": properties.get(_TIME_COLUMN),
-        "key": [_named(names, own) for own in schema.get("identifier-field-ids") or ()],
+        "key": [_named(names, own) for own in list_of(schema, "identifier-field-ids")],
         "sort_by": _sorted_by(object_of(asked.get("write-order") or {}, "write-order"), names),
     }
 
@@ -71,12 +71,19 @@ def staged(
 
 def _sorted_by(order: Mapping[str, Any], names: Mapping[Any, str]) -> list[str]:
     found = []
-    for one in order.get("fields") or ():
+    for one in list_of(order, "fields"):
         field = object_of(one, "a field of write-order")
         if (field.get("transform"), field.get("direction")) != _SORTED:
             raise Invalid("rows are sorted by columns, ascending: name columns in the sort order")
         found.append(_named(names, field.get("source-id")))
     return found
+
+
+def _id_of(field: Mapping[str, Any]) -> int | None:
+    own = field.get("id")
+    if not isinstance(own, int | None):
+        raise Invalid(f"the id of a field is {str(own)[:100]}, expected a number")
+    return own
 
 
 def _named(names: Mapping[Any, str], own: object) -> str:

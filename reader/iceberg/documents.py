@@ -25,6 +25,14 @@ def objects_of(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [object_of(one, f"an element of {name}") for one in found]
 
 
+def list_of(holder: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a list that may be left out, which is an empty one."""
+    found = holder.get(name)
+    if not isinstance(found, list | None):
+        raise Invalid(f"{name} is no list")
+    return found or []
+
+
 def number_of(holder: Mapping[str, Any], name: str) -> int:
     """Return an int64 that is not negative."""
     value = holder.get(name)

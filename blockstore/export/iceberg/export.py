@@ -15,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 import json
+import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from blockstore.errors import Invalid
 from blockstore.export.exported import Exported, Memo, Sink
 from blockstore.export.iceberg.deletes import delete_file
 from blockstore.export.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
-from blockstore.export.iceberg.metadata import IcebergSnapshot, metadata
+from blockstore.export.iceberg.metadata import BRANCH, IcebergSnapshot, metadata
 from blockstore.export.iceberg.schema import leaves, table_schema
 from blockstore.export.iceberg.values import bound
 from blockstore.export.shown import planned, shown_of
@@ -43,6 +44,8 @@ from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
 from blockstore.scan.view import TableSnapshot
 from blockstore.table import Table
+
+_log = logging.getLogger(__name__)
 
 METADATA = "metadata/"
 HINT = f"{METADATA}version-hint.text"
@@ -68,7 +71,18 @@ def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     # Another thread may poll the handle: the version is read after the tags, so none is newer.
     tagged_as = table.log.poll().tags
     current = table.snapshot()
-    tags = {name: table.snapshot(version=tagged_as[name]) for name in sorted(tagged_as)}
+    tags = {
+        name: table.snapshot(version=tagged_as[name])
+        for name in sorted(tagged_as)
+        if name != BRANCH
+    }
+    if BRANCH in tagged_as:
+        _log.warning(
+            "%s: the tag %r is left out of the Iceberg export, where this name is the newest "
+            "version: give the version another tag",
+            table.url,
+            BRANCH,
+        )
     views = (current, *tags.values())
     location = without_options(table.bucket.url)
     # The newest version has the labels of all. An engine reads an older one by its own schema, and

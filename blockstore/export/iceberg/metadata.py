@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blockstore.export.iceberg.schema import last_column_id, partition_spec, table_schema
+from blockstore.export.iceberg.schema import (
+    has_coarse_times,
+    last_column_id,
+    partition_spec,
+    table_schema,
+)
 from blockstore.export.own_id import own_id
 from blockstore.format.definition import Definition
 from blockstore.names import INCOMING
@@ -15,6 +20,8 @@ from blockstore.scan.snapshot import Snapshot
 
 FORMAT = 2
 """The version of Iceberg's format."""
+BRANCH = "main"
+"""The reference to the newest version. Iceberg has one reference of a name."""
 _NO_PARTITION = 999
 """Ids of partition fields are above this one."""
 _WRITTEN = re.compile(re.escape(INCOMING) + r"v([1-9][0-9]{0,18})/")
@@ -40,8 +47,8 @@ def metadata(
 ) -> dict[str, Any]:
     """Return the document of a version, and of the versions with tags.
 
-    ``created`` is the version in which the table was created: another table of the same name has
-    another one.
+    ``tags`` has none called ``BRANCH``. ``created`` is the version in which the table was created:
+    another table of the same name has another one.
     """
     snapshots = {one.shown.version: one for one in (*tags.values(), current)}
     ordered = [snapshots[version] for version in sorted(snapshots, key=_number)]
@@ -52,10 +59,11 @@ def metadata(
         for spec in (partition_spec([]), *(partition_spec(one.labels) for one in ordered))
     }
     refs = {name: {"snapshot-id": _id(one), "type": "tag"} for name, one in tags.items()}
-    refs["main"] = {"snapshot-id": _id(current), "type": "branch"}
+    refs[BRANCH] = {"snapshot-id": _id(current), "type": "branch"}
     partitions = [one["field-id"] for spec in specs.values() for one in spec["fields"]]
+    coarse = any(has_coarse_times(one.shown.definition.schema) for one in ordered)
     return {
-        **_of_table(location, created, current.shown.version),
+        **_of_table(location, created, current.shown.version, coarse=coarse),
         "last-sequence-number": _id(current),
         "last-updated-ms": current.shown.time_ms,
         "last-column-id": last_column_id(definition.last_field_id, current.labels),
@@ -81,8 +89,9 @@ def metadata_of_none(
     """Return the document of a table that is still to be created, in the version ``created``: its
     columns, and no snapshot."""
     schema = table_schema(definition, ())
+    coarse = has_coarse_times(definition.schema)
     return {
-        **_of_table(location, created, created),
+        **_of_table(location, created, created, coarse=coarse),
         "last-sequence-number": 0,
         "last-updated-ms": time_ms,
         "last-column-id": definition.last_field_id,
@@ -97,7 +106,9 @@ def metadata_of_none(
     }
 
 
-def _of_table(location: str, created: int, version: int | None) -> dict[str, Any]:
+def _of_table(location: str, created: int, version: int | None, *, coarse: bool) -> dict[str, Any]:
+    # Spark's reader of whole batches fails at files whose timestamps are not microseconds.
+    reading = {"read.parquet.vectorization.enabled": "false"} if coarse else {}
     return {
         "format-version": FORMAT,
         "table-uuid": table_uuid(location, created),
@@ -113,6 +124,7 @@ def _of_table(location: str, created: int, version: int | None) -> dict[str, Any
             "write.delete.mode": "copy-on-write",
             "write.update.mode": "copy-on-write",
             "write.merge.mode": "copy-on-write",
+            **reading,
         },
         "metadata-log": [],
     }

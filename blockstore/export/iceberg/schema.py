@@ -109,6 +109,11 @@ def leaves(schema: pa.Schema) -> Sequence[tuple[str, int, pa.DataType]]:
     ]
 
 
+def has_coarse_times(schema: pa.Schema) -> bool:
+    """Whether a column has timestamps of seconds or milliseconds."""
+    return any(pt.is_timestamp(kind) and kind.unit in ("s", "ms") for kind in schema.types)
+
+
 def _hashed(text: str) -> int:
     """A number that follows from a text, above those that are counted."""
     return 2**30 + zlib.crc32(text.encode()) % 2**30

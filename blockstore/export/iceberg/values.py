@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -16,6 +16,9 @@ from blockstore.format.block import StatValue
 from blockstore.format.statistics import decode
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_LONG = 2**63
+_EXACT = Context(prec=77)
+"""More digits than a decimal can have: with Python's usual 28 a bound would be rounded."""
 
 
 def bound(kind: pa.DataType, now: pa.DataType, stat: StatValue | None) -> bytes | None:
@@ -40,7 +43,9 @@ def bound(kind: pa.DataType, now: pa.DataType, stat: StatValue | None) -> bytes 
             return None
         return struct.pack("<f" if now == pa.float32() else "<d", value)
     if pt.is_timestamp(now):
-        return struct.pack("<q", int(value) * _MICROSECONDS[kind.unit])
+        microseconds = int(value) * _MICROSECONDS[kind.unit]
+        # Iceberg has no moments beyond: such a value has no bound.
+        return struct.pack("<q", microseconds) if -_LONG <= microseconds < _LONG else None
     if pt.is_time64(now):
         return struct.pack("<q", int(value))
     if pt.is_date32(now):
@@ -51,6 +56,6 @@ def bound(kind: pa.DataType, now: pa.DataType, stat: StatValue | None) -> bytes 
 
 
 def _decimal(value: Decimal, scale: int) -> bytes:
-    unscaled = int(value.scaleb(scale))
+    unscaled = int(value.scaleb(scale, _EXACT))
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
     return unscaled.to_bytes(size, "big", signed=True)

@@ -16,7 +16,7 @@ from blockstore.reader.iceberg.commits.altering import NewColumns
 from blockstore.reader.iceberg.commits.new_table import NewTable, new_table_of
 from blockstore.reader.iceberg.commits.required import Required, required_of
 from blockstore.reader.iceberg.commits.wanted import Wanted, rows_of
-from blockstore.reader.iceberg.documents import object_of, objects_of
+from blockstore.reader.iceberg.documents import object_of, objects_of, text_of
 
 _ROWS = frozenset({"add-snapshot", "set-snapshot-ref"})
 _COLUMNS = frozenset({"add-schema", "set-current-schema"})
@@ -28,19 +28,19 @@ def wanted_of(body: object, name: str) -> Wanted | NewColumns | NewTable:
     """Return what the body of a request asks for; ``name`` is the table's. Raises Invalid."""
     request = object_of(body, "the body")
     updates = objects_of(request, "updates")
+    actions = {text_of(update, "action") for update in updates}
     required = required_of(objects_of(request, "requirements"))
     if required.is_new:
         return new_table_of(updates, name)
-    actions = {update.get("action") for update in updates}
     if actions and actions <= _COLUMNS:
         return _columns(required, updates)
     if actions <= _ROWS:
         return rows_of(updates, required)
     if actions <= _ROWS | _COLUMNS:
         raise Invalid("columns are changed in a commit of their own: commit them, then rows")
-    other = next(one for update in updates if (one := update.get("action")) not in _ROWS | _COLUMNS)
+    other = min(actions - _ROWS - _COLUMNS)
     raise Invalid(
-        f"the update {str(other)[:100]!r} is not possible here: a commit appends, replaces or "
+        f"the update {other[:100]!r} is not possible here: a commit appends, replaces or "
         "deletes rows of the branch 'main', or changes columns; change properties and tags with "
         "Blockstore"
     )

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from blockstore.errors import Conflict, Invalid
+from blockstore.export.iceberg.metadata import BRANCH
 from blockstore.reader.iceberg.documents import number_of, text_of
 
-BRANCH = "main"
 _UUID = "assert-table-uuid"
 _REF = "assert-ref-snapshot-id"
 _HELD = {
@@ -57,7 +57,7 @@ def required_of(requirements: Sequence[Mapping[str, Any]]) -> Required:
     """Return what a commit requires. Raises Invalid."""
     uuid, requires, is_new = "", {}, False
     for one in requirements:
-        kind = one.get("type")
+        kind = text_of(one, "type")
         if kind == _UUID:
             uuid = text_of(one, "uuid")
         elif kind == "assert-create":
@@ -66,7 +66,7 @@ def required_of(requirements: Sequence[Mapping[str, Any]]) -> Required:
             key, name = _HELD[kind]
             requires[name] = number_of(one, key)
         elif kind != _REF or one.get("ref") != BRANCH:
-            raise Invalid(f"the requirement {str(kind)[:100]!r} is not known here")
+            raise Invalid(f"the requirement {kind[:100]!r} is not known here")
     if is_new and (uuid or requires):
         raise Invalid("the commit requires that there is no table, and something of it as well")
     if not uuid and not is_new:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from blockstore.errors import Invalid
-from blockstore.reader.iceberg.commits.required import BRANCH, Required
+from blockstore.export.iceberg.metadata import BRANCH
+from blockstore.reader.iceberg.commits.required import Required
 from blockstore.reader.iceberg.documents import number_of, object_of, text_of
 
 NOTHING = 0

@@ -16,6 +16,7 @@ import blockstore as bs
 from blockstore.errors import Invalid
 from blockstore.format.identity import Key
 from blockstore.reader.http.tokens import Scope, Token, hashed
+from blockstore.reader.iceberg.commits.request import wanted_of
 from blockstore.reader.iceberg.creating import body_of
 from tests.reader.http.gateways import FEW, TOKENS, Served, make_lake, serving, settings
 
@@ -140,6 +141,12 @@ def _changed(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         (_changed("schema", "fields", 0, "type", to="uuid"), "which no table has here"),
         (_changed("schema", "fields", 0, "name", to="_source"), "reserved"),
         (_changed("schema", "identifier-field-ids", to=[99]), "no field with the id 99"),
+        (_changed("schema", "identifier-field-ids", to=5), "identifier-field-ids is no list"),
+        (_changed("schema", "identifier-field-ids", to=[[]]), "no field with the id []"),
+        (_changed("schema", "fields", 0, "id", to=[]), "the id of a field is []"),
+        (_changed("schema", "fields", 0, "id", to={}), "the id of a field is {}"),
+        (_changed("write-order", "fields", to=5), "fields is no list"),
+        (_changed("write-order", "fields", 0, "source-id", to=[]), "no field with the id []"),
         (_changed("schema", "fields", 1, "type", to="string"), "at"),
         (_changed("partition-spec", "fields", to=[{"name": "x"}]), "no partitions of its own"),
         (_changed("write-order", "fields", 0, "direction", to="desc"), "ascending"),
@@ -161,3 +168,15 @@ def test_rubbish_is_invalid_and_nothing_else() -> None:
     for body in (None, [], {}, {"name": "x"}, {"name": "x", "schema": {"fields": [7]}}):
         with pytest.raises(Invalid):
             body_of(body)
+
+
+@pytest.mark.parametrize("odd", [[], {}, 5, None])
+def test_a_commit_of_rubbish_is_invalid_and_nothing_else(odd: Any) -> None:
+    uuid = {"type": "assert-table-uuid", "uuid": "u"}
+    for requirements, updates in (
+        ([{"type": odd}], []),
+        ([uuid], [{"action": odd}]),
+        ([{"type": "assert-create"}], [{"action": odd}]),
+    ):
+        with pytest.raises(Invalid, match="expected a text"):
+            wanted_of({"requirements": requirements, "updates": updates}, "t")

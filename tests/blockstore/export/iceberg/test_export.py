@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from decimal import Context, Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -163,6 +164,41 @@ def test_tags_are_references_to_snapshots_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "batches"),
+    [
+        (pa.timestamp("s"), "false"),
+        (pa.timestamp("ms", "UTC"), "false"),
+        (pa.timestamp("us"), None),
+    ],
+)
+def test_spark_reads_coarse_timestamps_row_by_row(
+    tmp_path: Path, kind: pa.DataType, batches: str | None
+) -> None:
+    table = bs.create(f"{tmp_path}/t", schema=pa.schema([("at", kind), ("n", pa.int32())]))
+    table.append(pa.table({"at": pa.array([0], kind), "n": pa.array([1], pa.int32())}))
+    name = "read.parquet.vectorization.enabled"
+    assert document(table)["properties"].get(name) == batches
+    table.tag("then")
+    table.alter(drop=["at"])
+    assert document(bs.open(table.url))["properties"].get(name) == batches, "at the tag"
+
+
+def test_a_tag_called_as_the_branch_is_left_out_and_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
+    table.append(rows(range(3)))
+    table.tag("main")
+    table.append(rows(range(3, 6)))
+    said = document(bs.open(table.url))
+    assert said["refs"] == {
+        "main": {"snapshot-id": said["current-snapshot-id"], "type": "branch"},
+    }
+    assert len(said["snapshots"]) == 1
+    assert "the tag 'main' is left out of the Iceberg export" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("kind", "shown"),
     [
         (pa.uint8(), "column 'x' has the type uint8"),
@@ -200,6 +236,9 @@ def test_a_table_without_an_index_is_refused(tmp_path: Path) -> None:
         (pa.decimal128(9, 2), pa.decimal128(9, 2), "-1.28", b"\x80"),
         (pa.decimal128(9, 2), pa.decimal128(9, 2), "1.28", b"\x00\x80"),
         (pa.timestamp("ms", "UTC"), pa.timestamp("ms", "UTC"), 2, (2000).to_bytes(8, "little")),
+        (pa.timestamp("ms"), pa.timestamp("ms"), 2**63 - 1, None),
+        (pa.timestamp("s", "UTC"), pa.timestamp("s", "UTC"), -(2**63) // 1_000_000 - 1, None),
+        (pa.timestamp("us"), pa.timestamp("us"), -(2**63), b"\x00" * 7 + b"\x80"),
         (pa.date32(), pa.date32(), 1, b"\x01\x00\x00\x00"),
         (pa.string(), pa.string(), "ä", "ä".encode()),
         (pa.int64(), pa.int64(), None, None),
@@ -209,6 +248,30 @@ def test_bounds_are_icebergs_single_values(
     kind: pa.DataType, now: pa.DataType, stat: Any, expected: bytes | None
 ) -> None:
     assert bound(kind, now, stat) == expected
+
+
+@pytest.mark.parametrize("digits", range(27, 39))
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_bounds_of_long_decimals_are_the_values(digits: int, sign: str) -> None:
+    unscaled = int(sign + ("1234567890" * 4)[: digits - 1] + "7")
+    for scale in range(digits + 1):
+        kind = pa.decimal128(38, scale)
+        stat = format(Decimal(unscaled).scaleb(-scale, Context(prec=77)), "f")
+        found = bound(kind, kind, stat)
+        assert found is not None
+        assert int.from_bytes(found, "big", signed=True) == unscaled, stat
+
+
+def test_a_moment_that_iceberg_cannot_hold_leaves_the_export_whole(tmp_path: Path) -> None:
+    schema = pa.schema([("at", pa.timestamp("ms"))])
+    table = bs.create(f"{tmp_path}/t", schema=schema)
+    table.append(pa.table({"at": pa.array([2**63 - 1, 0], pa.timestamp("ms"))}))
+    said = document(table)
+    (listed,) = avro(table, said["snapshots"][0]["manifest-list"])
+    (entry,) = avro(table, listed["manifest_path"])
+    file = entry["data_file"]
+    assert [one["value"] for one in file["lower_bounds"]] == [bytes(8)]
+    assert not file["upper_bounds"]
 
 
 def test_labels_have_ids_that_follow_from_their_names() -> None:
