@@ -31,6 +31,8 @@ from blockstore.predicate.parse import Predicate
 from blockstore.predicate.stored import names_in, parse_false
 
 _SHOWN = 60
+_LONGEST_DEFAULT = 4_096
+"""Every version of a table has its defaults."""
 _ROW = "_blockstore_row"
 _URL = r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s\p{Z}\p{C}]+"
 _DIGEST = "[0-9a-f]{64}"
@@ -264,13 +266,19 @@ def check_rows(rules: Iterable[Rule], rows: pa.RecordBatch, first_row: int) -> N
         rule.refuse(rows, row, first_row)
 
 
-def check_schema(schema: pa.Schema) -> None:
+def check_schema(schema: pa.Schema, before: Iterable[pa.Field] = ()) -> None:
     """Raise Invalid for rules that make no sense: for the type of their column, by themselves, or
-    for their own default."""
+    for their own default. A default that the table had ``before`` may have any length."""
+    kept = {rules_of(field).default for field in before}
     for field in schema:
         _rules(field, schema)
         text = rules_of(field).default
         if text is not None:
+            if text not in kept and len(text) > _LONGEST_DEFAULT:
+                raise Invalid(
+                    f"column {field.name!r} has a default of {len(text):,} characters as JSON, "
+                    f"expected at most {_LONGEST_DEFAULT:,}: write long values with the rows"
+                )
             _check_default(field, text, schema)
 
 

@@ -153,7 +153,7 @@ def evolve(
     schema = pa.schema(ordered, definition.schema.metadata)
     if schema.equals(definition.schema, check_metadata=True):
         return definition
-    check_schema(schema)
+    check_schema(schema, definition.schema)
     schema_id = definition.schema_id + 1
     needs = bool(names or dropped) or is_enforced(schema)
     return replace(

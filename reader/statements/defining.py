@@ -19,7 +19,8 @@ from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
 from blockstore.format.definition import Definition
 from blockstore.format.properties import Properties
-from blockstore.reader.errors import BadSql
+from blockstore.reader.errors import BadSql, TooMuch
+from blockstore.reader.query.admission import Budget
 from blockstore.reader.query.engine import Engine
 from blockstore.reader.query.sql.types import quoted, text
 from blockstore.reader.statements.canonical import as_uuid, cast
@@ -37,6 +38,8 @@ _RULES = (
 )
 
 NO_COMMENTS: Mapping[str, str] = {}
+_MOST_BYTES = 64 * 1024
+"""Of the value of an expression: a default is kept with every version of its table."""
 Constant = Callable[[str], object]
 """The value of an expression that reads nothing."""
 
@@ -75,8 +78,15 @@ def constants(engine: Engine) -> Constant:
     """What computes expressions that read nothing, by admitted queries that may know no table."""
 
     def constant(expression: str) -> object:
-        with engine.run(f"SELECT {expression} AS value", allowed=()) as answer:
-            return answer.reader.read_all()["value"][0].as_py()
+        budget = Budget(rows=1, bytes=_MOST_BYTES)
+        try:
+            with engine.run(f"SELECT {expression} AS value", allowed=(), budget=budget) as answer:
+                return answer.reader.read_all()["value"][0].as_py()
+        except TooMuch:
+            raise BadSql(
+                f"the DEFAULT has a value of more than {_MOST_BYTES:,} bytes: write long values "
+                "with the rows"
+            ) from None
 
     return constant
 

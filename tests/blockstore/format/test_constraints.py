@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import blockstore as bs
 from blockstore.errors import Invalid
+from blockstore.format import constraints
 from blockstore.format.casting import cast_batch
 from blockstore.format.constraints import BrokenRule
 from blockstore.format.definition import Definition
@@ -273,3 +274,21 @@ def test_a_length_is_a_number_of_characters(text: str, limit: int) -> None:
     else:
         with pytest.raises(BrokenRule, match=f"has {len(text)} characters"):
             cast(column, c=[text])
+
+
+def test_a_new_default_has_a_longest_text_and_one_that_is_there_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create = Definition.create
+    create(pa.schema([bs.column("c", "string", default="x" * 4_000)]))
+    more = bs.column("n", "integer")
+    long = pa.schema([bs.column("c", "string", default="x" * 5_000), more])
+    with pytest.raises(Invalid, match="has a default of 5,002 characters as JSON, expected"):
+        create(long)
+    monkeypatch.setattr(constraints, "_LONGEST_DEFAULT", 10_000)
+    older = create(long)
+    monkeypatch.undo()
+    again = evolve(older, columns={"n": {"default": 5}}, rename={"c": "d"})
+    assert again.schema.names == ["d", "n"]
+    with pytest.raises(Invalid, match="has a default of 6,002"):
+        evolve(older, columns={"c": {"default": "y" * 6_000}})

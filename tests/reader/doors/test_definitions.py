@@ -168,6 +168,8 @@ def test_a_script_leaves_the_same_at_every_door(doors: Three, door: str, send: S
         ("CREATE VIEW new AS SELECT 1 AS a", DDL, "expected TABLE"),
         ("CREATE INDEX new ON flights (n)", DDL, "expected TABLE"),
         ("CREATE TABLE new (a INT DEFAULT (SELECT max(n) FROM flights))", DDL, "DEFAULT"),
+        ("CREATE TABLE new (a VARCHAR DEFAULT repeat('x', 5000))", DDL, "5,002 characters"),
+        ("CREATE TABLE new (a VARCHAR DEFAULT repeat('x', 9000000))", DDL, "65,536 bytes"),
         ("ALTER TABLE flights ADD COLUMN n INT", DDL, "n"),
         ("CALL compact('flights')", OTHER, "lacks scope 'ddl'"),
         ("CALL tag('flights', 'a')", READ, "lacks scope"),
