@@ -5,6 +5,7 @@ Rules:
   pyarrow. So deletes, column mapping and evolution are theirs.
 - Parquet files may differ: a column that some lack is null there, and the widest type holds.
   Folders called ``name=value`` are columns, those above the source are not.
+- No value is changed: a column that a library is known to read wrongly is refused.
 - What a format says of a column besides name, type and null is not taken over.
 """
 
@@ -235,6 +236,14 @@ def _iceberg(url: str, metadata: str) -> Source:
     except ModuleNotFoundError as error:
         raise missing(error, "an import from Iceberg", "import") from error
     table = StaticTable.from_metadata(metadata)
+    schema = _plain(table.schema().as_arrow())
+    for field in schema:
+        if _loses_nulls(field.type):
+            raise Invalid(
+                f"column {field.name!r} of {url} has a list or a map of structs, and PyIceberg "
+                "reads a null there as an empty one: write the rows to Parquet files or to Delta "
+                "with another engine, and import those"
+            )
 
     def read() -> Any:
         scan = table.scan()
@@ -247,7 +256,18 @@ def _iceberg(url: str, metadata: str) -> Source:
                     check_int96(stored.location, partial(_opened_input, stored), reach="ns")
         return scan.to_arrow_batch_reader()
 
-    return Source(url=url, form="iceberg", schema=_plain(table.schema().as_arrow()), read=read)
+    return Source(url=url, form="iceberg", schema=schema, read=read)
+
+
+def _loses_nulls(kind: pa.DataType, *, repeated: bool = False) -> bool:
+    """Whether a struct is within a list or a map."""
+    if pa.types.is_struct(kind) and repeated:
+        return True
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    repeated = repeated or not pa.types.is_struct(kind)
+    if pa.types.is_map(kind):
+        inner = [kind.key_type, kind.item_type]
+    return any(_loses_nulls(one, repeated=repeated) for one in inner)
 
 
 def _opened_input(stored: Any, unit: str) -> pq.ParquetFile:

@@ -18,6 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 import blockstore as bs
 from blockstore.errors import BlockstoreError, Conflict, Corrupt, Invalid, NotFound, RowConflict
+from blockstore.export.iceberg.export import export_iceberg
 from blockstore.format.fields import required
 from blockstore.format.identity import Key
 from blockstore.index.epochs import COMPACTOR, claim
@@ -513,3 +514,33 @@ def test_an_iceberg_table_that_lost_a_manifest_is_refused_in_words(tmp_path: Pat
         lost.unlink()
     with pytest.raises(Invalid, match="cannot be read as iceberg"):
         list(open_source(str(tmp_path / "x" / "t")).batches())
+
+
+STRUCT = pa.struct([("a", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        (pa.list_(STRUCT), True),
+        (pa.map_(pa.string(), STRUCT), True),
+        (pa.struct([("deep", pa.list_(pa.list_(STRUCT)))]), True),
+        (pa.list_(pa.int32()), False),
+        (pa.map_(pa.string(), pa.list_(pa.int32())), False),
+        (pa.struct([("deep", STRUCT)]), False),
+    ],
+)
+def test_a_column_whose_nulls_would_be_lost_is_refused(
+    tmp_path: Path, kind: pa.DataType, refused: bool
+) -> None:
+    source = bs.create(f"{tmp_path}/source", schema=pa.schema([("x", kind)]))
+    source.append(pa.table({"x": pa.array([None], kind)}))
+    export_iceberg(source)
+    where = str(tmp_path / "source")
+    if refused:
+        with pytest.raises(Invalid, match=r"column 'x' of .* a null there as an empty one"):
+            open_source(where, "iceberg")
+    else:
+        import_rows(open_source(where, "iceberg"), str(tmp_path / "t"), Wanted())
+        found = bs.open(str(tmp_path / "t")).snapshot().scan().to_table()
+        assert found.to_pylist() == [{"x": None}]
