@@ -18,7 +18,6 @@ import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
-from blockstore.format.given import array_of
 
 
 def defaults_of(schema: pa.Schema) -> Mapping[str, pa.Scalar]:
@@ -47,6 +46,8 @@ class _Digits(str):
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    from blockstore.format.given import array_of
+
     if pt.is_boolean(kind):
         return pa.scalar(_a(bool, value), kind)
     if isinstance(value, bool):

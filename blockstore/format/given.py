@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from blockstore.format.views import without_views
@@ -130,6 +129,8 @@ def _is_in_range(value: Any, bits: int) -> bool:
 
 def _check_cast(values: pa.Array, found: pa.Array) -> None:
     """Raise pa.ArrowInvalid where Arrow's cast keeps a part of a moment, or makes infinity."""
+    import pyarrow.compute as pc
+
     one, other = values.type, found.type
     if one.equals(other) or not _may_lose(other):
         return
@@ -155,6 +156,8 @@ def _check_cast(values: pa.Array, found: pa.Array) -> None:
 
 
 def _are_finite(numbers: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
     if pt.is_floating(numbers.type):
         return pc.is_finite(numbers)
     if pt.is_string(numbers.type) or pt.is_large_string(numbers.type):
@@ -167,6 +170,8 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _refuse(values: pa.Array, lost: pa.Array, kind: pa.DataType) -> None:
+    import pyarrow.compute as pc
+
     if pc.any(lost).as_py():
         value = values[pc.index(lost, True).as_py()].cast(pa.string())
         raise pa.ArrowInvalid(f"storing {value} as {kind} would cause data loss")

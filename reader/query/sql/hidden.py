@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from blockstore.reader.errors import BadSql
 from blockstore.reader.query.sql.allowed import QUERY_NODES
@@ -393,6 +392,8 @@ def _caught(pattern: Any, names: Iterable[str]) -> str | None:
 def _matches(pattern: str, name: str) -> bool:
     """Whether a caller's pattern matches, as it does in DuckDB: both use RE2, whose time is linear.
     Python's own expressions may take hours, and hold all threads meanwhile."""
+    import pyarrow.compute as pc
+
     try:
         found = pc.match_substring_regex(pa.scalar(name), pattern, ignore_case=True)
     except pa.ArrowInvalid:  # not an expression of RE2: DuckDB refuses it, too

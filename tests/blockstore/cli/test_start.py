@@ -103,4 +103,4 @@ def test_a_query_loads_what_it_needs_and_nothing_that_changes_or_serves(
     }
     assert unwanted.isdisjoint(modules), sorted(unwanted & {*modules})
     assert ("pyarrow.csv" in modules) == bool(words)
-    assert len([name for name in modules if name.partition(".")[0] == "blockstore"]) <= 162
+    assert len([name for name in modules if name.partition(".")[0] == "blockstore"]) <= 163
