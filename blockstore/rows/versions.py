@@ -204,7 +204,8 @@ def _kind(snapshot: Snapshot, name: str) -> pa.DataType:
 
 def _pairs(rows: Any) -> list[tuple[Any, int]]:
     """The pairs. Raises Invalid for what is none."""
-    given = list(rows) if isinstance(rows, Iterable) and not isinstance(rows, str) else [rows]
+    several = isinstance(rows, Iterable) and not isinstance(rows, str)
+    given: list[Any] = list(rows) if several else [rows]
     for one in given:
         if not isinstance(one, tuple | list) or len(one) != 2:
             raise Invalid(
