@@ -147,14 +147,14 @@ ROUTES: Mapping[tuple[str, str], Refused | str] = {
     ("POST", f"{T}/rows/fetch"): Refused(
         "/v1/tables/orders/rows/fetch", {"json": {"rows": [{"id": 1, "_version": 2}]}}
     ),
-    ("GET", f"{T}/rows/{{row:path}}"): Refused(
+    ("GET", f"{T}/rows/{{row:text}}"): Refused(
         "/v1/tables/orders/rows/1", also=({"path": "/v1/tables/ORDERS/rows/0"},)
     ),
-    ("GET", f"{T}/rows/{{row:path}}/history"): Refused("/v1/tables/orders/rows/1/history"),
-    ("GET", f"{T}/rows/{{row:path}}/files/{{column}}"): Refused(
+    ("GET", f"{T}/rows/{{row:text}}/history"): Refused("/v1/tables/orders/rows/1/history"),
+    ("GET", f"{T}/rows/{{row:text}}/files/{{column}}"): Refused(
         "/v1/tables/orders/rows/1/files/note"
     ),
-    ("HEAD", f"{T}/rows/{{row:path}}/files/{{column}}"): Refused(
+    ("HEAD", f"{T}/rows/{{row:text}}/files/{{column}}"): Refused(
         "/v1/tables/orders/rows/1/files/note"
     ),
     ("POST", f"{T}/files"): Refused("/v1/tables/orders/files?name=f", {"content": b"x"}),
