@@ -128,9 +128,9 @@ class TestNewRows:
                 "key = 'a'",
                 r"row 1 \(from 0\) .* has key = 'b', and .* for which key = 'a' is true",
             ),
-            ([("a", None, None)], "number > 0", "number = None"),
+            ([("a", None, None)], "number > 0", "number = null"),
             ([("a", 3, None)], "key = 'a' AND number < 3", "key = 'a', number = 3"),
-            ([A], "site = 'x'", "site = None"),
+            ([A], "site = 'x'", "site = null"),
         ],
     )
     def test_must_meet_the_condition(self, rows: list[Row], where: str, says: str) -> None:
