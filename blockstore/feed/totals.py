@@ -7,7 +7,8 @@ Rules:
   often it is repeated, and the target always holds the totals of one version of the source.
 - Where the changes since the last step are no longer known, all groups are counted again.
 - A step says which history of the source it has counted, by the chain of its entries. Another
-  table, and one that was made again or put back, is refused: its changes say nothing of these.
+  table, and one that was put back, is refused: its changes say nothing of these totals. One that
+  was dropped and created again is counted anew.
 - NaN is above all numbers, as in queries.
 - The identities and totals of the touched groups are in memory, and no row is.
 """

@@ -19,7 +19,6 @@ from enum import IntEnum
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from blockstore.errors import Invalid
 from blockstore.format.block import StreamKey
@@ -31,7 +30,7 @@ from blockstore.index.touches import MOST
 from blockstore.rows.images import Images
 from blockstore.rows.last import check_sequence
 from blockstore.rows.merge_rules import key_exists, key_moved
-from blockstore.rows.reading import column_like
+from blockstore.rows.numbers import with_numbers
 from blockstore.scan.identities import identities
 
 EFFECT = "_blockstore_effect"
@@ -65,21 +64,6 @@ class Part:
     """Those of its identities, 8 bytes each; None: they are more than are reported."""
     counts: tuple[int, int, int] = (0, 0, 0)
     """How many rows of a merge are new, changed and deleted."""
-
-
-def numbers_as(rows: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    """The columns of rows, numbers with the types that the wanted columns have."""
-    fields = []
-    for field in rows:
-        at = wanted.get_field_index(field.name)
-        if at >= 0 and _is_number(field.type) and _is_number(wanted.field(at).type):
-            field = field.with_type(wanted.field(at).type)
-        fields.append(field)
-    return pa.schema(fields, rows.metadata)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 
 
 class PartRows:
@@ -118,8 +102,9 @@ class PartRows:
         rows that do not fit and for an identity that occurs twice."""
         if self._sequence_by is not None:
             batches = self._last_of_each(batches, self._sequence_by)
+        schema = self._definition.schema
         for batch in batches:
-            yield from self._split(self._with_numbers(batch) if self._reads else batch)
+            yield from self._split(with_numbers(batch, schema) if self._reads else batch)
             self._check_many()
         self._images.check_once()
 
@@ -130,16 +115,6 @@ class PartRows:
         if self._alone and self._images.named.count > most:
             return None
         return self._images.named.hashes.astype("<u8").tobytes()
-
-    def _with_numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A merge computes its values, and Spark chooses their types: a sum of two small numbers
-        may have a wide one."""
-        schema = numbers_as(batch.schema, self._definition.schema)
-        columns = [
-            column if column.type == field.type else column_like(column, field.type, field.name)
-            for column, field in zip(batch.columns, schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _check_many(self) -> None:
         if not self._alone and self._images.rows > MOST_COMPARED:

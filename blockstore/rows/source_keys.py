@@ -118,16 +118,20 @@ def _like(values: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     zoned = pt.is_timestamp(kind) and pt.is_timestamp(column.type)
     try:
         if zoned and (kind.tz is None) != (column.type.tz is None):
-            raise pa.ArrowNotImplementedError("a time with a zone, and one without")
+            raise _incomparable(field.name, column.type, kind)
         if pt.is_integer(column.type) and pt.is_decimal(kind):
             # Arrow has no cast to a decimal that is too short for some integer.
             column = column.cast(pa.decimal256(76, kind.scale))
         return _cast(column, kind)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise Invalid(
-            f"the merge is on {field.name!r}, which is {column.type} in the source and {kind} in "
-            "the table, and these cannot be compared: cast the source's column"
-        ) from None
+        raise _incomparable(field.name, column.type, kind) from None
+
+
+def _incomparable(name: str, found: pa.DataType, kind: pa.DataType) -> Invalid:
+    return Invalid(
+        f"the merge is on {name!r}, which is {found} in the source and {kind} in the table, and "
+        "these cannot be compared: cast the source's column"
+    )
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -32,7 +32,7 @@ from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.operations.append import earlier_block
 from blockstore.operations.distributed_overwrite import Begun, begin_anew, begun_on
-from blockstore.rows.parts import numbers_as
+from blockstore.rows.numbers import numbers_as
 from blockstore.spark.types import arrow_schema
 from blockstore.spark.writing.first_write import already_written, contains_a_write
 from blockstore.spark.writing.identity import check_mode, without_deleted

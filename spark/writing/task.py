@@ -109,9 +109,9 @@ def _part(written: WrittenChunks, changes: PartRows) -> Part:
 def _rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows as the block stores them: those of an overwrite are checked and name their write."""
     if plan.any_numbers:
-        from blockstore.spark.writing.numbers import with_numbers
+        from blockstore.rows.numbers import with_numbers
 
-        batches = with_numbers(batches, plan.definition.schema)
+        batches = (with_numbers(batch, plan.definition.schema) for batch in batches)
     if plan.begun is None:
         return iter(batches)
     from blockstore.operations.distributed_overwrite import rows_of

@@ -149,6 +149,22 @@ def test_totals_of_another_history_are_left_as_they_are(names: list[str]) -> Non
     assert shown(target) == counted(source)
 
 
+def test_a_source_that_was_dropped_and_created_again_is_counted_as_it_is_now(
+    tmp_path: Path,
+) -> None:
+    url, schema = f"{tmp_path}/s", pa.schema([("name", pa.string()), ("n", pa.int64())])
+    source = bs.create(url, schema=schema)
+    for name in "abc":
+        source.append(pa.table({"name": [name], "n": [1]}))
+    target = target_of(source)
+    step(source, target)
+    bs.drop(url)
+    source = bs.create(url, schema=schema)
+    source.append(pa.table({"name": ["z"], "n": [9]}))
+    assert step(source, target).complete
+    assert shown(target) == {"z": (1, 9, 9, 9)}
+
+
 def test_where_it_is_not_known_whose_totals_they_are_everything_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

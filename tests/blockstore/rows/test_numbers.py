@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from blockstore.errors import Invalid
-from blockstore.spark.writing.numbers import with_numbers
+from blockstore.rows.numbers import with_numbers
 
 
 def written(values: list[Any], found: pa.DataType, wanted: pa.DataType) -> list[Any]:
     batch = pa.record_batch([pa.array(values, found)], names=["n"])
-    (taken,) = with_numbers([batch], pa.schema([("n", wanted), ("other", pa.string())]))
+    taken = with_numbers(batch, pa.schema([("n", wanted), ("other", pa.string())]))
     assert taken.schema.field("n").type == wanted
     return taken.column("n").to_pylist()
 
