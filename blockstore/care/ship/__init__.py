@@ -23,6 +23,7 @@ Example::
 
 from __future__ import annotations
 
-from blockstore.care.ship.shipper import RefusedBlock, ShippedBlock, Shipper, ShipReport
+from blockstore.care.ship.report import RefusedBlock, ShippedBlock, ShipReport
+from blockstore.care.ship.shipper import Shipper
 
 __all__ = ["RefusedBlock", "ShipReport", "ShippedBlock", "Shipper"]

@@ -31,6 +31,13 @@ from blockstore.bucket.api import Bucket
 from blockstore.care.examine import examine, list_directory
 from blockstore.care.marks.adopted import adopted_name
 from blockstore.care.ship.finished import FinishedBlocks
+from blockstore.care.ship.report import (
+    RefusedBlock,
+    ShippedBlock,
+    ShipReport,
+    late_reason,
+    lost_reason,
+)
 from blockstore.care.ship.state import CheckedLines, Sent, ShipperState, check_lines, load, save
 from blockstore.care.ship.unindexed_target import UnindexedTarget
 from blockstore.care.transfer import Advance, patient, place, send_missing, sizes_in
@@ -58,7 +65,7 @@ from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Directory, list_directories, look
 from blockstore.lifecycle.upload import finish_upload, in_time, resume, successor
-from blockstore.names import META, SHIPPER_STATE
+from blockstore.names import META
 from blockstore.operations.append import publish
 from blockstore.world import World
 
@@ -69,44 +76,6 @@ _THE_STORES = (AccessDenied, BoundaryLost, Fenced, HistoryReplaced)
 _UPLOADS = 5
 _SKEW_MS = 24 * 3600 * 1000
 """A merge is younger than its sources, by clocks that may be wrong by this much."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShippedBlock:
-    """A block of the folder that is now durable in the table."""
-
-    ulid: str
-    stored_ulid: str
-    """Its name in the table."""
-    rows: int
-    bytes: int
-    version: int | None = None
-    """The index entry that shows it; None if it becomes visible by its age, or by a person."""
-    already: bool = False
-    """The table had its rows before this pass."""
-    late: bool = False
-    """It is at or below the table's floor, and is not shown until a person decides."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedBlock:
-    """A block that stays in the folder, or, if ``late``, is in the table and not shown."""
-
-    ulid: str
-    reason: str
-    late: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShipReport:
-    """The result of one pass."""
-
-    shipped: tuple[ShippedBlock, ...] = ()
-    refused: tuple[RefusedBlock, ...] = ()
-    unfinished: tuple[str, ...] = ()
-    """Directories without a meta.json: still being written."""
-    removed: tuple[str, ...] = ()
-    """Blocks deleted from the folder, because they are durable in the table."""
 
 
 class _Stop(Exception):
@@ -155,6 +124,7 @@ class Shipper:
         self._table = place(target)
         self._world = world
         self._log: Log | None = None
+        self._indexed = False
         self._unindexed = UnindexedTarget(self._bucket, world)
         self._remove = remove_shipped
 
@@ -180,6 +150,10 @@ class Shipper:
         state = (remembered or ShipperState()).only(directories)
         known = self._look(finished, state, rebuild=remembered is None)
         state = state.without(self._table, known.checked.gone - known.lost)
+        if known.state is not None and self._table not in state.indexed:
+            state = state.with_index(self._table)
+            if state.sent_to(self._table):
+                save(self._blocks.bucket, state)
         shipped: list[ShippedBlock] = []
         refused: list[RefusedBlock] = []
         adopted: list[str] = []
@@ -200,14 +174,14 @@ class Shipper:
                 save(self._blocks.bucket, state)
                 shipped.append(block)
             if ulid in known.lost:
-                refused.append(RefusedBlock(ulid=ulid, reason=_lost(sent)))
+                refused.append(RefusedBlock(ulid=ulid, reason=lost_reason(sent)))
             if sent.late and self._was_adopted(sent.stored_ulid, known.state):
                 sent = replace(sent, late=False)
                 state = state.with_sent(self._table, ulid, sent)
                 save(self._blocks.bucket, state)
                 adopted.append(ulid)
             if sent.late:
-                refused.append(RefusedBlock(ulid=ulid, reason=_too_late(sent), late=True))
+                refused.append(RefusedBlock(ulid=ulid, reason=late_reason(sent), late=True))
         return ShipReport(
             shipped=tuple(shipped),
             refused=tuple(refused),
@@ -231,7 +205,8 @@ class Shipper:
             self._log = None
             new = finished.keys() - state.sent_to(self._table).keys()
             if new or (self._remove and finished):
-                self._unindexed.begin(error)
+                had_one = self._indexed or self._table in state.indexed
+                self._unindexed.begin(error, indexed=had_one)
             checked = self._check_lines(state, None)
             wanted = checked.gone | (new if rebuild else set())
             held = self._held(min(wanted)) if wanted else {}
@@ -239,6 +214,7 @@ class Shipper:
                 ulid for ulid in checked.gone if not held.keys() >= {*self._sources(ulid)}
             )
             return _Pass(state=None, held=held, checked=checked, lost=lost)
+        self._indexed = True
         check_there(self._log.state, self._bucket.url)
         checked = self._check_lines(state, self._log.state)
         return _Pass(state=self._log.state, checked=checked, lost=checked.gone & checked.forgotten)
@@ -430,20 +406,3 @@ def _holder(meta: BlockMeta, known: _Pass) -> str | None:
     holder = holders.pop() if len(holders) == 1 else None
     # A block stored under its own name is checked completely (R3) before it is trusted.
     return holder if holder != meta.ulid else None
-
-
-def _lost(sent: Sent) -> str:
-    return (
-        f"block {sent.stored_ulid} was shipped, but the table does not have it now, and no other "
-        "block is known to hold its rows: if the table was lost, delete "
-        f"{SHIPPER_STATE} in the folder, and what the table lacks is shipped again; if the block "
-        "was removed from the table on purpose, delete it here"
-    )
-
-
-def _too_late(sent: Sent) -> str:
-    return (
-        f"block {sent.stored_ulid} was uploaded, but it is at or below the table's floor: it is "
-        "too late to distinguish it from a write that was removed, so readers do not see it; "
-        "accept its rows with 'blockstore repair URL --adopt ULID'"
-    )

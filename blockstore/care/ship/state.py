@@ -3,10 +3,12 @@
 Rules of ``blockstore.shipper.json``:
 - It is replaced as a whole, atomically, after each block. A process that dies between a block and
   its line ships nothing twice: the bucket knows the block's sources.
-- It contains the SHA-256 of its content. A damaged one counts as none, with a warning in the log:
+- It contains the SHA-256 of its content, twice: of its lines, and of all that follows its seal. A
+  damaged one counts as none, with a warning in the log:
   the bucket is asked again for what it recorded.
 - It is kept by table, so that one folder can serve two, and only about blocks that are still in the
   folder. A newer version is refused, not overwritten.
+- It names the tables that had an index. Such a table is never taken for one without an index.
 
 Rules for comparing it with the table, which may be lost or made again at the same URL:
 - With an index a line is trusted if the table accounts for the block's sources, if it may have
@@ -30,7 +32,7 @@ import orjson
 
 from blockstore.bucket.api import Bucket, ReadBucket, is_there
 from blockstore.errors import Corrupt, NewerFormat, ObjectMissing
-from blockstore.format.document import Document, parse
+from blockstore.format.document import Document, parse, sealed
 from blockstore.format.features import FORMAT_VERSION, refuse_newer
 from blockstore.index.state import State
 from blockstore.names import SHIPPER_STATE, is_ulid, meta_key
@@ -54,6 +56,8 @@ class ShipperState:
     """Everything that was shipped, by table and by block."""
 
     tables: Mapping[str, Mapping[str, Sent]] = field(default_factory=dict)
+    indexed: frozenset[str] = frozenset()
+    """The tables that had an index when they were last read."""
 
     def sent_to(self, table: str) -> Mapping[str, Sent]:
         """Return what was shipped to a table."""
@@ -62,6 +66,10 @@ class ShipperState:
     def with_sent(self, table: str, ulid: str, sent: Sent) -> ShipperState:
         """Return the state with a block that is durable in a table."""
         return replace(self, tables={**self.tables, table: {**self.sent_to(table), ulid: sent}})
+
+    def with_index(self, table: str) -> ShipperState:
+        """Return the state that records a table's index."""
+        return replace(self, indexed=self.indexed | {table})
 
     def without(self, table: str, ulids: Collection[str]) -> ShipperState:
         """Return the state without these lines of a table."""
@@ -105,8 +113,11 @@ def _encode(state: ShipperState) -> bytes:
         table: {ulid: _sent_json(sent) for ulid, sent in sorted(blocks.items())}
         for table, blocks in sorted(state.tables.items())
     }
-    value = {"version": FORMAT_VERSION, "tables": tables}
-    return orjson.dumps({**value, "sha256": _digest(tables)}, option=orjson.OPT_INDENT_2)
+    value: dict[str, object] = {"version": FORMAT_VERSION, "tables": tables}
+    if state.indexed:
+        value["indexed"] = sorted(state.indexed)
+    value["sha256"] = _digest(tables)
+    return sealed(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
 def _sent_json(sent: Sent) -> dict[str, object]:
@@ -120,7 +131,7 @@ def _decode(data: bytes, subject: str) -> ShipperState:
     tables = {table: _sent(listed.document(table)) for table in listed.names()}
     if document.text("sha256") != _digest(document.raw("tables")):
         document.fail("sha256", "that of the content: it was edited or truncated")
-    return ShipperState(tables=tables)
+    return ShipperState(tables=tables, indexed=frozenset(document.texts("indexed", ())))
 
 
 def _sent(blocks: Document) -> dict[str, Sent]:

@@ -3,6 +3,9 @@
 Rules:
 - The blocks define the table. Without a complete block there is no table, and nothing is shipped:
   neither to a mistyped URL nor to the place of a lost table.
+- A table that had an index is refused, whatever its blocks are: its index was lost, or it is being
+  put back from a copy, and its blocks may be removed. A shipper that does not know the table finds
+  this out from the newest complete block, if only an index shows that one.
 - A block fits if its schema does not contradict those of the stored blocks. It is refused even if
   it is older than they are: readers let the oldest block decide, so it would hide the others.
 - The schema of the block with the oldest name fits without a check. Only for another schema are all
@@ -18,7 +21,8 @@ from blockstore.format.meta import load_meta
 from blockstore.format.properties import Properties
 from blockstore.lifecycle.catalog import Catalog
 from blockstore.lifecycle.schemas import why_not_joined
-from blockstore.operations.place import never_indexed, whole_block
+from blockstore.names import SHIPPER_STATE, is_ulid
+from blockstore.operations.place import folders, never_indexed, whole_block
 from blockstore.operations.unindexed import Unindexed
 from blockstore.world import World
 
@@ -31,13 +35,19 @@ class UnindexedTarget:
         self._catalog = Catalog(bucket, world)
         self._joins: set[bytes] = set()
 
-    def begin(self, no_index: NotFound) -> None:
+    def begin(self, no_index: NotFound, *, indexed: bool) -> None:
         """Check that the table exists, before a pass ships or deletes anything.
 
-        Raises NotFound, as a write does, and Corrupt if its index was lost.
+        Raises NotFound, as a write does, and Corrupt if its index was lost; ``indexed`` says that
+        it had one.
         """
         if not never_indexed(self._bucket):
             raise no_index
+        if indexed:
+            raise self._lost_index() or no_index
+        if not self._joins and self._newest_needs_an_index():
+            self._opened()  # which says so, unless a file of that block is missing
+            raise self._lost_index() or no_index
         schema = self._first_schema()
         if schema is None:
             schema = self._opened().definition.schema_bytes
@@ -52,6 +62,31 @@ class UnindexedTarget:
         if problem is None:
             self._joins.add(schema)
         return problem
+
+    def _lost_index(self) -> Corrupt | None:
+        """Return the error for a table that had an index and only has blocks; None if it has
+        none."""
+        whole = whole_block(self._bucket)
+        if whole is None:
+            return None
+        return Corrupt(
+            f"{self._bucket.url} had an index and has none now, but it has blocks ({whole} is "
+            "one): the index was lost, or a copy is being put back; restore it from a copy or with "
+            "'blockstore index rebuild'. If a table without an index was created there on purpose, "
+            f"delete {SHIPPER_STATE} in the folder, and start ship again"
+        )
+
+    def _newest_needs_an_index(self) -> bool:
+        """Return whether only an index shows the newest complete block.
+
+        The first one is often older than the index, or a plain append.
+        """
+        for ulid in sorted(filter(is_ulid, folders(self._bucket)), reverse=True):
+            try:
+                return load_meta(self._bucket, ulid).visible_by is VisibleBy.INDEX
+            except (Corrupt, ObjectMissing):
+                continue
+        return False
 
     def _first_schema(self) -> bytes | None:
         """Return the schema of the first complete block, if it can be read and needs no index."""

@@ -511,6 +511,50 @@ def test_where_an_index_was_lost_nothing_is_shipped() -> None:
     assert keys(place.bucket) == before
 
 
+def without_its_index(place: Place) -> None:
+    """The second step of putting a table back from a copy."""
+    place.bucket.delete([key for key in keys(place.bucket) if key.startswith(("index/", "gc/"))])
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("jobs", [True, False])
+def test_while_an_indexed_table_is_put_back_nothing_is_shipped_and_nothing_removed(
+    running: bool, jobs: bool
+) -> None:
+    """Its oldest block is a plain append; with ``jobs`` a later one is shown by the index alone."""
+    place, device = Place.new(), Device.new()
+    place.open().append(rows("before"))
+    if jobs:
+        place.open().append(rows("job"), job=Job(app="app", batch=1))
+    device.build("a")
+    shipper = device.shipper(place.bucket)
+    shipper.once()
+    device.build("b")
+    shipper = shipper if running else device.shipper(place.bucket)
+    without_its_index(place)
+    there, here = keys(place.bucket), contents(device.folder)
+    shipper._remove = True
+    for _ in range(2):
+        with pytest.raises(Corrupt, match="the index was lost"):
+            shipper.once()
+    assert keys(place.bucket) == there
+    assert contents(device.folder) == here
+
+
+def test_a_device_that_does_not_know_the_table_finds_in_its_newest_block_that_it_had_an_index() -> (
+    None
+):
+    place, device = Place.new(), Device.new()
+    place.open().append(rows("before"))
+    place.open().append(rows("job"), job=Job(app="app", batch=1))
+    device.build("a")
+    without_its_index(place)
+    before = keys(place.bucket)
+    with pytest.raises(Corrupt, match="the index was lost"):
+        device.shipper(place.bucket, remove_shipped=True).once()
+    assert keys(place.bucket) == before
+
+
 @pytest.mark.parametrize("remove", [True, False])
 def test_without_an_index_a_block_that_contradicts_the_blocks_there_is_refused_and_kept(
     remove: bool,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from hashlib import sha256
 
+import orjson
 import pytest
 
 from blockstore.bucket.memory import MemoryBucket
@@ -18,6 +20,7 @@ STATE = (
     .with_sent("s3://lake/a", ulid(1), Sent(stored_ulid=ulid(1)))
     .with_sent("s3://lake/a", ulid(2), Sent(stored_ulid=ulid(7), late=True))
     .with_sent("memory://b", ulid(1), Sent(stored_ulid=ulid(1)))
+    .with_index("s3://lake/a")
 )
 
 
@@ -34,6 +37,15 @@ def test_it_is_read_as_it_was_written_by_table(folder: MemoryBucket) -> None:
     assert found is not None
     assert found.sent_to("s3://lake/a")[ulid(2)] == Sent(stored_ulid=ulid(7), late=True)
     assert found.sent_to("elsewhere") == {}
+    assert found.indexed == {"s3://lake/a"}
+
+
+def test_one_that_an_earlier_release_wrote_is_read(folder: MemoryBucket) -> None:
+    tables = {"s3://lake/a": {ulid(1): {"as": ulid(1)}}}
+    digest = sha256(orjson.dumps(tables, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    folder.put(SHIPPER_STATE, orjson.dumps({"version": 1, "tables": tables, "sha256": digest}))
+    line = Sent(stored_ulid=ulid(1))
+    assert load(folder) == ShipperState().with_sent("s3://lake/a", ulid(1), line)
 
 
 def test_blocks_that_left_the_folder_are_forgotten() -> None:
@@ -56,6 +68,7 @@ def test_a_damaged_one_is_none_and_is_told(
         whole.replace(b'"late": true', b'"late": 1'),
         whole.replace(ulid(1).encode(), b"../../etc/passwd"),
         whole.replace(b'"tables"', b'"stables"'),
+        whole.replace(b'"indexed"', b'"unknown"'),
         b'{"version": 1, "tables": {}, "sha256": "0"}',
     ]
     for data in damaged:
