@@ -14,7 +14,9 @@ Invariants:
 - A block above the horizon is published; one at or below it is left to discovery; one at or below
   the floor is uploaded and reported to a person (protocol 3.6).
 - A block is deleted from the folder only if that was requested, and only after it is durable in the
-  table and recorded as such.
+  table.
+- A folder without space for its record stops no pass: the record only saves requests, and what is
+  deleted from the folder makes space for it.
 - The folder's record is compared with the table before it is trusted (``state.py``).
 - Nothing is shipped to a place without a table, and nothing is deleted from the folder for a table
   that is gone (``unindexed.py``).
@@ -24,6 +26,7 @@ Works with create-if-absent or without: a store with PUT, GET and LIST has table
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +54,7 @@ from blockstore.errors import (
     HistoryReplaced,
     Indeterminate,
     Invalid,
+    NoSpace,
     NotFound,
     ObjectMissing,
 )
@@ -65,9 +69,11 @@ from blockstore.index.log import Log
 from blockstore.index.state import State
 from blockstore.lifecycle.listing import Directory, list_directories, look
 from blockstore.lifecycle.upload import finish_upload, in_time, resume, successor
-from blockstore.names import META
+from blockstore.names import META, SHIPPER_STATE
 from blockstore.operations.append import publish
 from blockstore.world import World
+
+_logger = logging.getLogger(__name__)
 
 _REFUSALS = (Corrupt, Invalid, Conflict, Indeterminate)
 """Errors that refuse one block, and leave the others."""
@@ -125,6 +131,7 @@ class Shipper:
         self._world = world
         self._log: Log | None = None
         self._indexed = False
+        self._unsaved: ShipperState | None = None
         self._unindexed = UnindexedTarget(self._bucket, world)
         self._remove = remove_shipped
 
@@ -146,14 +153,14 @@ class Shipper:
         """
         directories = self._blocks.directories()
         finished = {ulid: one for ulid, one in directories.items() if META in one.objects}
-        remembered = load(self._blocks.bucket)
+        remembered = self._unsaved or load(self._blocks.bucket)
         state = (remembered or ShipperState()).only(directories)
         known = self._look(finished, state, rebuild=remembered is None)
         state = state.without(self._table, known.checked.gone - known.lost)
         if known.state is not None and self._table not in state.indexed:
             state = state.with_index(self._table)
             if state.sent_to(self._table):
-                save(self._blocks.bucket, state)
+                self._record(state)
         shipped: list[ShippedBlock] = []
         refused: list[RefusedBlock] = []
         adopted: list[str] = []
@@ -171,14 +178,14 @@ class Shipper:
                     continue
                 sent = Sent(stored_ulid=block.stored_ulid, late=block.late)
                 state = state.with_sent(self._table, ulid, sent)
-                save(self._blocks.bucket, state)
+                self._record(state)
                 shipped.append(block)
             if ulid in known.lost:
                 refused.append(RefusedBlock(ulid=ulid, reason=lost_reason(sent)))
             if sent.late and self._was_adopted(sent.stored_ulid, known.state):
                 sent = replace(sent, late=False)
                 state = state.with_sent(self._table, ulid, sent)
-                save(self._blocks.bucket, state)
+                self._record(state)
                 adopted.append(ulid)
             if sent.late:
                 refused.append(RefusedBlock(ulid=ulid, reason=late_reason(sent), late=True))
@@ -372,13 +379,30 @@ class Shipper:
     ) -> tuple[str, ...]:
         """Delete from the folder what is durable in the table, if that was requested."""
         if not self._remove:
+            if self._unsaved is not None:
+                self._record(state, last=True)
             return ()
         sent = state.sent_to(self._table)
         gone = tuple(ulid for ulid in directories if ulid in durable and not sent[ulid].late)
         for ulid in gone:
             self._blocks.delete(directories[ulid])
-        save(self._blocks.bucket, state.only(directories.keys() - set(gone)))
+        self._record(state.only(directories.keys() - set(gone)), last=True)
         return gone
+
+    def _record(self, state: ShipperState, *, last: bool = False) -> None:
+        """Replace the folder's state, or keep it in memory while the folder has no space."""
+        try:
+            save(self._blocks.bucket, state)
+        except NoSpace as error:
+            self._unsaved = state
+            if last:
+                _logger.warning(
+                    "%s: what was shipped is not recorded in %s; the table is asked again",
+                    error,
+                    SHIPPER_STATE,
+                )
+            return
+        self._unsaved = None
 
 
 def _check_versions(meta: BlockMeta, definition: Definition) -> None:
