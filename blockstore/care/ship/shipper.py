@@ -422,10 +422,20 @@ def _check_versions(meta: BlockMeta, definition: Definition) -> None:
 
 
 def _holder(meta: BlockMeta, known: _Pass) -> str | None:
-    """Return the block, or its name, that already accounts for all sources of ``meta``."""
+    """Return the block, or its name, that already accounts for all sources of ``meta``.
+
+    Raises Invalid where the index accounts for some of them only: the block could not be added.
+    """
     sources = meta.sources
-    if known.state is not None and len(known.state.accounted.held(sources)) == len(sources):
+    held = 0 if known.state is None else len(known.state.accounted.held(sources))
+    if held == len(sources):
         return meta.ulid
+    if held:
+        raise Invalid(
+            f"block {meta.ulid} cannot be shipped: it is a merge of {len(sources)} writes, and the "
+            f"table has {held} of them already; ship the blocks that it was made of, or read its "
+            "rows and append those whose _source the table does not have"
+        )
     holders = {known.held.get(source) for source in sources}
     holder = holders.pop() if len(holders) == 1 else None
     # A block stored under its own name is checked completely (R3) before it is trusted.

@@ -302,6 +302,25 @@ def test_a_refused_upload_goes_on_under_a_new_name_that_the_state_remembers(plac
     assert everywhere(place) == expected(a=1), "a withdrawn mark brings no row back"
 
 
+def test_a_merge_of_which_the_table_has_a_part_is_refused_and_stays_on_the_device() -> None:
+    """A folder that was compacted locally after a first upload."""
+    place, device = Place.new(), Device.new()
+    device.build("a")
+    device.shipper(place.bucket).once()
+    device.build("b", "c")
+    olds = sorted({key.partition("/")[0] for key in keys(device.folder) if "/" in key})
+    device.world.clock.sleep(2 * HOUR)
+    merge_all(Place(device.folder, device.world, False))  # type: ignore[arg-type]
+    device.folder.delete([key for old in olds for key in keys(device.folder, f"{old}/")])
+    before = keys(place.bucket)
+    report = device.shipper(place.bucket, remove_shipped=True).once()
+    (refused,) = report.refused
+    assert "the table has 1 of them already" in refused.reason
+    assert (report.shipped, report.removed) == ((), ())
+    assert keys(place.bucket) == before
+    assert meta_key(refused.ulid) in keys(device.folder)
+
+
 def mark(place: Place, ulid: str, reason: MarkReason = MarkReason.PARTIAL) -> None:
     data = encode_mark(DeletionMark(ulid=ulid, deletion_time_s=NOW // 1000, reason=reason))
     place.bucket.put(deletion_mark_key(ulid), data)
