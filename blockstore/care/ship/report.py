@@ -64,3 +64,14 @@ def late_reason(sent: Sent) -> str:
         "too late to distinguish it from a write that was removed, so readers do not see it; "
         "accept its rows with 'blockstore repair URL --adopt ULID'"
     )
+
+
+def forgotten_reason(sent: Sent) -> str:
+    """Return why a block stays that came too late, and that the table no longer has."""
+    return (
+        f"block {sent.stored_ulid} was uploaded too late to be shown, and the table does not have "
+        "it now: a person adopted its rows, or removed it, and the table does not remember which; "
+        "look whether the table has its rows ('blockstore history' names an adoption), and delete "
+        f"the block here; only if they are missing, delete {SHIPPER_STATE} in the folder, and it "
+        "is shipped again"
+    )

@@ -38,11 +38,13 @@ from blockstore.care.ship.report import (
     RefusedBlock,
     ShippedBlock,
     ShipReport,
+    forgotten_reason,
     late_reason,
     lost_reason,
 )
 from blockstore.care.ship.state import CheckedLines, Sent, ShipperState, check_lines, load, save
 from blockstore.care.ship.unindexed_target import UnindexedTarget
+from blockstore.care.ship.wanted import check_wanted
 from blockstore.care.transfer import Advance, patient, place, send_missing, sizes_in
 from blockstore.errors import (
     AccessDenied,
@@ -58,11 +60,8 @@ from blockstore.errors import (
     NotFound,
     ObjectMissing,
 )
-from blockstore.format.block import BlockMeta, VisibleBy
-from blockstore.format.definition import Definition
-from blockstore.format.identity import Key
+from blockstore.format.block import BlockMeta
 from blockstore.format.meta import encode, load_meta
-from blockstore.format.names_now import time_column_of
 from blockstore.ids import ulid_at, ulid_time_ms
 from blockstore.index.lives import check_there
 from blockstore.index.log import Log
@@ -182,13 +181,15 @@ class Shipper:
                 shipped.append(block)
             if ulid in known.lost:
                 refused.append(RefusedBlock(ulid=ulid, reason=lost_reason(sent)))
-            if sent.late and self._was_adopted(sent.stored_ulid, known.state):
-                sent = replace(sent, late=False)
-                state = state.with_sent(self._table, ulid, sent)
+            if sent.late:
+                name, gone = self._late_fate(sent.stored_ulid, known.state)
+                if name is None:
+                    reason = forgotten_reason(sent) if gone else late_reason(sent)
+                    refused.append(RefusedBlock(ulid=ulid, reason=reason, late=True))
+                    continue
+                state = state.with_sent(self._table, ulid, Sent(stored_ulid=name))
                 self._record(state)
                 adopted.append(ulid)
-            if sent.late:
-                refused.append(RefusedBlock(ulid=ulid, reason=late_reason(sent), late=True))
         return ShipReport(
             shipped=tuple(shipped),
             refused=tuple(refused),
@@ -257,10 +258,14 @@ class Shipper:
     def _durable(self, directory: Directory, known: _Pass, advance: Advance) -> _Durable:
         """Make one block durable in the table, unless the table has its rows already."""
         meta = self._blocks.load(directory)
-        self._check_wanted(meta, known.state)
+        check_wanted(meta, known.state, self._unindexed)
         holder = _holder(meta, known)
         if holder is not None:
             return _Durable(meta=meta, stored_ulid=holder, block=None)
+        if known.state is not None and any(map(known.state.below_floor, meta.sources)):
+            adopted, _ = self._late_fate(meta.ulid, known.state)
+            if adopted is not None:
+                return _Durable(meta=meta, stored_ulid=adopted, block=None)
         block = self._uploaded(meta, advance)
         return _Durable(meta=meta, stored_ulid=block.ulid, block=block)
 
@@ -293,37 +298,6 @@ class Shipper:
             version=published.version,
             already=published.already,
         )
-
-    def _check_wanted(self, meta: BlockMeta, state: State | None) -> None:
-        """Raise Invalid for a block that the table could never show."""
-        if meta.visible_by is VisibleBy.INDEX:
-            raise Invalid(
-                f"block {meta.ulid} belongs to a transaction and is visible only by an index "
-                "entry, which this folder does not have: copy the table that it belongs to with "
-                "'blockstore replicate', or write its rows again"
-            )
-        if state is None:
-            contradiction = self._unindexed.why_not(meta.schema)
-            if contradiction is not None:
-                raise Invalid(
-                    f"block {meta.ulid} does not fit the blocks in {self._bucket.url}: "
-                    f"{contradiction}; build it again with the table's definition (--like), or "
-                    "ship it to another table"
-                )
-            return
-        _check_versions(meta, state.definition)
-        if time_column_of(meta, state.definition) != state.definition.time_column:
-            raise Invalid(
-                f"block {meta.ulid} has the time column {meta.time_column!r}, and the table has "
-                f"{state.definition.time_column!r}: build its rows again with the table's "
-                "definition (--like)"
-            )
-        if state.definition.id_of(meta.schema) is None:
-            raise Invalid(
-                f"block {meta.ulid} has a schema that the table does not know, expected one of the "
-                f"{len(state.definition.schemas)} of its definition: build it again with the "
-                "table's definition (--like), or alter the table"
-            )
 
     def _uploaded(self, meta: BlockMeta, advance: Advance) -> BlockMeta:
         """Upload the folder's block ``meta`` and return the block that holds its rows (R3)."""
@@ -368,11 +342,17 @@ class Shipper:
     def _successor(self, refused: BlockMeta) -> BlockMeta:
         return successor(refused, self._world.ids.ulid(), self._world.clock.now_ms())
 
-    def _was_adopted(self, ulid: str, state: State | None) -> bool:
-        """Return whether a person has adopted a late block: its mark names the new write, and the
-        table has that."""
-        name = adopted_name(examine(self._bucket, list_directory(self._bucket, ulid)).mark)
-        return state is not None and name is not None and bool(state.accounted.held([name]))
+    def _late_fate(self, ulid: str, state: State | None) -> tuple[str | None, bool]:
+        """Return the block as which a person has adopted a late one, and whether the late one is
+        gone.
+
+        Its mark names the new write, and the table has that; both are known until it is removed.
+        """
+        found = examine(self._bucket, list_directory(self._bucket, ulid))
+        name = adopted_name(found.mark)
+        if state is None or name is None or name not in state.accounted:
+            name = None
+        return name, META not in found.directory.objects
 
     def _take_away(
         self, directories: Mapping[str, Directory], state: ShipperState, durable: frozenset[str]
@@ -403,22 +383,6 @@ class Shipper:
                 )
             return
         self._unsaved = None
-
-
-def _check_versions(meta: BlockMeta, definition: Definition) -> None:
-    """Raise Invalid for rows that would be versions of rows in an order that only an index
-    knows."""
-    if isinstance(definition.identity, Key):
-        raise Invalid(
-            f"block {meta.ulid} cannot be shipped: the table has the key "
-            f"{', '.join(definition.identity.columns)}, and which of its rows are newer than those "
-            "of the table is not known; read the rows and write them with upsert"
-        )
-    if definition.identity is not None and meta.level > 1:
-        raise Invalid(
-            f"block {meta.ulid} cannot be shipped: it is a merge, which does not carry the ids and "
-            "versions of rows that this table has; ship the blocks that it was made of"
-        )
 
 
 def _holder(meta: BlockMeta, known: _Pass) -> str | None:

@@ -46,7 +46,7 @@ class Sent:
     """A block that is durable in the table."""
 
     stored_ulid: str
-    """Its name there; a new one if its upload was refused and repeated."""
+    """Its name there; a new one if its upload was refused and repeated, or if it was adopted."""
     late: bool = False
     """It is at or below the table's floor: a person decides."""
 
@@ -188,6 +188,10 @@ def check_lines(
         if state is not None:
             # A level-1 block is its own source: its meta.json need not be read.
             sources = (ulid,) if ulid in state.accounted else sources_of(ulid)
+            if sent.stored_ulid != ulid and sent.stored_ulid in state.accounted:
+                # Adopted: a block that was only uploaded under another name keeps its source.
+                there.add(ulid)
+                continue
             if len(state.accounted.held(sources)) == len(sources):
                 there.add(ulid)
                 continue

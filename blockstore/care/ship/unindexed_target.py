@@ -35,6 +35,11 @@ class UnindexedTarget:
         self._catalog = Catalog(bucket, world)
         self._joins: set[bytes] = set()
 
+    @property
+    def url(self) -> str:
+        """Where the table is."""
+        return self._bucket.url
+
     def begin(self, no_index: NotFound, *, indexed: bool) -> None:
         """Check that the table exists, before a pass ships or deletes anything.
 

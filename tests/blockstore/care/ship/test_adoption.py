@@ -13,8 +13,9 @@ from blockstore.compactor.clean.cleaner import Cleaner
 from blockstore.errors import Unavailable
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.lifecycle.mark import withdraw_deletion
+from blockstore.names import SHIPPER_STATE
 from tests.blockstore.care.repair.test_repair import ALL, late, repair
-from tests.blockstore.care.scene import rows, rows_of, worn
+from tests.blockstore.care.scene import Care, rows, rows_of, worn
 
 
 class Down(Wrapper):
@@ -79,3 +80,58 @@ def test_a_block_that_a_person_adopted_is_reported_no_more_and_taken_from_the_fo
     repair(made, adopt=(meta.ulid,))
     report = Shipper(folder, made.bucket, made.world, remove_shipped=True).once()
     assert (report.refused, report.removed) == ((), (meta.ulid,))
+
+
+def shipped_late() -> tuple[Care, MemoryBucket, str]:
+    """A table, a device's folder, and its block that came too late."""
+    made = worn()
+    folder = MemoryBucket(made.world.clock, "memory://device")
+    meta = build_block(folder, made.world, made.open().log.state.definition, rows("shipped"))
+    assert meta is not None
+    late(made)
+    assert [one.late for one in Shipper(folder, made.bucket, made.world).once().refused] == [True]
+    repair(made, adopt=(meta.ulid,))
+    return made, folder, meta.ulid
+
+
+def cleaned(made: Care) -> None:
+    for _ in range(12):
+        made.world.clock.sleep(12 * 3600)
+        table = made.open()
+        Cleaner(table, claim(table.log, made.world, COMPACTOR)).run()
+
+
+def test_a_device_that_was_away_when_an_adopted_block_was_removed_is_not_advised_to_adopt_it() -> (
+    None
+):
+    made, folder, ulid = shipped_late()
+    cleaned(made)
+    assert list(made.bucket.list(f"{ulid}/")) == []
+    report = Shipper(folder, made.bucket, made.world, remove_shipped=True).once()
+    assert (report.shipped, report.removed) == ((), ())
+    (refused,) = report.refused
+    assert "adopted its rows, or removed it" in refused.reason
+    assert "--adopt" not in refused.reason
+    assert made.found() == ALL + rows_of("shipped")
+
+
+def test_an_adoption_that_a_device_has_seen_is_known_after_the_old_block_is_removed() -> None:
+    made, folder, _ = shipped_late()
+    assert Shipper(folder, made.bucket, made.world).once().refused == ()
+    cleaned(made)
+    report = Shipper(folder, made.bucket, made.world, remove_shipped=True).once()
+    assert (report.shipped, report.refused, len(report.removed)) == ((), (), 1)
+
+
+def test_an_adopted_block_is_not_uploaded_again_after_the_state_was_lost() -> None:
+    made, folder, ulid = shipped_late()
+    folder.delete([SHIPPER_STATE])
+    before = [info.key for info in made.bucket.list()]
+    for _ in range(2):
+        report = Shipper(folder, made.bucket, made.world).once()
+        assert all(block.already and not block.late for block in report.shipped)
+        assert report.refused == ()
+    assert [info.key for info in made.bucket.list()] == before
+    report = Shipper(folder, made.bucket, made.world, remove_shipped=True).once()
+    assert report.removed == (ulid,)
+    assert made.found() == ALL + rows_of("shipped")
