@@ -63,27 +63,45 @@ def test_the_drill_runs_as_it_stands(
     assert counts == ["3", "3"]
 
 
+@pytest.mark.parametrize("files", [True, False])
 def test_a_table_is_put_back_under_a_writer_that_is_not_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    files: bool,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    schema = pa.schema([("value", pa.float64())])
-    writer = bs.create("drill/t", schema=schema)
-    writer.append(pa.table({"value": [1.0, 2.0, 3.0]}))
+    columns = [("value", "double"), *([bs.file("doc")] if files else [])]
+    writer = bs.create("drill/t", schema=bs.typed_schema(columns))
+    schema = writer.definition.schema
+    handle = writer.put_file(b"all is well", name="report.txt") if files else None
+
+    def these(*values: float) -> pa.Table:
+        rows = [{"value": value, **({"doc": handle} if files else {})} for value in values]
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    writer.append(these(1.0, 2.0, 3.0))
     for line in script("### A table is put back from a copy"):
         command = line.partition("#")[0].strip()
         if command.startswith("blockstore delete"):
-            writer.append(pa.table({"value": [4.0]}))
+            writer.append(these(4.0))
+            if handle is not None:  # as a compactor does in time
+                shutil.rmtree(f"drill/t/files/{handle['id']}")
         if command.startswith("blockstore "):
             assert run(shlex.split(command)[1:]) == 0, f"{line}\n{''.join(capsys.readouterr())}"
-        else:
+        elif files or "/files" not in command:
             subprocess.run(["bash", "-euc", command], check=True)
     assert re.findall(r"^ *(\d+) *$", capsys.readouterr().out, flags=re.MULTILINE) == ["3"]
     with pytest.raises(HistoryReplaced, match="open the table again") as raised:
-        writer.append(pa.table({"value": [5.0]}))
-    (ulid,) = re.findall(r"resume='(\w{26})'", str(raised.value))
+        writer.append(these(5.0))
     again = bs.open("drill/t")
-    assert again.append(pa.table({"value": [5.0]}), resume=ulid).published
+    if handle is not None:
+        with again.open_handle(handle) as file:
+            assert file.read() == b"all is well"
+        again.append(these(5.0))
+    else:
+        (ulid,) = re.findall(r"resume='(\w{26})'", str(raised.value))
+        assert again.append(these(5.0), resume=ulid).published
     values = bs.open("drill/t").snapshot().scan(columns=["value"]).to_table()["value"].to_pylist()
     assert sorted(values) == [1.0, 2.0, 3.0, 5.0]
 
