@@ -13,8 +13,9 @@ Invariants:
 - Nothing is sent twice that is stored in the bucket with its size and SHA-256.
 - A block above the horizon is published; one at or below it is left to discovery; one at or below
   the floor is uploaded and reported to a person (protocol 3.6).
-- A block is deleted from the folder only if that was requested, and only after it is durable in the
-  table.
+- A block is deleted from the folder only if that was requested, and only after the table's index
+  accounts for it, or after it is durable in a table without one. It stays while another table that
+  the folder serves lacks it.
 - A folder without space for its record stops no pass: the record only saves requests, and what is
   deleted from the folder makes space for it.
 - The folder's record is compared with the table before it is trusted (``state.py``).
@@ -131,6 +132,7 @@ class Shipper:
         self._log: Log | None = None
         self._indexed = False
         self._unsaved: ShipperState | None = None
+        self._warned: set[str] = set()
         self._unindexed = UnindexedTarget(self._bucket, world)
         self._remove = remove_shipped
 
@@ -156,10 +158,11 @@ class Shipper:
         state = (remembered or ShipperState()).only(directories)
         known = self._look(finished, state, rebuild=remembered is None)
         state = state.without(self._table, known.checked.gone - known.lost)
-        if known.state is not None and self._table not in state.indexed:
-            state = state.with_index(self._table)
-            if state.sent_to(self._table):
-                self._record(state)
+        before = state
+        if known.state is not None:
+            state = state.with_index(self._table).compared(self._table, known.checked)
+        if state != before and state.sent_to(self._table):
+            self._record(state)
         shipped: list[ShippedBlock] = []
         refused: list[RefusedBlock] = []
         adopted: list[str] = []
@@ -175,7 +178,11 @@ class Shipper:
                         raise
                     refused.append(RefusedBlock(ulid=ulid, reason=str(error)))
                     continue
-                sent = Sent(stored_ulid=block.stored_ulid, late=block.late)
+                sent = Sent(
+                    stored_ulid=block.stored_ulid,
+                    late=block.late,
+                    waits=not block.late and _waits(block, known.state),
+                )
                 state = state.with_sent(self._table, ulid, sent)
                 self._record(state)
                 shipped.append(block)
@@ -363,11 +370,30 @@ class Shipper:
                 self._record(state, last=True)
             return ()
         sent = state.sent_to(self._table)
-        gone = tuple(ulid for ulid in directories if ulid in durable and not sent[ulid].late)
+        gone = tuple(
+            ulid
+            for ulid in directories
+            if ulid in durable
+            and not (sent[ulid].late or sent[ulid].waits or self._is_lacked(state, ulid))
+        )
         for ulid in gone:
             self._blocks.delete(directories[ulid])
         self._record(state.only(directories.keys() - set(gone)), last=True)
         return gone
+
+    def _is_lacked(self, state: ShipperState, ulid: str) -> bool:
+        """Return whether a block stays for another table; a person is warned of it once."""
+        other = state.lacking(self._table, ulid)
+        if other is not None and other not in self._warned:
+            self._warned.add(other)
+            _logger.warning(
+                "blocks stay in %s until %s shows them too; if nothing is shipped there any more, "
+                "delete %s in the folder",
+                self._blocks.bucket.url,
+                other,
+                SHIPPER_STATE,
+            )
+        return other is not None
 
     def _record(self, state: ShipperState, *, last: bool = False) -> None:
         """Replace the folder's state, or keep it in memory while the folder has no space."""
@@ -383,6 +409,11 @@ class Shipper:
                 )
             return
         self._unsaved = None
+
+
+def _waits(block: ShippedBlock, state: State | None) -> bool:
+    """Return whether a block of a table with an index is left to discovery."""
+    return state is not None and block.version is None and not block.already
 
 
 def _holder(meta: BlockMeta, known: _Pass) -> str | None:

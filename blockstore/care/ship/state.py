@@ -18,7 +18,8 @@ Rules for comparing it with the table, which may be lost or made again at the sa
 - Without an index a line is only checked before a deletion. If the block is gone, the line is
   dropped where other blocks hold its rows. Otherwise a lost table cannot be distinguished from a
   block that a person removed: the line stays, and the block is reported.
-- The floor alone never allows a deletion: the table must account for the block, or have it.
+- With an index only a block that it accounts for is deleted from the folder. One that waits for its
+  discovery stays, and is late once the floor has overtaken it.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Sent:
     """Its name there; a new one if its upload was refused and repeated, or if it was adopted."""
     late: bool = False
     """It is at or below the table's floor: a person decides."""
+    waits: bool = False
+    """It was left to discovery, and no index that was read since accounts for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ class ShipperState:
 
     def with_sent(self, table: str, ulid: str, sent: Sent) -> ShipperState:
         """Return the state with a block that is durable in a table."""
-        return replace(self, tables={**self.tables, table: {**self.sent_to(table), ulid: sent}})
+        return self.with_lines(table, {**self.sent_to(table), ulid: sent})
 
     def with_index(self, table: str) -> ShipperState:
         """Return the state that records a table's index."""
@@ -74,15 +77,40 @@ class ShipperState:
     def without(self, table: str, ulids: Collection[str]) -> ShipperState:
         """Return the state without these lines of a table."""
         kept = {ulid: sent for ulid, sent in self.sent_to(table).items() if ulid not in ulids}
-        return replace(self, tables={**self.tables, table: kept}) if ulids else self
+        return self.with_lines(table, kept) if ulids else self
 
     def only(self, there: Collection[str]) -> ShipperState:
-        """Return the state without blocks that are no longer in the folder."""
+        """Return the state without blocks that are no longer in the folder.
+
+        A table stays without lines: the next block is for it too.
+        """
         kept = {
             table: {ulid: sent for ulid, sent in blocks.items() if ulid in there}
             for table, blocks in self.tables.items()
         }
-        return replace(self, tables={table: blocks for table, blocks in kept.items() if blocks})
+        return replace(self, tables=kept)
+
+    def compared(self, table: str, checked: CheckedLines) -> ShipperState:
+        """Return the state with what the index of a table says of its lines."""
+        lines = dict(self.sent_to(table))
+        for ulid, sent in lines.items():
+            if ulid in checked.there and (sent.late or sent.waits):
+                lines[ulid] = replace(sent, late=False, waits=False)
+            elif ulid in checked.overtaken:
+                lines[ulid] = replace(sent, late=True, waits=False)
+        return self if lines == self.sent_to(table) else self.with_lines(table, lines)
+
+    def with_lines(self, table: str, lines: Mapping[str, Sent]) -> ShipperState:
+        """Return the state with these lines of a table."""
+        return replace(self, tables={**self.tables, table: lines})
+
+    def lacking(self, table: str, ulid: str) -> str | None:
+        """Return another table that the folder serves and that has not confirmed this block."""
+        for other, lines in self.tables.items():
+            sent = lines.get(ulid)
+            if other != table and (sent is None or sent.late or sent.waits):
+                return other
+        return None
 
 
 def load(folder: Bucket) -> ShipperState | None:
@@ -121,7 +149,8 @@ def _encode(state: ShipperState) -> bytes:
 
 
 def _sent_json(sent: Sent) -> dict[str, object]:
-    return {"as": sent.stored_ulid, **({"late": True} if sent.late else {})}
+    flags = {"late": sent.late, "waits": sent.waits}
+    return {"as": sent.stored_ulid, **{name: True for name, value in flags.items() if value}}
 
 
 def _decode(data: bytes, subject: str) -> ShipperState:
@@ -140,7 +169,11 @@ def _sent(blocks: Document) -> dict[str, Sent]:
         if not is_ulid(ulid):
             blocks.fail(ulid, "a block's ULID as its name")
         sent = blocks.document(ulid)
-        found[ulid] = Sent(stored_ulid=sent.ulid("as"), late=sent.flag("late", False))
+        found[ulid] = Sent(
+            stored_ulid=sent.ulid("as"),
+            late=sent.flag("late", False),
+            waits=sent.flag("waits", False),
+        )
     return found
 
 
@@ -153,7 +186,10 @@ class CheckedLines:
     """The lines of one table, compared with it."""
 
     there: frozenset[str] = frozenset()
-    """The table confirms them."""
+    """The table confirms them: its index accounts for them, or, without an index, it has them."""
+    overtaken: frozenset[str] = frozenset()
+    """The table has them, its index does not account for them, and they are at or below its floor:
+    they are never discovered."""
     gone: frozenset[str] = frozenset()
     """The table was checked and does not have them."""
     forgotten: frozenset[str] = frozenset()
@@ -197,7 +233,8 @@ def check_lines(
                 continue
             if any(map(state.below_floor, (sent.stored_ulid, *sources))):
                 forgotten.add(ulid)
-        if (removing and not sent.late) or (state is not None and ulid not in forgotten):
+        unsure = state is not None and ulid not in forgotten
+        if unsure or (not sent.late and (removing or sent.waits)):
             unknown.append(ulid)
     stored = {
         ulid
@@ -211,7 +248,8 @@ def check_lines(
         if found
     }
     return CheckedLines(
-        there=frozenset(there | stored),
+        there=frozenset(there | (stored if state is None else set())),
+        overtaken=frozenset(stored & forgotten),
         gone=frozenset({*unknown} - stored),
         forgotten=frozenset(forgotten),
     )

@@ -382,6 +382,33 @@ def test_below_the_horizon_a_block_is_left_to_discovery_and_above_the_floor_noth
     assert everywhere(place) == expected(late=1, new=1)
 
 
+@pytest.mark.parametrize("remove", [True, False])
+def test_a_block_that_waits_stays_until_it_is_discovered_or_is_late_once_the_floor_overtakes_it(
+    remove: bool,
+) -> None:
+    place, device = Place.new(), Device.new()
+    first, second = device.build("first", "second")
+    place.wait(72 * HOUR)
+    device.world.clock.sleep(72 * HOUR)
+    raise_watermarks(place, horizon_s=48 * HOUR)
+    shipper = device.shipper(place.bucket, remove_shipped=remove)
+    assert [block.version for block in shipper.once().shipped] == [None, None]
+    assert {first.ulid, second.ulid} <= {key.partition("/")[0] for key in keys(device.folder)}
+    assert shipper.once().refused == ()
+    discovered = place.open().log
+    place.bucket.delete([meta_key(second.ulid)])
+    place.age()
+    clean(place)
+    assert first.ulid in discovered.poll().accounted
+    place.bucket.put(meta_key(second.ulid), device.folder.get(meta_key(second.ulid)).data)
+    assert shipper.once().removed == ((first.ulid,) if remove else ())
+    raise_watermarks(place, horizon_s=48 * HOUR, floor_s=49 * HOUR)
+    report = shipper.once()
+    assert [(refused.ulid, refused.late) for refused in report.refused] == [(second.ulid, True)]
+    assert report.removed == ()
+    assert meta_key(second.ulid) in keys(device.folder)
+
+
 def test_below_the_floor_a_block_is_uploaded_and_a_person_is_told_until_one_decides() -> None:
     place = Place.new()
     device = Device.new()
@@ -735,6 +762,25 @@ def test_one_folder_serves_two_tables(place: Place) -> None:
     for target in (place, other, place, other):
         device.shipper(target.bucket).once()
     assert everywhere(place) == everywhere(other) == expected(a=1)
+
+
+def test_a_block_stays_in_the_folder_until_each_table_that_it_serves_has_it(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    device, other = Device.new(), Place.new()
+    other.bucket.url = "memory://other"
+    device.build("a")
+    for target in (place, other):
+        device.shipper(target.bucket).once()
+    for writer in "bcd":
+        device.build(writer)
+        assert len(device.shipper(place.bucket, remove_shipped=True).once().shipped) == 1
+        assert len(keys(device.folder)) > 1
+        device.shipper(other.bucket, remove_shipped=True).once()
+        assert keys(device.folder) == [SHIPPER_STATE]
+    assert "memory://other" in caplog.text
+    everyone = expected(a=1, b=1, c=1, d=1)
+    assert everywhere(place) == everywhere(other) == everyone
 
 
 def test_a_table_is_no_folder_of_finished_blocks_and_nothing_is_shipped_into_itself(

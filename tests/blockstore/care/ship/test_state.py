@@ -20,6 +20,7 @@ STATE = (
     .with_sent("s3://lake/a", ulid(1), Sent(stored_ulid=ulid(1)))
     .with_sent("s3://lake/a", ulid(2), Sent(stored_ulid=ulid(7), late=True))
     .with_sent("memory://b", ulid(1), Sent(stored_ulid=ulid(1)))
+    .with_sent("s3://lake/a", ulid(3), Sent(stored_ulid=ulid(3), waits=True))
     .with_index("s3://lake/a")
 )
 
@@ -50,7 +51,19 @@ def test_one_that_an_earlier_release_wrote_is_read(folder: MemoryBucket) -> None
 
 def test_blocks_that_left_the_folder_are_forgotten() -> None:
     kept = STATE.only({ulid(2)})
-    assert kept.tables == {"s3://lake/a": {ulid(2): Sent(stored_ulid=ulid(7), late=True)}}
+    assert kept.tables == {
+        "s3://lake/a": {ulid(2): Sent(stored_ulid=ulid(7), late=True)},
+        "memory://b": {},
+    }
+
+
+def test_a_block_is_lacked_by_each_other_table_that_has_not_confirmed_it() -> None:
+    assert STATE.lacking("s3://lake/a", ulid(1)) is None
+    assert STATE.lacking("s3://lake/a", ulid(2)) == "memory://b"
+    assert STATE.lacking("memory://b", ulid(2)) == "s3://lake/a", "it is late there"
+    waiting = STATE.with_sent("memory://b", ulid(1), Sent(stored_ulid=ulid(1), waits=True))
+    assert waiting.lacking("s3://lake/a", ulid(1)) == "memory://b"
+    assert STATE.only(()).lacking("s3://lake/a", ulid(9)) == "memory://b"
 
 
 def test_a_damaged_one_is_none_and_is_told(
