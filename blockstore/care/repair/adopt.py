@@ -5,7 +5,8 @@ Rules:
   already. Sources at or below the floor may have been forgotten, so a person must decide.
 - Exactly once: the old block is marked first, and the mark names the new one. A second adoption, or
   that of another copy of the same write, continues with that name. A block that shares only some
-  rows with an adopted one is refused.
+  rows with an adopted one is refused. When the mark is gone with the old block, the history
+  knows the adoption, as long as it is kept.
 - If the definition knows the block's schema, the columns are matched by it, otherwise by name, as
   in an append. A missing or an additional column is refused before anything is marked.
 - Where rows have an identity, only new rows of a table with row ids are adopted: others would be
@@ -38,6 +39,9 @@ from blockstore.names import no_compact_mark_key
 from blockstore.operations.append import AppendedBlock
 from blockstore.operations.writer import WriteOptions, Writer
 
+_FROM = "adopted from block "
+"""The first words of an adoption's message in the history."""
+
 
 def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
     """Write the rows as a new block and publish it.
@@ -55,7 +59,7 @@ def adopt(target: Target, files: GoodFiles) -> AppendedBlock:
         labels=dict(old.labels),
         resume=_new_name(target, old, accounted),
         producer=PRODUCER,
-        message=f"adopted from block {old.ulid}",
+        message=f"{_FROM}{old.ulid}",
     )
     assert options.resume is not None
     with Writer(target.bucket, target.world, target.log, target.definition, options) as writer:
@@ -88,7 +92,10 @@ def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
     ulid = old.ulid
     name = _adopted_as(target, ulid)
     if name is None and _mark(target, ulid) is None:
-        wanted = _adopted_copy(target, old, accounted) or target.world.ids.ulid()
+        wanted = _adopted_copy(target, old, accounted)
+        if wanted is None:
+            _check_not_shown(target, old)
+            wanted = target.world.ids.ulid()
         place_no_compact(
             target.bucket, target.world, ulid, NoCompactReason.MANUAL, f"{ADOPTED}{wanted}"
         )
@@ -110,6 +117,24 @@ def _new_name(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str:
             f"(blockstore mark {target.bucket.url} {ulid} {kind} --remove), then adopt it"
         )
     return name
+
+
+def _check_not_shown(target: Target, old: BlockMeta) -> None:
+    """Raise Conflict if the history has an adoption of these rows, and the table shows it: its mark
+    went with the old block, and a device may have uploaded that one again."""
+    assert target.log is not None
+    messages = {f"{_FROM}{name}" for name in (old.ulid, *old.sources)}
+    blocks = target.log.state.blocks
+    for entry in target.log.entries():
+        if entry.message not in messages:
+            continue
+        names = [block.meta.ulid for block in entry.add]
+        if blocks.holding(names):
+            raise Conflict(
+                f"the rows of block {old.ulid} were adopted before, in version {entry.id} as block "
+                f"{names[0]}, and the table shows them: mark this copy for deletion (blockstore "
+                f"mark {target.bucket.url} {old.ulid} --deletion)"
+            )
 
 
 def _adopted_copy(target: Target, old: BlockMeta, accounted: frozenset[str]) -> str | None:

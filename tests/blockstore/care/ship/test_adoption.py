@@ -135,3 +135,15 @@ def test_an_adopted_block_is_not_uploaded_again_after_the_state_was_lost() -> No
     report = Shipper(folder, made.bucket, made.world, remove_shipped=True).once()
     assert report.removed == (ulid,)
     assert made.found() == ALL + rows_of("shipped")
+
+
+def test_a_block_that_is_uploaded_again_after_its_adoption_is_not_adopted_twice() -> None:
+    """The old block is removed, and the device has lost its state."""
+    made, folder, ulid = shipped_late()
+    cleaned(made)
+    folder.delete([SHIPPER_STATE])
+    (block,) = Shipper(folder, made.bucket, made.world).once().shipped
+    assert block.late
+    (done,) = repair(made, adopt=(ulid,))
+    assert "were adopted before" in str(done)
+    assert made.found() == ALL + rows_of("shipped")
