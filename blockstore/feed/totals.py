@@ -28,6 +28,7 @@ from blockstore.feed.form import Form
 from blockstore.format.block import Job
 from blockstore.format.identity import Key
 from blockstore.index.batches import AppBatches
+from blockstore.index.lives import check_there
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said
@@ -97,6 +98,8 @@ def materialize(source: Access, target: Access, wanted: Wanted) -> Materialized:
     or a group is null; Conflict where another process brought it further meanwhile.
     """
     newest, held = source.log.poll(), target.log.poll()
+    check_there(newest, source.log.bucket.url)
+    check_there(held, target.log.bucket.url)
     form = Form.of(newest)
     schema = wanted.schema(form.columns.visible)
     _check_target(held, wanted, schema)
@@ -142,7 +145,7 @@ def _follows(source: Access, target: Access, batches: AppBatches, newest: State)
     try:
         entries = [] if written is None else target.log.entries(written.version, written.version)
         said = next((entry.parameters.get(_HISTORY) for entry in entries), None)
-        there = None if after > newest.version else _history_of(source.log.at(after))
+        there = None if after > newest.version else _history_of(source.log.at(after, dropped=True))
     except VersionExpired:
         return False
     if there is None or said not in (None, there):

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, HistoryReplaced, Invalid, VersionExpired
+from blockstore.index.lives import check_there
 from blockstore.spark.feed.options import ChangeOptions
 from blockstore.spark.reading.batches import conform
 from blockstore.spark.types import batch_schema, spark_schema
@@ -115,8 +116,11 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._held
 
     def _newest(self) -> int:
+        log = self._table.log
         try:
-            return self._table.poll()
+            state = log.poll()
+            check_there(state, log.bucket.url)
+            return state.version
         except HistoryReplaced as error:
             raise Conflict(
                 f"the table at {self._options.url} was created again or restored from a copy: "

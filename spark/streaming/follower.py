@@ -204,7 +204,8 @@ class Follower:
 
     def _snapshot(self, version: int) -> Sequence[LiveBlock]:
         try:
-            return list(self._log.at(version).blocks)
+            # 'earliest' may begin at a version in which the table was dropped: it has all blocks.
+            return list(self._log.at(version, dropped=True).blocks)
         except VersionExpired as error:
             raise VersionExpired(
                 f"the stream was reading the snapshot of version {version}, and {error}. Start it "

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import blockstore as bs
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound, TableDropped
 from blockstore.spark.feed import reader
 from blockstore.spark.source import BlockstoreSource
 from tests.spark.streaming.test_streams import finish
@@ -111,6 +111,30 @@ def test_a_stream_delivers_each_version_once_wherever_it_is_started_again(table:
         put(table, {1: round_})
     rows = table.changes(0, offset["version"]).to_table().to_pylist()
     assert seen == Counter((row["_version"], row["_change"], row["id"], row["n"]) for row in rows)
+
+
+def test_a_stream_that_looks_while_the_table_is_dropped_goes_on_once_it_was_brought_back(
+    table: bs.Table,
+) -> None:
+    columns = source(table, after=0).schema()
+    stream = source(table, after=0).streamReader(columns)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    bs.drop(table.url)
+    for look in (
+        lambda: stream.latestOffset(end, ALL),
+        lambda: stream.partitions(end, end),
+        stream.prepareForTriggerAvailableNow,
+    ):
+        with pytest.raises(TableDropped, match="by version 5"):
+            look()
+    bs.undrop(table.url)
+    put(bs.open(table.url), {7: 7})
+    # A release before this one could end a batch with the drop.
+    drop = {"version": 5, "commit": bs.open(table.url).log.state.commits.at(5)}
+    for start in (end, drop):
+        for one in (stream, source(table, after=0).streamReader(columns)):
+            planned = one.partitions(start, one.latestOffset(start, ALL))
+            assert told(one, planned) == [(7, "insert", 7, 7)]
 
 
 def test_available_now_ends_with_the_version_at_its_start(table: bs.Table) -> None:
