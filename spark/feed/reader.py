@@ -39,7 +39,15 @@ TASK_ROWS = 500_000
 
 def resolved(options: ChangeOptions, world: World) -> tuple[ChangeOptions, StructType]:
     """The options with their last version, and the columns now."""
-    found = bs.open(options.url, world=world).changes(options.after, options.until)
+    table = bs.open(options.url, world=world)
+    try:
+        found = table.changes(options.after, options.until)
+    except VersionExpired:
+        # A stream that is started again reads from its checkpoint, not from here. What reads from
+        # here raises this again.
+        newest = table.log.state.version
+        columns = spark_schema(table.changes(newest).schema)
+        return replace(options, until=options.until or newest), columns
     return replace(options, until=found.until), spark_schema(found.schema)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -14,9 +15,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import blockstore as bs
-from blockstore.errors import Conflict, Invalid, NotFound, TableDropped
+from blockstore.errors import Conflict, Invalid, NotFound, TableDropped, VersionExpired
+from blockstore.index.gc import collect
 from blockstore.spark.feed import reader
 from blockstore.spark.source import BlockstoreSource
+from blockstore.world import World
 from tests.spark.streaming.test_streams import finish
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
@@ -135,6 +138,27 @@ def test_a_stream_that_looks_while_the_table_is_dropped_goes_on_once_it_was_brou
         for one in (stream, source(table, after=0).streamReader(columns)):
             planned = one.partitions(start, one.latestOffset(start, ALL))
             assert told(one, planned) == [(7, "insert", 7, 7)]
+
+
+def test_a_stream_starts_again_after_the_version_that_it_once_began_with_was_collected(
+    table: bs.Table, tmp_path: Path
+) -> None:
+    columns = source(table, after=0).schema()
+    stream = source(table, after=0).streamReader(columns)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    for entry in (tmp_path / "source" / "index").iterdir():
+        os.utime(entry, (1, 1))
+    collect(bs.open(table.url).log, World.real())
+    assert bs.open(table.url).log.boundary.read() == 3
+    put(bs.open(table.url), {7: 7})
+    one = source(table, after=0)
+    assert one.schema() == columns
+    again = one.streamReader(columns)
+    assert told(again, again.partitions(end, again.latestOffset(end, ALL))) == [(5, "insert", 7, 7)]
+    with pytest.raises(VersionExpired):
+        again.initialOffset()
+    with pytest.raises(VersionExpired):
+        one.reader(columns).partitions()
 
 
 def test_available_now_ends_with_the_version_at_its_start(table: bs.Table) -> None:
