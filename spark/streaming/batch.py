@@ -43,8 +43,8 @@ _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
 """The local property that identifies one run of a query."""
 
-_written: dict[tuple[str, str, str], tuple[int, object]] = {}
-"""The last batch and the function that wrote it, by run, URL and name of the stream."""
+_written: dict[tuple[str, str, str], int] = {}
+"""The last batch that was written, by run, URL and name of the stream."""
 
 _log = logging.getLogger("blockstore.spark")
 
@@ -123,7 +123,7 @@ def foreach_batch(
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)
-        writer = _OnlyWriter(_run(batch), target, job, write)
+        writer = _OnlyWriter(_run(batch), target, job)
         writer.check()
         options = WriteOptions(
             url=target,
@@ -146,30 +146,30 @@ def foreach_batch(
 
 @dataclass(frozen=True, slots=True)
 class _OnlyWriter:
-    """A check that one function alone writes a stream to a table in one run.
+    """A check that a batch of a stream is written to a table once in one run.
 
-    A batch of a second function would be taken as committed before, and its rows would be lost.
+    What a second call writes, of the same function or of another, would be taken as committed
+    before, and its rows would be lost. Spark runs a batch again in another run only.
     """
 
     run: str | None
     url: str
     job: Job
-    function: object
 
     def check(self) -> None:
-        """Raise Invalid if another function has written this batch in this run."""
-        number, function = _written.get(self._key, (-1, None))
-        if self.run is not None and number == self.job.batch and function is not self.function:
+        """Raise Invalid if this batch was written in this run."""
+        if self.run is not None and _written.get(self._key) == self.job.batch:
             raise Invalid(
-                f"two functions of foreach_batch write {self.job.app!r} to {self.url} in one "
-                "query, and the rows of the second would be lost: write each batch once, or give "
-                "the second function a name of its own, foreach_batch(url, stream='…')"
+                f"foreach_batch has written batch {self.job.batch} of {self.job.app!r} to "
+                f"{self.url} in this query, and the rows of a second call would be lost: write "
+                "each batch once, or each part of it by a function with a name of its own, "
+                "foreach_batch(url, stream='…')"
             )
 
     def done(self) -> None:
         """Record that the batch was written."""
         if self.run is not None:
-            _written[self._key] = self.job.batch, self.function
+            _written[self._key] = self.job.batch
 
     @property
     def _key(self) -> tuple[str, str, str]:

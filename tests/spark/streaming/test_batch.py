@@ -111,6 +111,33 @@ def test_a_batch_that_is_split_over_two_functions_loses_no_rows_in_silence(url: 
     assert ids(url) == [1, 2, 3, 4, 5]
 
 
+def test_a_batch_that_is_split_over_two_calls_of_a_function_loses_no_rows_in_silence(
+    url: str,
+) -> None:
+    write = foreach_batch(url)
+    write(of_run("1", 1, 2), 0)
+    with pytest.raises(Invalid, match=r"written batch 0 .* a name of its own"):
+        write(of_run("1", 3, 4), 0)
+    write(of_run("1", 5), 1)
+    write(of_run("2", 5), 1)
+    assert ids(url) == [1, 2, 5]
+
+
+def test_a_batch_that_failed_is_written_by_a_second_call(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: Any, **options: Any) -> Written:
+        raise Conflict("no")
+
+    write = foreach_batch(url)
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "run", fails)
+        with pytest.raises(Conflict):
+            write(of_run("1", 1), 0)
+    write(of_run("1", 1), 0)
+    assert ids(url) == [1]
+
+
 def test_a_function_made_for_each_batch_and_a_run_that_begins_again_are_no_second_function(
     url: str,
 ) -> None:
