@@ -108,6 +108,11 @@ def field_id(field: pa.Field) -> int | None:
     return int(text) if text.isdigit() else None
 
 
+def ids_by_name(fields: Iterable[pa.Field]) -> dict[str, int | None]:
+    """Return which column each name means."""
+    return {field.name: field_id(field) for field in fields}
+
+
 def number(fields: Iterable[pa.Field], last: int) -> tuple[list[pa.Field], int]:
     """Return the fields with new ids from ``last + 1`` on, parents before children, and the last
     id."""

@@ -167,6 +167,31 @@ def test_a_source_that_was_dropped_and_created_again_is_counted_as_it_is_now(
     assert shown(target) == {"z": (1, 9, 9, 9)}
 
 
+def test_a_name_that_means_another_column_than_before_is_counted_anew() -> None:
+    source = by_key()
+    source.upsert(rows_like({"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 5}))
+    target = target_of(source)
+    step(source, target)
+    source.alter(rename={"n": "other"})
+    source.alter(add=[pa.field("n", pa.int64())])
+    assert step(source, target).complete
+    assert shown(target) == counted(source) == dict.fromkeys("ab", (1, None, None, None))
+    source.alter(rename={"n": "held"})
+    source.alter(rename={"other": "n"})
+    assert step(source, target).complete
+    assert shown(target) == counted(source) == {"a": (1, 1, 1, 1), "b": (1, 5, 5, 5)}
+    source.alter(add=[pa.field("alias", pa.string())], rename={"held": "kept"})
+    columns = {"id": [1], "name": ["a"], "n": [2], "kept": [0], "alias": ["x"]}
+    source.upsert(pa.table(columns))
+    assert not step(source, target).complete, "no name of the totals means another column"
+    source.upsert(pa.table({**columns, "id": [2], "name": ["b"], "alias": ["y"]}))
+    source.alter(rename={"name": "title"})
+    source.alter(rename={"alias": "name"})
+    assert step(source, target).complete
+    assert shown(target) == counted(source)
+    assert sorted(shown(target)) == ["x", "y"]
+
+
 def test_totals_of_a_source_that_was_dropped_go_on_once_it_was_brought_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
