@@ -97,7 +97,9 @@ class Follower:
             return self._earliest(latest)
         if start.kind is Start.TIME:
             try:
-                return self._at(self._log.as_of(start.at - 1).version)
+                # Also a version in which the table was dropped: what came before it was not added
+                # at that time, or later.
+                return self._at(self._log.as_of(start.at - 1, dropped=True).version)
             except VersionExpired:
                 raise
             except NotFound:
