@@ -22,6 +22,8 @@ from blockstore.cli.following import interval_s
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from blockstore.index.idle import IdleLook
+
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Form: TypeAlias = Literal["ndjson", "csv", "arrow"]
 
@@ -87,6 +89,7 @@ class _Told:
         from blockstore.table import open_any
 
         self._table = open_any(url)
+        self._idle: IdleLook | None = None
         self._pause_s = pause_s
         self._images = before_images
         self._found = self._table.changes(after, until, before_images=before_images)
@@ -112,10 +115,14 @@ class _Told:
 
     def _wait(self, pause_s: float) -> None:
         from blockstore.errors import Unavailable
+        from blockstore.index.idle import IdleLook
 
+        if self._idle is None:
+            self._idle = IdleLook(self._table.log, self._table.world.clock)
         while True:
             self._table.world.clock.sleep(pause_s)
             try:
+                self._idle.look()
                 if self._table.poll() > self.complete:
                     return
             except Unavailable as error:

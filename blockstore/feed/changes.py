@@ -24,6 +24,7 @@ from blockstore.feed.entries import Moment, Replaced, Wrote, effect
 from blockstore.feed.form import Form
 from blockstore.feed.runs import RUN_ROWS, RUN_VERSIONS, changes_of
 from blockstore.index.history import History
+from blockstore.index.idle import IdleLook
 from blockstore.index.lives import check_there
 from blockstore.index.state import State
 from blockstore.lazy import once
@@ -162,13 +163,16 @@ def follow(
     access: Access, *, after: int, poll_s: float = 1.0, before_images: bool = False
 ) -> Iterator[Changes]:
     """Yield the changes after a version, again and again: those up to the newest version, then,
-    once there are newer ones, these. Never ends."""
+    once there are newer ones, these. Never ends. Raises HistoryReplaced about a minute after the
+    table was made again, or put back from a copy."""
+    idle = IdleLook(access.log, access.world.clock)
     while True:
         found = changes(access, after=after, before_images=before_images)
         if found.until > after:
             yield found
             after = found.until
         while access.log.poll().version == after:
+            idle.look()
             access.world.clock.sleep(poll_s)
 
 

@@ -4,7 +4,7 @@ Rules:
 - The columns are fixed when the DataFrame is made or the query starts, and so is the last version
   of a DataFrame.
 - A stream's offset is a version and its commit: a batch that Spark runs again has the same rows,
-  and a table that was created again under the same URL stops the stream.
+  and a table that was created again under the same URL stops the stream, also one that waits.
 - A task opens the table itself, and reads a run of versions.
 """
 
@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, HistoryReplaced, Invalid, VersionExpired
+from blockstore.index.idle import IdleLook
 from blockstore.index.lives import check_there
 from blockstore.spark.feed.options import ChangeOptions
 from blockstore.spark.reading.batches import conform
@@ -85,7 +86,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise Invalid("option 'until' is not for streams: use trigger(availableNow=True).")
         self._options = options
         self._schema = schema
-        self._held: Table | None = None
+        self._held: tuple[Table, IdleLook] | None = None
         self._target: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -119,13 +120,20 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _table(self) -> Table:
+        return self._opened[0]
+
+    @property
+    def _opened(self) -> tuple[Table, IdleLook]:
         if self._held is None:
-            self._held = bs.open(self._options.url, world=World.real())
+            table = bs.open(self._options.url, world=World.real())
+            self._held = table, IdleLook(table.log, table.world.clock)
         return self._held
 
     def _newest(self) -> int:
-        log = self._table.log
+        table, idle = self._opened
+        log = table.log
         try:
+            idle.look()
             state = log.poll()
             check_there(state, log.bucket.url)
             return state.version

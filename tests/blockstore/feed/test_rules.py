@@ -395,6 +395,22 @@ def test_a_follower_sees_each_version_once_while_the_table_is_merged_and_cleaned
     assert table.log.boundary.read() > 0
 
 
+def test_a_follower_that_waits_notices_that_the_table_was_made_again() -> None:
+    table = by_key()
+    for one in range(5):
+        put(table, one)
+    following = again(table).follow(0, poll_s=7)
+    assert next(following).until == 6
+    definition = table.definition
+    table.bucket.delete([one.key for one in table.bucket.list("")])
+    index_log.create(table.bucket, table.world, definition)
+    put(again(table), 9)
+    began = table.world.clock.monotonic_s()
+    with pytest.raises(bs.HistoryReplaced):
+        next(following)
+    assert 60 <= table.world.clock.monotonic_s() - began < 70
+
+
 def test_follow_waits_for_newer_versions() -> None:
     table = by_key()
     put(table, 1)

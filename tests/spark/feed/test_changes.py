@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import blockstore as bs
 from blockstore.errors import Conflict, Invalid, NotFound, TableDropped, VersionExpired
+from blockstore.index import idle
 from blockstore.index.gc import collect
 from blockstore.spark.feed import reader
 from blockstore.spark.source import BlockstoreSource
@@ -180,6 +181,19 @@ def test_another_table_under_the_same_url_stops_the_stream(table: bs.Table, tmp_
         put(other, {one: one})
     with pytest.raises(Conflict, match="new checkpoint location"):
         source(other, after=0).streamReader(columns).partitions(end, {**end, "version": 5})
+
+
+def test_a_stream_that_waits_notices_another_table_under_its_url(
+    table: bs.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "LOOK_S", 0.0)
+    stream = source(table, after=0).streamReader(source(table, after=0).schema())
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert stream.latestOffset(end, ALL) == end
+    (tmp_path / "source").rename(tmp_path / "old")
+    put(bs.create(table.url, schema=SCHEMA, key="id"), {1: 1})
+    with pytest.raises(Conflict, match="new checkpoint location"):
+        stream.latestOffset(end, ALL)
 
 
 @pytest.mark.parametrize(
