@@ -3,6 +3,8 @@
 Rules:
 - The columns are fixed when the DataFrame is made or the query starts, and so is the last version
   of a DataFrame.
+- A row with a label that is no column of the query is an error: without it, it would be another
+  row.
 - A stream's offset is a version and its commit: a batch that Spark runs again has the same rows,
   and a table that was created again under the same URL stops the stream, also one that waits.
 - A task opens the table itself, and reads a run of versions.
@@ -193,5 +195,13 @@ def _read(
             f"column {lost[0]!r} of {options.url} was renamed or dropped: make the DataFrame "
             "again, or restart the query"
         )
+    labels = [name for name in found.form.labels if name not in wanted.names]
     for batch in found:
+        for name in labels:
+            if batch[name].null_count < batch.num_rows:
+                raise Invalid(
+                    f"a row of {options.url} has the label {name!r}, which is a part of what "
+                    "identifies it and no column here: make the DataFrame again, or restart the "
+                    "query"
+                )
         yield conform(batch, wanted)

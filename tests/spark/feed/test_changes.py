@@ -196,6 +196,23 @@ def test_a_stream_that_waits_notices_another_table_under_its_url(
         stream.latestOffset(end, ALL)
 
 
+def test_a_row_with_a_label_that_came_later_is_an_error_and_no_other_row(table: bs.Table) -> None:
+    one = source(table, after=0)
+    columns = one.schema()
+    stream = one.streamReader(columns)
+    begin = stream.initialOffset()
+    end = stream.latestOffset(begin, ALL)
+    before = told(stream, stream.partitions(begin, end))
+    table.upsert(pa.table({"id": [1], "n": [5]}, SCHEMA), labels={"site": "x"})
+    assert told(stream, stream.partitions(begin, end)) == before
+    planned = stream.partitions(end, stream.latestOffset(end, ALL))
+    with pytest.raises(Invalid, match=r"label 'site'.* restart the query"):
+        told(stream, planned)
+    one = source(table, after=0)
+    assert one.schema().fieldNames()[-1] == "site"
+    assert told(one.streamReader(one.schema()), planned) == [(5, "insert", 1, 5)]
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
