@@ -94,6 +94,7 @@ class _Told:
         self._images = before_images
         self._found = self._table.changes(after, until, before_images=before_images)
         self.schema = self._found.schema
+        self._columns = self._named()
         self.complete = after
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -107,11 +108,16 @@ class _Told:
                 return
             self._wait(self._pause_s)
             self._found = self._table.changes(self.complete, before_images=self._images)
-            if self._found.schema != self.schema:
+            if self._found.schema != self.schema or self._named() != self._columns:
                 raise Usage(
                     f"the columns of the table were changed after version {self.complete}: begin "
                     f"again with --after {self.complete}"
                 )
+
+    def _named(self) -> dict[str, int | None]:
+        from blockstore.format.fields import ids_by_name
+
+        return ids_by_name(self._found.form.definition.schema)
 
     def _wait(self, pause_s: float) -> None:
         from blockstore.errors import Unavailable

@@ -2,7 +2,7 @@
 
 Rules:
 - The columns are fixed when the DataFrame is made or the query starts, and so is the last version
-  of a DataFrame.
+  of a DataFrame. A name that means another column by then is an error.
 - A row with a label that is no column of the query is an error: without it, it would be another
   row.
 - A stream's offset is a version and its commit: a batch that Spark runs again has the same rows,
@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, HistoryReplaced, Invalid, VersionExpired
+from blockstore.format.fields import ids_by_name, replaced
 from blockstore.index.idle import IdleLook
 from blockstore.index.lives import check_there
 from blockstore.spark.feed.options import ChangeOptions
@@ -41,7 +42,7 @@ TASK_ROWS = 500_000
 
 
 def resolved(options: ChangeOptions, world: World) -> tuple[ChangeOptions, StructType]:
-    """The options with their last version, and the columns now."""
+    """The options with their last version and what names mean now, and the columns."""
     table = bs.open(options.url, world=world)
     try:
         found = table.changes(options.after, options.until)
@@ -49,9 +50,11 @@ def resolved(options: ChangeOptions, world: World) -> tuple[ChangeOptions, Struc
         # A stream that is started again reads from its checkpoint, not from here. What reads from
         # here raises this again.
         newest = table.log.state.version
-        columns = spark_schema(table.changes(newest).schema)
-        return replace(options, until=options.until or newest), columns
-    return replace(options, until=found.until), spark_schema(found.schema)
+        until, found = options.until or newest, table.changes(newest)
+    else:
+        until = found.until
+    names = ids_by_name(found.form.definition.schema)
+    return replace(options, until=until, columns=names), spark_schema(found.schema)
 
 
 class Versions(InputPartition):
@@ -190,10 +193,11 @@ def _read(
     found = table.changes(partition.after, partition.until, before_images=options.before_images)
     wanted = batch_schema(schema)
     lost = sorted(set(wanted.names) - set(found.schema.names))
+    lost += replaced(options.columns or {}, found.form.definition.schema)
     if lost:
         raise Invalid(
-            f"column {lost[0]!r} of {options.url} was renamed or dropped: make the DataFrame "
-            "again, or restart the query"
+            f"column {lost[0]!r} of {options.url} was renamed, dropped or replaced by another one "
+            "of that name: make the DataFrame again, or restart the query"
         )
     labels = [name for name in found.form.labels if name not in wanted.names]
     for batch in found:

@@ -95,6 +95,15 @@ def test_a_follower_waits_for_newer_versions_and_ends_when_interrupted(table: Ta
     assert err in {f"note: continue with --after {version}\n" for version in (4, 5)}
 
 
+def test_a_column_that_is_replaced_by_another_of_its_name_ends_it(table: Table) -> None:
+    batches = iter(change_verbs._Told(table.url, 3, None, 0.001, before_images=False))
+    next(batches)
+    table.alter(rename={"name": "title"})
+    table.alter(add=[pa.field("name", pa.string())], drop=["title"])
+    with pytest.raises(Usage, match=r"changed after version 4: begin again with --after 4"):
+        next(batches)
+
+
 def test_a_follower_that_waits_notices_another_table_under_its_url(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

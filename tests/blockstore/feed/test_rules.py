@@ -157,7 +157,7 @@ def test_a_dropped_table_has_no_changes_and_they_go_on_once_it_was_brought_back(
     for after in (0, 2, 3):
         with pytest.raises(bs.TableDropped, match="by version 3"):
             table.changes(after)
-    undrop_table(other.log, table.world)
+    undrop_table(table.log, table.world)
     put(other, 2)
     for handle in (table, again(table)):
         handle.poll()

@@ -196,6 +196,31 @@ def test_a_stream_that_waits_notices_another_table_under_its_url(
         stream.latestOffset(end, ALL)
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_column_that_is_replaced_by_another_of_its_name_is_an_error(
+    table: bs.Table, streams: bool
+) -> None:
+    one = source(table, after=0)
+    columns = one.schema()
+    made = one.streamReader(columns) if streams else one.reader(columns)
+
+    def planned() -> Any:
+        if not streams:
+            return made.partitions()
+        begin = made.initialOffset()
+        return made.partitions(begin, made.latestOffset(begin, ALL))
+
+    assert len(told(made, planned())) == 4
+    table.alter(add=[pa.field("more", pa.int64())])
+    assert len(told(made, planned())) == 4
+    table.alter(rename={"n": "before"})
+    table.alter(add=[pa.field("n", pa.int64())])
+    with pytest.raises(Invalid, match=r"column 'n' .*replaced.* restart the query"):
+        told(made, planned())
+    again = source(table, after=0)
+    assert len(told(again.reader(again.schema()), again.reader(columns).partitions())) == 4
+
+
 def test_a_row_with_a_label_that_came_later_is_an_error_and_no_other_row(table: bs.Table) -> None:
     one = source(table, after=0)
     columns = one.schema()
