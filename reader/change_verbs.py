@@ -100,8 +100,10 @@ class _Told:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while True:
             for batch in self._found:
-                version = batch["_version"][0].as_py()
-                self.complete = max(self.complete, version - 1)
+                version, net = batch["_version"][0].as_py(), self._found.net
+                # A net difference is of all versions up to its own: none is complete before it is.
+                if net is None or version > net.version:
+                    self.complete = max(self.complete, version - 1)
                 yield batch
             self.complete = self._found.until
             if self._pause_s is None:

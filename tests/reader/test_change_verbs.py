@@ -17,7 +17,7 @@ import pytest
 from blockstore.cli.failure import Usage
 from blockstore.cli.main import run
 from blockstore.errors import HistoryReplaced, Unavailable
-from blockstore.index import idle
+from blockstore.index import gc, idle
 from blockstore.reader import change_verbs
 from blockstore.table import Table, create
 from tests.support.interrupts import hear
@@ -93,6 +93,21 @@ def test_a_follower_waits_for_newer_versions_and_ends_when_interrupted(table: Ta
     assert (process.returncode, out) == (0, "")
     # A version is complete when the process has found that no more rows of it follow.
     assert err in {f"note: continue with --after {version}\n" for version in (4, 5)}
+
+
+def test_inside_a_net_difference_it_continues_after_the_version_it_began_with(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(table, 2, "c")
+    table.tag("start", version=2)
+    monkeypatch.setattr(gc, "wanted_boundary", lambda *_, **__: 5)
+    gc.collect(table.log, table.world)
+    put(table, 3, "d")
+    told = change_verbs._Told(table.url, 2, None, None, before_images=False)
+    found = [(batch["_version"][0].as_py(), told.complete) for batch in told]
+    assert [version for version, _ in found] == [6, 6, 7]
+    assert [complete for _, complete in found] == [2, 2, 6]
+    assert told.complete == 7
 
 
 def test_a_column_that_is_replaced_by_another_of_its_name_ends_it(table: Table) -> None:
