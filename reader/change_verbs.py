@@ -22,6 +22,8 @@ from blockstore.cli.following import interval_s
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from blockstore.index.idle import IdleLook
+
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 Form: TypeAlias = Literal["ndjson", "csv", "arrow"]
 
@@ -87,35 +89,48 @@ class _Told:
         from blockstore.table import open_any
 
         self._table = open_any(url)
+        self._idle: IdleLook | None = None
         self._pause_s = pause_s
         self._images = before_images
         self._found = self._table.changes(after, until, before_images=before_images)
         self.schema = self._found.schema
+        self._columns = self._named()
         self.complete = after
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while True:
             for batch in self._found:
-                version = batch["_version"][0].as_py()
-                self.complete = max(self.complete, version - 1)
+                version, net = batch["_version"][0].as_py(), self._found.net
+                # A net difference is of all versions up to its own: none is complete before it is.
+                if net is None or version > net.version:
+                    self.complete = max(self.complete, version - 1)
                 yield batch
             self.complete = self._found.until
             if self._pause_s is None:
                 return
             self._wait(self._pause_s)
             self._found = self._table.changes(self.complete, before_images=self._images)
-            if self._found.schema != self.schema:
+            if self._found.schema != self.schema or self._named() != self._columns:
                 raise Usage(
                     f"the columns of the table were changed after version {self.complete}: begin "
                     f"again with --after {self.complete}"
                 )
 
+    def _named(self) -> dict[str, int | None]:
+        from blockstore.format.fields import ids_by_name
+
+        return ids_by_name(self._found.form.definition.schema)
+
     def _wait(self, pause_s: float) -> None:
         from blockstore.errors import Unavailable
+        from blockstore.index.idle import IdleLook
 
+        if self._idle is None:
+            self._idle = IdleLook(self._table.log, self._table.world.clock)
         while True:
             self._table.world.clock.sleep(pause_s)
             try:
+                self._idle.look()
                 if self._table.poll() > self.complete:
                     return
             except Unavailable as error:

@@ -10,6 +10,7 @@ DataFrame never change, and always have its schema.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -78,7 +79,9 @@ class BlockstoreSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         if wants_changes(self.options):
-            return ChangesStreamReader(change_options(self.options), schema)
+            options = change_options(self.options)
+            given = self._changes or resolved_changes(options, World.real())[0]
+            return ChangesStreamReader(replace(options, columns=given.columns), schema)
         from blockstore.spark.streaming.source import TableStreamReader
 
         return TableStreamReader(source_options(self.options), schema)

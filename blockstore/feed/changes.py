@@ -6,6 +6,8 @@ Rules:
   and what is between such a one and the oldest version left is one net difference.
 - A version's rows are in batches of their own. Within a version rows are in no order, but a row as
   it was comes before what it became.
+- A dropped table has no changes, and is an error. Once it was brought back they go on, also after a
+  version in which it was dropped.
 - Whatever is missing is an error; if the versions were collected meanwhile, ``VersionExpired``.
 """
 
@@ -22,6 +24,8 @@ from blockstore.feed.entries import Moment, Replaced, Wrote, effect
 from blockstore.feed.form import Form
 from blockstore.feed.runs import RUN_ROWS, RUN_VERSIONS, changes_of
 from blockstore.index.history import History
+from blockstore.index.idle import IdleLook
+from blockstore.index.lives import check_there
 from blockstore.index.state import State
 from blockstore.lazy import once
 from blockstore.operations.access import Access
@@ -127,11 +131,13 @@ def changes(
     Raises:
         Invalid: The versions are no numbers, or ``until`` is below ``after``.
         NotFound: A version was never written.
+        TableDropped: The table is dropped now.
         VersionExpired: The changes after that version are no longer known.
     """
     _check(after, "after")
     log = access.log
     newest = log.newest()
+    check_there(newest, log.bucket.url)
     if until is None:
         until = max(newest.version, after)
     _check(until, "until")
@@ -139,6 +145,7 @@ def changes(
         raise Invalid(f"changes after version {after} until {until} were asked for: expected more")
     if until > newest.version:
         newest = log.poll()
+        check_there(newest, log.bucket.url)
     if until > newest.version:
         raise NotFound(
             f"{log.bucket.url} has no version {until}, expected one up to {newest.version}, its "
@@ -156,13 +163,16 @@ def follow(
     access: Access, *, after: int, poll_s: float = 1.0, before_images: bool = False
 ) -> Iterator[Changes]:
     """Yield the changes after a version, again and again: those up to the newest version, then,
-    once there are newer ones, these. Never ends."""
+    once there are newer ones, these. Never ends. Raises HistoryReplaced about a minute after the
+    table was made again, or put back from a copy."""
+    idle = IdleLook(access.log, access.world.clock)
     while True:
         found = changes(access, after=after, before_images=before_images)
         if found.until > after:
             yield found
             after = found.until
         while access.log.poll().version == after:
+            idle.look()
             access.world.clock.sleep(poll_s)
 
 
@@ -185,10 +195,10 @@ def _begin(access: Access, newest: State, after: int, until: int) -> tuple[State
                     return State.EMPTY, None
                 # Where a table was dropped before, this one begins with its creation, without rows.
                 return log.at(min(newest.created, until)), None
-            begin = log.at(after)
+            begin = log.at(after, dropped=True)
             if after > boundary or until == after:
                 return begin, None
-            return begin, log.at(min(boundary + 1, until))
+            return begin, log.at(min(boundary + 1, until), dropped=True)
         except VersionExpired:
             if attempt == _TRIES - 1 or log.boundary.read() == boundary:
                 raise

@@ -5,7 +5,8 @@ Rules:
   version that the totals then have: so a smallest value is right after its row was deleted.
 - A step is one version of the target, and the job of the source's version: it counts once, however
   often it is repeated, and the target always holds the totals of one version of the source.
-- Where the changes since the last step are no longer known, all groups are counted again.
+- Where the changes since the last step are no longer known, or a name means another column than
+  before, all groups are counted again.
 - A step says which history of the source it has counted, by the chain of its entries. Another
   table, and one that was put back, is refused: its changes say nothing of these totals. One that
   was dropped and created again is counted anew.
@@ -26,8 +27,10 @@ from blockstore.errors import Invalid, VersionExpired
 from blockstore.feed.changes import changes
 from blockstore.feed.form import Form
 from blockstore.format.block import Job
+from blockstore.format.fields import ids_by_name
 from blockstore.format.identity import Key
 from blockstore.index.batches import AppBatches
+from blockstore.index.lives import check_there
 from blockstore.index.state import State
 from blockstore.operations.access import Access
 from blockstore.rows.attempts import Said
@@ -97,12 +100,14 @@ def materialize(source: Access, target: Access, wanted: Wanted) -> Materialized:
     or a group is null; Conflict where another process brought it further meanwhile.
     """
     newest, held = source.log.poll(), target.log.poll()
+    check_there(newest, source.log.bucket.url)
+    check_there(held, target.log.bucket.url)
     form = Form.of(newest)
     schema = wanted.schema(form.columns.visible)
     _check_target(held, wanted, schema)
     batches = held.batches.get(APP)
     after = 0 if batches is None else batches.last
-    known = batches is not None and _follows(source, target, batches, newest)
+    known = batches is not None and _follows(source, target, batches, newest, wanted)
     if after == newest.version:
         return Materialized(source=after, version=None, groups=0, complete=False)
     groups = _touched(source, wanted, after, newest.version) if known else None
@@ -135,22 +140,32 @@ def _history_of(state: State) -> str:
     return state.last.chain or state.last.commit
 
 
-def _follows(source: Access, target: Access, batches: AppBatches, newest: State) -> bool:
+def _follows(
+    source: Access, target: Access, batches: AppBatches, newest: State, wanted: Wanted
+) -> bool:
     """Whether the newest state of the source is known to be a later one, or the same, of the
-    history that the target has counted. Raises Invalid where it is another history."""
+    history that the target has counted, with the same columns under the names of the totals.
+    Raises Invalid where it is another history."""
     after, written = batches.last, batches.written(batches.last)
     try:
         entries = [] if written is None else target.log.entries(written.version, written.version)
         said = next((entry.parameters.get(_HISTORY) for entry in entries), None)
-        there = None if after > newest.version else _history_of(source.log.at(after))
+        counted = None if after > newest.version else source.log.at(after, dropped=True)
     except VersionExpired:
         return False
-    if there is None or said not in (None, there):
+    if counted is None or said not in (None, _history_of(counted)):
         raise Invalid(
             f"the target has the totals of version {after} of another table, or of this one before "
             "it was made again or put back: name another target, or drop this one and make it again"
         )
-    return said is not None
+    return said is not None and _means(counted, wanted) == _means(newest, wanted)
+
+
+def _means(state: State, wanted: Wanted) -> list[int | None]:
+    """The columns that the names of the totals mean. One that was renamed, or dropped, and another
+    one that got its name, have other values in rows that no version changed."""
+    ids = ids_by_name(state.definition.schema)
+    return [ids.get(name) for name in (*wanted.by, *(of for *_, of in wanted.totals))]
 
 
 def _check_target(held: State, wanted: Wanted, schema: pa.Schema) -> None:

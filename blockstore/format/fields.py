@@ -13,7 +13,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -106,6 +106,18 @@ def field_id(field: pa.Field) -> int | None:
     """Return the field's permanent id, or None."""
     text = (field.metadata or {}).get(FIELD_ID, b"")
     return int(text) if text.isdigit() else None
+
+
+def ids_by_name(fields: Iterable[pa.Field]) -> dict[str, int | None]:
+    """Return which column each name means."""
+    return {field.name: field_id(field) for field in fields}
+
+
+def replaced(before: Mapping[str, int | None], fields: Iterable[pa.Field]) -> list[str]:
+    """Return the names that mean another column than before. Those without a column are not among
+    them."""
+    now = ids_by_name(fields)
+    return [name for name, own in before.items() if now.get(name, own) != own]
 
 
 def number(fields: Iterable[pa.Field], last: int) -> tuple[list[pa.Field], int]:

@@ -18,15 +18,17 @@ def check_there(state: State, url: str = "") -> None:
         raise TableDropped(_text(state.dropped, url))
 
 
-def check_own(state: State, latest: State, url: str) -> State:
+def check_own(state: State, latest: State, url: str, dropped: bool = False) -> State:
     """Return a state of the table's past. Raises VersionExpired for one of a table that was dropped
-    before this one was created, TableDropped for one in which the table was dropped."""
+    before this one was created; without ``dropped`` TableDropped for one in which the table was
+    dropped."""
     if state.version < latest.created:
         raise VersionExpired(
             f"version {state.version} of {url} is of a table that was dropped; the oldest version "
             f"of the table that is there now is {latest.created}, in which it was created"
         )
-    check_there(state, url)
+    if not dropped:
+        check_there(state, url)
     return state
 
 

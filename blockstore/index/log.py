@@ -190,18 +190,17 @@ class Log:
         same = known is not None and not self.replaced and newest.last == known.last
         return self if same else again
 
-    def at(self, version: int) -> State:
-        """The state at a version. Raises NotFound if it was never written, or the table was dropped
-        in it, VersionExpired if it was collected, or is of a table before."""
-        state = self.state
-        if version > state.version:
-            state = self.poll()
-        return check_own(History(self.reader, state).at(version), state, self.bucket.url)
+    def at(self, version: int, *, dropped: bool = False) -> State:
+        """The state at a version. Raises NotFound if it was never written, or (not if ``dropped``)
+        the table was dropped in it; VersionExpired if it was collected, or is of a table before."""
+        state = self.state if version <= self.state.version else self.poll()
+        return check_own(History(self.reader, state).at(version), state, self.bucket.url, dropped)
 
-    def as_of(self, time_ms: int) -> State:
+    def as_of(self, time_ms: int, *, dropped: bool = False) -> State:
         """The state at the last version whose entry time is at or before ``time_ms``."""
         state = self.newest()
-        return check_own(History(self.reader, state).as_of(time_ms), state, self.bucket.url)
+        found = History(self.reader, state).as_of(time_ms)
+        return check_own(found, state, self.bucket.url, dropped)
 
     def tagged(self, name: str) -> State:
         """The state of the version that a tag is set on. Raises NotFound, which names the tags that

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from blockstore.feed.changes import Changes
 from blockstore.format.durations import parse_duration
 from blockstore.format.identity import VERSION
+from blockstore.index.idle import IdleLook
 from blockstore.reader.doors.access import check_still
 from blockstore.reader.forms.encode import Form, pieces
 from blockstore.reader.http.callers import Here, Reading
@@ -151,8 +152,10 @@ class _Reader:
             if self._until is not None:
                 return
             handle = self._open()
+            idle = IdleLook(handle.log, self._clock)
             while not self._ended.is_set() and handle.log.poll().version == found.until:
                 self._wait(handle, found.until, _ALIVE_S)
+                idle.look()
                 yield b": waiting\n\n"
             # Where versions come all the time nothing waits.
             self._check()

@@ -20,6 +20,8 @@ class ChangeOptions:
     until: int | None = None
     """None means the newest version, and in a stream no end."""
     before_images: bool = False
+    columns: Mapping[str, int | None] | None = None
+    """Which column each name meant when the columns were fixed; None before that."""
 
 
 def wants_changes(options: Mapping[str, str]) -> bool:

@@ -2,9 +2,11 @@
 
 Rules:
 - The columns are fixed when the DataFrame is made or the query starts, and so is the last version
-  of a DataFrame.
+  of a DataFrame. A name that means another column by then is an error.
+- A row with a label that is no column of the query is an error: without it, it would be another
+  row.
 - A stream's offset is a version and its commit: a batch that Spark runs again has the same rows,
-  and a table that was created again under the same URL stops the stream.
+  and a table that was created again under the same URL stops the stream, also one that waits.
 - A task opens the table itself, and reads a run of versions.
 """
 
@@ -25,6 +27,9 @@ from pyspark.sql.types import StructType
 
 import blockstore as bs
 from blockstore.errors import Conflict, HistoryReplaced, Invalid, VersionExpired
+from blockstore.format.fields import ids_by_name, replaced
+from blockstore.index.idle import IdleLook
+from blockstore.index.lives import check_there
 from blockstore.spark.feed.options import ChangeOptions
 from blockstore.spark.reading.batches import conform
 from blockstore.spark.types import batch_schema, spark_schema
@@ -37,9 +42,19 @@ TASK_ROWS = 500_000
 
 
 def resolved(options: ChangeOptions, world: World) -> tuple[ChangeOptions, StructType]:
-    """The options with their last version, and the columns now."""
-    found = bs.open(options.url, world=world).changes(options.after, options.until)
-    return replace(options, until=found.until), spark_schema(found.schema)
+    """The options with their last version and what names mean now, and the columns."""
+    table = bs.open(options.url, world=world)
+    try:
+        found = table.changes(options.after, options.until)
+    except VersionExpired:
+        # A stream that is started again reads from its checkpoint, not from here. What reads from
+        # here raises this again.
+        newest = table.log.state.version
+        until, found = options.until or newest, table.changes(newest)
+    else:
+        until = found.until
+    names = ids_by_name(found.form.definition.schema)
+    return replace(options, until=until, columns=names), spark_schema(found.schema)
 
 
 class Versions(InputPartition):
@@ -76,7 +91,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise Invalid("option 'until' is not for streams: use trigger(availableNow=True).")
         self._options = options
         self._schema = schema
-        self._held: Table | None = None
+        self._held: tuple[Table, IdleLook] | None = None
         self._target: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,13 +125,23 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _table(self) -> Table:
+        return self._opened[0]
+
+    @property
+    def _opened(self) -> tuple[Table, IdleLook]:
         if self._held is None:
-            self._held = bs.open(self._options.url, world=World.real())
+            table = bs.open(self._options.url, world=World.real())
+            self._held = table, IdleLook(table.log, table.world.clock)
         return self._held
 
     def _newest(self) -> int:
+        table, idle = self._opened
+        log = table.log
         try:
-            return self._table.poll()
+            idle.look()
+            state = log.poll()
+            check_there(state, log.bucket.url)
+            return state.version
         except HistoryReplaced as error:
             raise Conflict(
                 f"the table at {self._options.url} was created again or restored from a copy: "
@@ -168,10 +193,19 @@ def _read(
     found = table.changes(partition.after, partition.until, before_images=options.before_images)
     wanted = batch_schema(schema)
     lost = sorted(set(wanted.names) - set(found.schema.names))
+    lost += replaced(options.columns or {}, found.form.definition.schema)
     if lost:
         raise Invalid(
-            f"column {lost[0]!r} of {options.url} was renamed or dropped: make the DataFrame "
-            "again, or restart the query"
+            f"column {lost[0]!r} of {options.url} was renamed, dropped or replaced by another one "
+            "of that name: make the DataFrame again, or restart the query"
         )
+    labels = [name for name in found.form.labels if name not in wanted.names]
     for batch in found:
+        for name in labels:
+            if batch[name].null_count < batch.num_rows:
+                raise Invalid(
+                    f"a row of {options.url} has the label {name!r}, which is a part of what "
+                    "identifies it and no column here: make the DataFrame again, or restart the "
+                    "query"
+                )
         yield conform(batch, wanted)

@@ -1,11 +1,7 @@
 """A micro-batch as a job that counts once: its name, its commit, and ``foreach_batch``.
 
-- If a batch was committed before, nothing of it counts again; ``foreach_batch`` does not write it
-  again either.
-- Spark runs only its last batch again. An earlier batch that arrives after a later one was
-  committed is not the same batch: the checkpoint was set back, or another stream uses the name.
-  Treating it as done would lose its rows without an error, so it is a Conflict, also if the later
-  batch was committed in between.
+If a batch was committed before, nothing of it counts again; ``foreach_batch`` does not write it
+again either. One that comes after a later one is a Conflict (``in_order``).
 """
 
 from __future__ import annotations
@@ -15,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from blockstore.errors import Conflict, Invalid, NotFound, TableDropped
+from blockstore.errors import Invalid
 from blockstore.format import Job
 from blockstore.format.chunk_size import check_chunk_size
 from blockstore.index.batches import STREAM
 from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.writing.commit import commit
 from blockstore.spark.writing.dataframe import run
+from blockstore.spark.writing.in_order import in_order
 from blockstore.spark.writing.options import (
     DEFAULT_BUFFER_BYTES,
     DEFAULT_CHUNK_BYTES,
@@ -29,8 +26,6 @@ from blockstore.spark.writing.options import (
     write_mode_of,
 )
 from blockstore.spark.writing.plan import WritePlan
-from blockstore.spark.writing.result import Written
-from blockstore.table import open_any
 from blockstore.world import World
 
 if TYPE_CHECKING:
@@ -43,8 +38,8 @@ _QUERY = "sql.streaming.queryId"
 _RUN = "spark.jobGroup.id"
 """The local property that identifies one run of a query."""
 
-_written: dict[tuple[str, str, str], tuple[int, object]] = {}
-"""The last batch and the function that wrote it, by run, URL and name of the stream."""
+_written: dict[tuple[str, str, str], int] = {}
+"""The last batch that was written, by run, URL and name of the stream."""
 
 _log = logging.getLogger("blockstore.spark")
 
@@ -58,38 +53,10 @@ def commit_batch(plan: WritePlan, written: Sequence[TaskWritten], world: World) 
     """Make one visible block of what the tasks of a micro-batch wrote, unless it was committed
     before."""
     assert plan.job is not None, "a micro-batch is a job"
-    block = _in_order(plan.url, plan.job, world, lambda: commit(plan, written, world))
+    block = in_order(plan.url, plan.job, world, lambda: commit(plan, written, world))
     if block.already:
         _log.info(
             "%s: batch %d was committed before, by block %s", plan.url, plan.job.batch, block.ulid
-        )
-
-
-def _in_order(url: str, job: Job, world: World, write: Callable[[], Written]) -> Written:
-    """Write a batch. Raises Conflict if a later one of the stream was committed before it."""
-    check_is_newest(url, job, world)
-    written = write()
-    if written.already:
-        # The batch was committed before, or a later one was after the first check.
-        check_is_newest(url, job, world)
-    return written
-
-
-def check_is_newest(url: str, job: Job, world: World) -> None:
-    """Raise Conflict if a later batch of the stream was committed."""
-    try:
-        table = open_any(url, world=world)
-    except TableDropped:
-        raise
-    except NotFound:
-        return
-    app = table.log.state.batches.get(job.app)
-    if app is not None and job.batch < app.last:
-        raise Conflict(
-            f"{url} already contains batch {app.last} of {job.app!r}, so batch {job.batch} was not "
-            "written: the stream's checkpoint was set back or replaced, or another run of it is "
-            "ahead. Start with a new checkpoint location (and, with foreach_batch, another name), "
-            "or stop the other run"
         )
 
 
@@ -123,7 +90,7 @@ def foreach_batch(
 
     def write(batch: DataFrame, number: int) -> None:
         job = stream_job(stream or _query(batch), number)
-        writer = _OnlyWriter(_run(batch), target, job, write)
+        writer = _OnlyWriter(_run(batch), target, job)
         writer.check()
         options = WriteOptions(
             url=target,
@@ -138,7 +105,7 @@ def foreach_batch(
             sequence_by=sequence_by,
             evolve=evolve,
         )
-        _in_order(target, job, World.real(), lambda: run(batch, options, tune=tune, cluster=False))
+        run(batch, options, tune=tune, cluster=False)
         writer.done()
 
     return write
@@ -146,30 +113,30 @@ def foreach_batch(
 
 @dataclass(frozen=True, slots=True)
 class _OnlyWriter:
-    """A check that one function alone writes a stream to a table in one run.
+    """A check that a batch of a stream is written to a table once in one run.
 
-    A batch of a second function would be taken as committed before, and its rows would be lost.
+    What a second call writes, of the same function or of another, would be taken as committed
+    before, and its rows would be lost. Spark runs a batch again in another run only.
     """
 
     run: str | None
     url: str
     job: Job
-    function: object
 
     def check(self) -> None:
-        """Raise Invalid if another function has written this batch in this run."""
-        number, function = _written.get(self._key, (-1, None))
-        if self.run is not None and number == self.job.batch and function is not self.function:
+        """Raise Invalid if this batch was written in this run."""
+        if self.run is not None and _written.get(self._key) == self.job.batch:
             raise Invalid(
-                f"two functions of foreach_batch write {self.job.app!r} to {self.url} in one "
-                "query, and the rows of the second would be lost: write each batch once, or give "
-                "the second function a name of its own, foreach_batch(url, stream='…')"
+                f"foreach_batch has written batch {self.job.batch} of {self.job.app!r} to "
+                f"{self.url} in this query, and the rows of a second call would be lost: write "
+                "each batch once, or each part of it by a function with a name of its own, "
+                "foreach_batch(url, stream='…')"
             )
 
     def done(self) -> None:
         """Record that the batch was written."""
         if self.run is not None:
-            _written[self._key] = self.job.batch, self.function
+            _written[self._key] = self.job.batch
 
     @property
     def _key(self) -> tuple[str, str, str]:

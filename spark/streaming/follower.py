@@ -97,7 +97,9 @@ class Follower:
             return self._earliest(latest)
         if start.kind is Start.TIME:
             try:
-                return self._at(self._log.as_of(start.at - 1).version)
+                # Also a version in which the table was dropped: what came before it was not added
+                # at that time, or later.
+                return self._at(self._log.as_of(start.at - 1, dropped=True).version)
             except VersionExpired:
                 raise
             except NotFound:
@@ -204,7 +206,8 @@ class Follower:
 
     def _snapshot(self, version: int) -> Sequence[LiveBlock]:
         try:
-            return list(self._log.at(version).blocks)
+            # 'earliest' may begin at a version in which the table was dropped: it has all blocks.
+            return list(self._log.at(version, dropped=True).blocks)
         except VersionExpired as error:
             raise VersionExpired(
                 f"the stream was reading the snapshot of version {version}, and {error}. Start it "

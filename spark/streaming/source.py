@@ -6,7 +6,8 @@
 - Spark does not keep where the first batch begins: it requests this when it plans that batch and
   again when it runs it. So a reader returns the same position each time, and the end of that batch
   contains its beginning, which is valid after a restart.
-- The schema is fixed when the query starts. Columns that the table gets later are seen after a
+- The schema is fixed when the query starts. A name that means another column by then is an error.
+  Columns that the table gets later are seen after a
   restart, and so are labels that no option named. A block without a label has null there.
 - A table whose rows change is not followed: its blocks hold versions of rows, new ones and new
   images of old ones together, and a stream of them would deliver these as more rows.
@@ -33,7 +34,7 @@ from pyspark.sql.types import StructType
 
 import blockstore as bs
 from blockstore.errors import Invalid
-from blockstore.format.definition import Definition
+from blockstore.format.fields import ids_by_name, replaced
 from blockstore.index.blocks import Blocks
 from blockstore.scan.plan import ScanPlan, plan_scan
 from blockstore.scan.snapshot import Snapshot
@@ -78,6 +79,8 @@ class _State:
     table: Table
     follower: Follower
     labels: tuple[str, ...]
+    columns: dict[str, int | None]
+    """Which column each name meant when the query started."""
     begun: Position | None = None
     """Where the query begins."""
     last: Window | None = None
@@ -141,7 +144,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if window is None or (window.start, window.end) != (first, last):
             here.follower.newest()
             window = here.follower.between(first, last)
-        plan = self._plan(here.table.definition, here.labels, window)
+        plan = self._plan(here, window)
         runs = shares(plan.chunks, self._options.partition_bytes) if plan.chunks else []
         return [PlanPartition(replace(plan, chunks=()), run) for run in runs]
 
@@ -149,12 +152,19 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, PlanPartition)
         return run_batches(self._options.url, partition.plan, partition.run, self._schema)
 
-    def _plan(self, definition: Definition, labels: tuple[str, ...], window: Window) -> ScanPlan:
+    def _plan(self, here: _State, window: Window) -> ScanPlan:
+        definition = here.table.definition
+        others = replaced(here.columns, definition.schema)
+        if others:
+            raise Invalid(
+                f"column {others[0]!r} of {self._options.url} was replaced by another one of that "
+                "name: restart the query"
+            )
         snapshot = Snapshot(
             definition=definition, version=window.end.version, blocks=Blocks.of(window.blocks)
         )
         return plan_scan(
-            snapshot, columns=self._schema.names, where=self._options.where, labels=labels
+            snapshot, columns=self._schema.names, where=self._options.where, labels=here.labels
         )
 
     def _limit(self, limit: ReadLimit) -> Limit:
@@ -181,6 +191,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     table.log, ignores_removal=self._options.ignores_removal, clock=world.clock
                 ),
                 labels=_labels(table, self._options),
+                columns=ids_by_name(table.definition.schema),
             )
         return self._state
 

@@ -16,7 +16,7 @@ removes it.
   ``uploads``: chunks uploaded by a thread of their own.
 - ``identity``: which writes fit a table whose rows change.
 - ``commit``: the chunks become a block; ``upsert``: one of changes.
-- ``first_write``: appends with a condition.
+- ``first_write``: appends with a condition. ``in_order``: the batches of a stream.
 - ``result``: ``Written``, what a write did. ``progress``: log lines during a long job.
 
 Example::

@@ -50,10 +50,13 @@ class TasksWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # Imported here, because a task's process does not need the index.
         from blockstore.spark.writing.commit import commit
+        from blockstore.spark.writing.in_order import in_order
 
         results = own_results(messages, TaskResult, "run the job again")
         _start_logging()
-        commit(self._plan, [result.written for result in results if result.written], World.real())
+        plan, world = self._plan, World.real()
+        written = [result.written for result in results if result.written]
+        in_order(plan.url, plan.job, world, lambda: commit(plan, written, world))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete nothing: the chunks may belong to a block that is complete already."""

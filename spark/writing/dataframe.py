@@ -25,6 +25,7 @@ from blockstore.spark.options import checked_url, column_names
 from blockstore.spark.settings import batch_settings, held
 from blockstore.spark.types import quoted
 from blockstore.spark.writing.commit import commit
+from blockstore.spark.writing.in_order import in_order
 from blockstore.spark.writing.options import (
     DEFAULT_BUFFER_BYTES,
     DEFAULT_CHUNK_BYTES,
@@ -215,7 +216,25 @@ def run(
     read_under: Definition | None = None,
 ) -> Written:
     """Write the DataFrame's rows with these options. ``read_under`` is the definition of the
-    version that a merge has read. Raises RowConflict if the table has another one by now."""
+    version that a merge has read.
+
+    Raises RowConflict if the table has another one by now; Conflict for a batch of a stream after
+    which a later one was committed."""
+
+    def write() -> Written:
+        return _written(df, options, tune=tune, cluster=cluster, read_under=read_under)
+
+    return in_order(options.url, options.job, World.real(), write)
+
+
+def _written(
+    df: DataFrame,
+    options: WriteOptions,
+    *,
+    tune: bool,
+    cluster: bool,
+    read_under: Definition | None,
+) -> Written:
     world = World.real()
     exchanged = options.mode is not WriteMode.APPEND
     plan = plan_write(df.schema, options, world, exchanged=exchanged)

@@ -16,7 +16,8 @@ import pytest
 
 from blockstore.cli.failure import Usage
 from blockstore.cli.main import run
-from blockstore.errors import Unavailable
+from blockstore.errors import HistoryReplaced, Unavailable
+from blockstore.index import gc, idle
 from blockstore.reader import change_verbs
 from blockstore.table import Table, create
 from tests.support.interrupts import hear
@@ -92,6 +93,42 @@ def test_a_follower_waits_for_newer_versions_and_ends_when_interrupted(table: Ta
     assert (process.returncode, out) == (0, "")
     # A version is complete when the process has found that no more rows of it follow.
     assert err in {f"note: continue with --after {version}\n" for version in (4, 5)}
+
+
+def test_inside_a_net_difference_it_continues_after_the_version_it_began_with(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(table, 2, "c")
+    table.tag("start", version=2)
+    monkeypatch.setattr(gc, "wanted_boundary", lambda *_, **__: 5)
+    gc.collect(table.log, table.world)
+    put(table, 3, "d")
+    told = change_verbs._Told(table.url, 2, None, None, before_images=False)
+    found = [(batch["_version"][0].as_py(), told.complete) for batch in told]
+    assert [version for version, _ in found] == [6, 6, 7]
+    assert [complete for _, complete in found] == [2, 2, 6]
+    assert told.complete == 7
+
+
+def test_a_column_that_is_replaced_by_another_of_its_name_ends_it(table: Table) -> None:
+    batches = iter(change_verbs._Told(table.url, 3, None, 0.001, before_images=False))
+    next(batches)
+    table.alter(rename={"name": "title"})
+    table.alter(add=[pa.field("name", pa.string())], drop=["title"])
+    with pytest.raises(Usage, match=r"changed after version 4: begin again with --after 4"):
+        next(batches)
+
+
+def test_a_follower_that_waits_notices_another_table_under_its_url(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "LOOK_S", 0.0)
+    batches = iter(change_verbs._Told(table.url, 3, None, 0.001, before_images=False))
+    next(batches)
+    (tmp_path / "t").rename(tmp_path / "old")
+    put(create(table.url, schema=SCHEMA, key="id"), 1, "a")
+    with pytest.raises(HistoryReplaced):
+        next(batches)
 
 
 def test_a_store_that_does_not_respond_is_asked_again_and_new_columns_end_it(

@@ -117,6 +117,7 @@ ELSEWHERE = {
     ("docs/guides/spark.md", "closed = customers"): GUIDE,
     ("docs/guides/spark.md", "news = spark.createDataFrame"): STATEMENTS,
     ("docs/guides/spark.md", "news.createOrReplaceTempView"): STATEMENTS,
+    ("docs/guides/spark.md", "def merge"): STATEMENTS,
     ("docs/guides/spark.md", "stream.writeStream.foreachBatch"): GUIDE,
     ("docs/guides/spark.md", "mkdir -p env"): GUIDE,
     (

@@ -120,7 +120,7 @@ def job() -> str:
     python = [
         one.text
         for one in blocks(PAGE)
-        if one.language == "python" and not one.text.startswith("news")
+        if one.language == "python" and not one.text.startswith(("news", "def merge"))
     ]
     return BEFORE + BETWEEN.join(python) + BETWEEN + AFTER
 

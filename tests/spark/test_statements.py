@@ -107,6 +107,31 @@ def test_the_merges_of_the_guide(spark_session: SparkSession, tmp_path: Path) ->
     assert jobs == [None, None, "news", None]
 
 
+@pytest.mark.timeout(1200)
+def test_the_merge_of_a_stream_of_the_guide_writes_its_batches_again_with_a_new_checkpoint(
+    spark_session: SparkSession, tmp_path: Path
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.int64())])
+    table = bs.create(f"{tmp_path}/customers", schema=schema, key="id")
+    moved = bs.create(f"{tmp_path}/moved", schema=schema)
+    moved.append(pa.table({"id": [1, 7], "name": ["Ada", "New"], "seen": [5, 5]}, schema))
+    changes = spark_session.readStream.format("blockstore").load(moved.url)
+    (block,) = [one for one in blocks("docs/guides/spark.md") if one.text.startswith("def merge")]
+    for name in ("first", "second"):
+        before = {"id": [1], "name": ["Ada"], "seen": [1]}
+        bs.open(table.url).upsert(pa.table(before, schema))
+        text = block.text.replace("s3://lake/customers", table.url)
+        text = text.replace("/mnt/checkpoints", f"{tmp_path}/{name}")
+        exec(text, {"bs": bs, "bs_spark": bs_spark, "changes": changes})
+        for query in spark_session.streams.active:
+            query.processAllAvailable()
+            query.stop()
+        assert seen(table) == [(1, "Ada", 5), (7, "New", 5)]
+    jobs = [entry.job for entry in bs.open(table.url).history() if entry.job is not None]
+    assert [job.batch for job in jobs] == [0, 0]
+    assert len({job.app for job in jobs}) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

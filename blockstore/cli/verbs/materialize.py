@@ -13,6 +13,7 @@ from blockstore.cli.output import counted, say, show_json
 from blockstore.cli.values import listed
 from blockstore.errors import NotFound
 from blockstore.feed.totals import Materialized, Wanted
+from blockstore.index.idle import IdleLook
 from blockstore.table import Table, create, open_any
 
 
@@ -61,7 +62,11 @@ def materialize(
     table = open_any(source)
     totals = _target(table, target, wanted)
 
+    idle = [IdleLook(one.log, one.world.clock) for one in (table, totals)] if follow_ else []
+
     def act() -> None:
+        for one in idle:
+            one.look()
         _report(table.materialize(totals, wanted), target, json=json, quietly=follow_)
 
     if follow_:

@@ -16,7 +16,7 @@ from blockstore.format.identity import VERSION
 from blockstore.index import log as index_log
 from blockstore.index.epochs import COMPACTOR, claim
 from blockstore.index.gc import collect
-from blockstore.operations.drop import Drop
+from blockstore.operations.drop import Drop, drop_table, undrop_table
 from blockstore.operations.expire import expire
 from blockstore.table import Table
 from blockstore.world import World
@@ -143,6 +143,43 @@ def test_after_0_has_expired_once_the_creation_of_the_table_has_where_another_wa
     assert forget(created, clean=False) >= 4
     with pytest.raises(bs.VersionExpired, match="what version 4 changed"):
         created.changes(0)
+
+
+def test_a_dropped_table_has_no_changes_and_they_go_on_once_it_was_brought_back() -> None:
+    table = by_key()
+    put(table, 1)
+    following = again(table).follow(0)
+    assert next(following).until == 2
+    other = again(table)
+    drop_table(table.log, table.world)
+    with pytest.raises(bs.TableDropped, match="by version 3"):
+        next(following)
+    for after in (0, 2, 3):
+        with pytest.raises(bs.TableDropped, match="by version 3"):
+            table.changes(after)
+    undrop_table(table.log, table.world)
+    put(other, 2)
+    for handle in (table, again(table)):
+        handle.poll()
+        assert told(handle, 0) == [(2, "insert", 1), (5, "insert", 2)]
+        for after in (2, 3, 4):
+            assert told(handle, after) == [(5, "insert", 2)]
+        assert told(handle, 2, until=3) == []
+    assert next(table.follow(2)).until == 5
+
+
+def test_a_net_difference_may_end_with_a_version_in_which_the_table_was_dropped() -> None:
+    table = by_key()
+    put(table, 1)
+    table.tag("start", version=2)
+    put(table, 2)
+    drop_table(table.log, table.world)
+    table.world.clock.sleep(31 * DAY_S)
+    undrop_table(table.log, table.world)
+    held = claim(table.log, table.world, COMPACTOR)
+    assert collect(table.log, table.world, held=held).boundary == 4
+    put(table, 3)
+    assert told(table, 2) == [(5, "insert", 2), (8, "insert", 3)]
 
 
 def test_until_ends_it_and_another_handle_finds_newer_versions() -> None:
@@ -356,6 +393,22 @@ def test_a_follower_sees_each_version_once_while_the_table_is_merged_and_cleaned
         assert seen == made.oracle.current()
     assert versions == sorted(versions)
     assert table.log.boundary.read() > 0
+
+
+def test_a_follower_that_waits_notices_that_the_table_was_made_again() -> None:
+    table = by_key()
+    for one in range(5):
+        put(table, one)
+    following = again(table).follow(0, poll_s=7)
+    assert next(following).until == 6
+    definition = table.definition
+    table.bucket.delete([one.key for one in table.bucket.list("")])
+    index_log.create(table.bucket, table.world, definition)
+    put(again(table), 9)
+    began = table.world.clock.monotonic_s()
+    with pytest.raises(bs.HistoryReplaced):
+        next(following)
+    assert 60 <= table.world.clock.monotonic_s() - began < 70
 
 
 def test_follow_waits_for_newer_versions() -> None:

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 import blockstore as bs
 from blockstore.bucket.memory import MemoryBucket
+from blockstore.feed import changes as feed_changes
 from blockstore.feed import totals
 from blockstore.feed.form import Form
 from blockstore.feed.totals import APP, Materialized, Wanted, materialize
 from blockstore.format.definition import Definition
 from blockstore.index import log as index_log
 from blockstore.operations.access import Access
+from blockstore.operations.drop import drop_table, undrop_table
 from blockstore.table import Table
 from tests.blockstore.feed.test_rules import forget
 from tests.blockstore.rows.lake import by_id, by_key
@@ -163,6 +165,53 @@ def test_a_source_that_was_dropped_and_created_again_is_counted_as_it_is_now(
     source.append(pa.table({"name": ["z"], "n": [9]}))
     assert step(source, target).complete
     assert shown(target) == {"z": (1, 9, 9, 9)}
+
+
+def test_a_name_that_means_another_column_than_before_is_counted_anew() -> None:
+    source = by_key()
+    source.upsert(rows_like({"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 5}))
+    target = target_of(source)
+    step(source, target)
+    source.alter(rename={"n": "other"})
+    source.alter(add=[pa.field("n", pa.int64())])
+    assert step(source, target).complete
+    assert shown(target) == counted(source) == dict.fromkeys("ab", (1, None, None, None))
+    source.alter(rename={"n": "held"})
+    source.alter(rename={"other": "n"})
+    assert step(source, target).complete
+    assert shown(target) == counted(source) == {"a": (1, 1, 1, 1), "b": (1, 5, 5, 5)}
+    source.alter(add=[pa.field("alias", pa.string())], rename={"held": "kept"})
+    columns = {"id": [1], "name": ["a"], "n": [2], "kept": [0], "alias": ["x"]}
+    source.upsert(pa.table(columns))
+    assert not step(source, target).complete, "no name of the totals means another column"
+    source.upsert(pa.table({**columns, "id": [2], "name": ["b"], "alias": ["y"]}))
+    source.alter(rename={"name": "title"})
+    source.alter(rename={"alias": "name"})
+    assert step(source, target).complete
+    assert shown(target) == counted(source)
+    assert sorted(shown(target)) == ["x", "y"]
+
+
+def test_totals_of_a_source_that_was_dropped_go_on_once_it_was_brought_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = another("a", "b")
+    target, counted_dropped = target_of(source), target_of(source)
+    step(source, target)
+    drop_table(source.log, source.world)
+    with pytest.raises(bs.TableDropped):
+        step(source, target)
+    with monkeypatch.context() as earlier:
+        # An earlier release counted the version in which it was dropped.
+        for module in (totals, feed_changes):
+            earlier.setattr(module, "check_there", lambda *_: None)
+        assert step(source, counted_dropped).source == source.log.state.version
+    undrop_table(source.log, source.world)
+    source.append(pa.table({"name": ["b"], "n": [7]}))
+    for one in (target, counted_dropped):
+        did = step(source, one)
+        assert (did.groups, did.complete) == (1, False)
+        assert shown(one) == counted(source)
 
 
 def test_where_it_is_not_known_whose_totals_they_are_everything_is_counted(

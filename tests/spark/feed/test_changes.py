@@ -14,9 +14,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import blockstore as bs
-from blockstore.errors import Conflict, Invalid, NotFound
+from blockstore.errors import Conflict, Invalid, NotFound, TableDropped, VersionExpired
+from blockstore.index import gc, idle
 from blockstore.spark.feed import reader
 from blockstore.spark.source import BlockstoreSource
+from blockstore.world import World
 from tests.spark.streaming.test_streams import finish
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
@@ -113,6 +115,50 @@ def test_a_stream_delivers_each_version_once_wherever_it_is_started_again(table:
     assert seen == Counter((row["_version"], row["_change"], row["id"], row["n"]) for row in rows)
 
 
+def test_a_stream_that_looks_while_the_table_is_dropped_goes_on_once_it_was_brought_back(
+    table: bs.Table,
+) -> None:
+    columns = source(table, after=0).schema()
+    stream = source(table, after=0).streamReader(columns)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    bs.drop(table.url)
+    for look in (
+        lambda: stream.latestOffset(end, ALL),
+        lambda: stream.partitions(end, end),
+        stream.prepareForTriggerAvailableNow,
+    ):
+        with pytest.raises(TableDropped, match="by version 5"):
+            look()
+    bs.undrop(table.url)
+    put(bs.open(table.url), {7: 7})
+    # A release before this one could end a batch with the drop.
+    drop = {"version": 5, "commit": bs.open(table.url).log.state.commits.at(5)}
+    for start in (end, drop):
+        for one in (stream, source(table, after=0).streamReader(columns)):
+            planned = one.partitions(start, one.latestOffset(start, ALL))
+            assert told(one, planned) == [(7, "insert", 7, 7)]
+
+
+def test_a_stream_starts_again_after_the_version_that_it_once_began_with_was_collected(
+    table: bs.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = source(table, after=0).schema()
+    stream = source(table, after=0).streamReader(columns)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    monkeypatch.setattr(gc, "wanted_boundary", lambda *_, **__: 3)
+    gc.collect(bs.open(table.url).log, World.real())
+    assert bs.open(table.url).log.boundary.read() == 3
+    put(bs.open(table.url), {7: 7})
+    one = source(table, after=0)
+    assert one.schema() == columns
+    again = one.streamReader(columns)
+    assert told(again, again.partitions(end, again.latestOffset(end, ALL))) == [(5, "insert", 7, 7)]
+    with pytest.raises(VersionExpired):
+        again.initialOffset()
+    with pytest.raises(VersionExpired):
+        one.reader(columns).partitions()
+
+
 def test_available_now_ends_with_the_version_at_its_start(table: bs.Table) -> None:
     stream = source(table, after=0).streamReader(source(table, after=0).schema())
     stream.prepareForTriggerAvailableNow()
@@ -132,6 +178,61 @@ def test_another_table_under_the_same_url_stops_the_stream(table: bs.Table, tmp_
         put(other, {one: one})
     with pytest.raises(Conflict, match="new checkpoint location"):
         source(other, after=0).streamReader(columns).partitions(end, {**end, "version": 5})
+
+
+def test_a_stream_that_waits_notices_another_table_under_its_url(
+    table: bs.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle, "LOOK_S", 0.0)
+    stream = source(table, after=0).streamReader(source(table, after=0).schema())
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert stream.latestOffset(end, ALL) == end
+    (tmp_path / "source").rename(tmp_path / "old")
+    put(bs.create(table.url, schema=SCHEMA, key="id"), {1: 1})
+    with pytest.raises(Conflict, match="new checkpoint location"):
+        stream.latestOffset(end, ALL)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_column_that_is_replaced_by_another_of_its_name_is_an_error(
+    table: bs.Table, streams: bool
+) -> None:
+    one = source(table, after=0)
+    columns = one.schema()
+    made = one.streamReader(columns) if streams else one.reader(columns)
+
+    def planned() -> Any:
+        if not streams:
+            return made.partitions()
+        begin = made.initialOffset()
+        return made.partitions(begin, made.latestOffset(begin, ALL))
+
+    assert len(told(made, planned())) == 4
+    table.alter(add=[pa.field("more", pa.int64())])
+    assert len(told(made, planned())) == 4
+    table.alter(rename={"n": "before"})
+    table.alter(add=[pa.field("n", pa.int64())])
+    with pytest.raises(Invalid, match=r"column 'n' .*replaced.* restart the query"):
+        told(made, planned())
+    again = source(table, after=0)
+    assert len(told(again.reader(again.schema()), again.reader(columns).partitions())) == 4
+
+
+def test_a_row_with_a_label_that_came_later_is_an_error_and_no_other_row(table: bs.Table) -> None:
+    one = source(table, after=0)
+    columns = one.schema()
+    stream = one.streamReader(columns)
+    begin = stream.initialOffset()
+    end = stream.latestOffset(begin, ALL)
+    before = told(stream, stream.partitions(begin, end))
+    table.upsert(pa.table({"id": [1], "n": [5]}, SCHEMA), labels={"site": "x"})
+    assert told(stream, stream.partitions(begin, end)) == before
+    planned = stream.partitions(end, stream.latestOffset(end, ALL))
+    with pytest.raises(Invalid, match=r"label 'site'.* restart the query"):
+        told(stream, planned)
+    one = source(table, after=0)
+    assert one.schema().fieldNames()[-1] == "site"
+    assert told(one.streamReader(one.schema()), planned) == [(5, "insert", 1, 5)]
 
 
 @pytest.mark.parametrize(

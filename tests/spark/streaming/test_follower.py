@@ -383,6 +383,38 @@ def test_a_dropped_table_ends_its_stream_which_goes_on_after_an_undrop(tmp_path:
     assert (len(found.blocks), found.end.version) == (1, 5)
 
 
+def test_a_time_at_which_the_table_was_dropped_begins_with_what_came_after_it(
+    tmp_path: Path,
+) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    at.world.clock.sleep(1)
+    drop_table(at.open().log, at.world)
+    at.world.clock.sleep(1)
+    when = at.world.clock.now_ms()
+    at.world.clock.sleep(1)
+    undrop_table(Log(at.bucket, at.world), at.world)
+    at.append()
+    start = begun(at, Start.TIME, when)
+    assert (start.version, start.snapshot) == (3, False)
+    assert [block.version for block in follower(at).window(start, newest(at)).blocks] == [5]
+
+
+def test_the_earliest_snapshot_may_be_of_a_version_in_which_the_table_was_dropped(
+    tmp_path: Path,
+) -> None:
+    at = Followed(tmp_path)
+    at.append()
+    drop_table(at.open().log, at.world)
+    at.world.clock.sleep(30 * 3600)
+    undrop_table(Log(at.bucket, at.world), at.world)
+    at.append()
+    start = begun(at, Start.EARLIEST)
+    assert (start.version, start.snapshot) == (3, True)
+    found = follower(at).window(start, newest(at))
+    assert [block.version for block in found.blocks] == [2, 5]
+
+
 def test_a_table_that_is_created_where_one_was_dropped_is_not_followed(tmp_path: Path) -> None:
     at = Followed(tmp_path)
     at.append()

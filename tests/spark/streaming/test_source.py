@@ -169,6 +169,26 @@ def test_a_column_that_is_widened_under_a_stream_never_changes_a_value(
         [batch for part in reader.partitions(first, then) for batch in reader.read(part)]
 
 
+def test_a_column_that_is_replaced_by_another_of_its_name_stops_the_stream(
+    tmp_path: Path,
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.string())])
+    at = Streamed(bs.create(f"{tmp_path}/t?durable=false", schema=schema).url, {})
+    table = bs.open(at.url)
+    table.append(pa.table({"id": [1], "n": ["x"]}))
+    reader = at.reader()
+    begins = logged(reader.initialOffset())
+    end = latest(reader, begins)
+    assert rows(reader, begins, end) == [1]
+    table.alter(rename={"n": "before"})
+    table.alter(add=[pa.field("n", pa.string())])
+    latest(reader, end)
+    with pytest.raises(Invalid, match=r"column 'n' .*replaced.*restart the query"):
+        reader.partitions(begins, end)
+    again = at.reader()
+    assert rows(again, begins, end) == [1]
+
+
 @pytest.mark.parametrize("identity", [{"key": "id"}, {"row_ids": True}], ids=["key", "row ids"])
 def test_a_table_whose_rows_change_is_not_followed(
     tmp_path: Path, identity: dict[str, object]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Callable
+from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
+from blockstore.cli.verbs import materialize
+from blockstore.index import idle
 from blockstore.table import create, open
+from blockstore.world import World
 from tests.blockstore.cli.conftest import Command
 
 SCHEMA = pa.schema([("id", pa.int64()), ("shop", pa.string()), ("n", pa.int64())])
@@ -30,3 +37,22 @@ def test_each_run_brings_the_totals_up_to_the_newest_version(
     assert (
         "is no column" in blockstore("materialize", urls[0], f"{lake}/x", "--by", "y", code=1).err
     )
+
+
+def test_a_follower_that_waits_notices_that_its_source_was_made_again(
+    blockstore: Command, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = create(f"{lake}/sales", schema=SCHEMA, key="id")
+    source.upsert(pa.table({"id": [1], "shop": ["a"], "n": [3]}, SCHEMA))
+
+    def follow(world: World, pause_s: float, act: Callable[[], None]) -> int:
+        act()
+        Path(f"{lake}/sales").rename(f"{lake}/before")
+        create(f"{lake}/sales", schema=SCHEMA, key="id")
+        act()
+        return 0
+
+    monkeypatch.setattr(idle, "LOOK_S", 0.0)
+    monkeypatch.setattr(materialize, "follow", follow)
+    words = ("materialize", f"{lake}/sales", f"{lake}/totals", *WORDS, "--follow")
+    assert "was replaced" in blockstore(*words, code=1).err
