@@ -30,6 +30,7 @@ from blockstore.reader.http import (
     table_routes,
 )
 from blockstore.reader.http.edge import Edge
+from blockstore.reader.http.foreign_pages import NoForeignPages
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem, answer
 from blockstore.reader.http.tokens import Scope
@@ -84,7 +85,7 @@ def application(gateway: Gateway) -> ASGIApp:
         ]
     )
     edge = Edge(
-        app,
+        app if gateway.gate.asks else NoForeignPages(app, http.listening.host, http.origins),
         gateway.world,
         audit=gateway.audit,
         body_bytes=http.max_body_bytes,

@@ -41,6 +41,8 @@ from blockstore.reader.iceberg.problems import answer, problem_of
 from blockstore.reader.iceberg.storage import NOTHING
 
 _JSON = "application/json"
+_OF_FORMS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
+"""What a browser sends for a page of any origin without asking first."""
 _TABLE = "/v1/namespaces/{namespace}/tables/{table}"
 _ANSWERED = (
     "GET /v1/{prefix}/namespaces",
@@ -62,6 +64,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     409: {"description": "The table has changed since the client loaded it"},
     408: {"description": "The body did not arrive"},
     413: {"description": "The body is too large"},
+    415: {"description": "The body is said to be a text or a form"},
     422: {"description": "The memory is too small for the table's metadata"},
     429: {"description": "Too many requests at once"},
     503: {"description": "The store does not respond, or refuses the gateway"},
@@ -304,6 +307,9 @@ def unknown(caller: Reading, rest: str) -> None:
 
 
 async def _json(request: Request) -> object:
+    kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
+    if kind in _OF_FORMS:
+        raise Problem(415, f"the Content-Type is {kind}, expected {_JSON}")
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:

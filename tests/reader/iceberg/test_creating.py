@@ -127,6 +127,7 @@ def test_a_namespace_that_the_caller_may_not_know_does_not_exist(tmp_path: Path)
     bs.create(f"{tmp_path}/vault/gold?durable=false", schema=pa.schema([("n", pa.int64())]))
     urls = (*base.tables.urls, f"{tmp_path}/vault?durable=false")
     with serving(replace(base, tables=replace(base.tables, urls=urls))) as served:
+        served.gateway.tables.poll_now()
         assert served.gateway.catalog.namespaces(None) == ["lake", "vault"]
         said = {
             name: send(served, "POST", TABLES.replace("lake", name), NEW, by=FEW_DDL).json()
