@@ -91,6 +91,7 @@ def application(gateway: Gateway) -> ASGIApp:
         body_bytes=http.max_body_bytes,
         upload_bytes=http.max_upload_bytes,
         stall_s=http.stall_s,
+        long_s=max(http.answer_s, 3600.0),
         observe=gateway.metrics.of_request,
     )
     return SecurityHeaders(_to_other_origins(edge, http.origins))
