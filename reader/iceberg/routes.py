@@ -72,6 +72,9 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 _TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 _DAY_S = 86_400
+_LONGEST_FORM = 64 << 10
+_MOST_FIELDS = 16
+"""Of a form that anyone may send, and that is read where nothing else happens meanwhile."""
 _GRANTS = {
     "client_credentials": "client_secret",
     "urn:ietf:params:oauth:grant-type:token-exchange": "subject_token",
@@ -139,7 +142,13 @@ def config(caller: Reading, warehouse: str | None = None) -> dict[str, Any]:
 @router.post("/v1/oauth/tokens")
 async def token(request: Request, gateway: Here) -> Response:
     """An access token for an id and a secret: the secret, where it is a token of the gateway."""
-    sent = parse_qs((await request.body()).decode("utf-8", "replace"))
+    form = await request.body()
+    if len(form) > _LONGEST_FORM:
+        return _refused(400, "invalid_request", f"the form has more than {_LONGEST_FORM:,} bytes")
+    try:
+        sent = parse_qs(form.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return _refused(400, "invalid_request", f"the form has more than {_MOST_FIELDS} fields")
     secret = sent.get(_GRANTS.get(_one(sent, "grant_type"), ""), [""])[0]
     if not secret:
         return _refused(400, "invalid_request", f"expected grant_type {' or '.join(_GRANTS)}")
