@@ -128,7 +128,9 @@ def request_of_definition(
             if query is None:
                 created(gateway.engine, text)
             else:
-                if create.or_replace and wanted.table in gateway.engine.reads(query):
+                if create.or_replace and wanted.table in gateway.engine.reads(
+                    query, allowed=caller.tables
+                ):
                     raise BadSql(
                         f"the query reads table {wanted.table}, which it is to replace, and a "
                         "gateway that ends meanwhile would lose its rows: create another table of "

@@ -30,6 +30,7 @@ from blockstore.reader.http import (
     table_routes,
 )
 from blockstore.reader.http.edge import Edge
+from blockstore.reader.http.foreign_pages import NoForeignPages
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem, answer
 from blockstore.reader.http.tokens import Scope
@@ -84,12 +85,13 @@ def application(gateway: Gateway) -> ASGIApp:
         ]
     )
     edge = Edge(
-        app,
+        app if gateway.gate.asks else NoForeignPages(app, http.listening.host, http.origins),
         gateway.world,
         audit=gateway.audit,
         body_bytes=http.max_body_bytes,
         upload_bytes=http.max_upload_bytes,
         stall_s=http.stall_s,
+        long_s=max(http.answer_s, 3600.0),
         observe=gateway.metrics.of_request,
     )
     return SecurityHeaders(_to_other_origins(edge, http.origins))

@@ -7,14 +7,15 @@ audited.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from blockstore.reader.doors.access import caller_of, check_scope
+from blockstore.reader.doors.access import caller_of, check_scope, check_still
 from blockstore.reader.http.gateway import Gateway
-from blockstore.reader.http.problems import STATEMENT
+from blockstore.reader.http.problems import STATEMENT, STILL
 from blockstore.reader.http.tokens import Caller, Scope
 
 _bearer = HTTPBearer(auto_error=False, description="A token made by `blockstore token`.")
@@ -58,6 +59,7 @@ def _known(
 ) -> Caller:
     caller = caller_of(gateway, request.headers.get("authorization"))
     request.scope["caller"] = caller.name
+    request.scope[STILL] = partial(check_still, gateway, caller)
     route = getattr(request.scope.get("route"), "path", "")
     if request.method in ("GET", "HEAD") and route in LOOKS:
         request.scope[STATEMENT].counts = False

@@ -79,6 +79,8 @@ async def changes(
     `text/event-stream` events that go on as versions come, from the header Last-Event-ID on."""
     accept = request.headers.get("accept")
     events = EVENTS in (accept or "")
+    if events and request.scope.get("http_version") == "1.0":
+        raise Problem(505, "events have no end, and HTTP/1.0 needs one: use HTTP/1.1")
     form = form_of(None if events else accept)
     begin = _after(after, request.headers.get("last-event-id") if events else None)
     wait_s = 0.0 if events else _seconds(wait)
@@ -104,6 +106,7 @@ async def changes(
         Patience(http.stall_s, http.answer_s),
         media_type=media,
         headers={**headers, "Vary": "Accept"},
+        whole_bytes=gateway.settings.query.spill_bytes,
     )
 
 

@@ -3,7 +3,8 @@
 Rules:
 - Every request has an id: the caller's own if it is a plain word, else a new one. The response and
   the log contain it.
-- A body is bounded, and a request whose body stops arriving is ended.
+- A body is bounded, and a request whose body stops arriving, or takes very long, is ended. So is
+  one whose token ceases to count while its body arrives.
 - An error before the first byte is a JSON response. After the first byte the response is left
   unfinished, so that no client takes it for complete.
 - The audit log has the line of a request before the last bytes of its response are sent; one whose
@@ -25,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blockstore.reader.audit import AuditLog, Outcome
 from blockstore.reader.http.job_routes import FORMS
-from blockstore.reader.http.problems import STATEMENT, Problem, of_error, response
+from blockstore.reader.http.problems import STATEMENT, STILL, Problem, of_error, response
 from blockstore.reader.http.streaming import in_thread
 from blockstore.service.logs import about
 from blockstore.world import World
@@ -35,6 +36,8 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ACCEPTED = 202
 _RECEIVED_AT = "/v1/jobs"
 _LENGTH_DIGITS = 18
+_LEAST_RATE = 64 << 10
+"""How many bytes a second a body that takes very long must have on average."""
 _FILES = re.compile(r"/v1/tables/.+/files")
 
 
@@ -51,6 +54,7 @@ class Edge:
         body_bytes: int,
         upload_bytes: int,
         stall_s: float,
+        long_s: float,
         observe: Callable[[str, int, float], None] = lambda method, status, seconds: None,
     ) -> None:
         self._app = app
@@ -59,6 +63,7 @@ class Edge:
         self._body_bytes = body_bytes
         self._upload_bytes = upload_bytes
         self._stall_s = stall_s
+        self._long_s = long_s
         self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +122,7 @@ class Edge:
                 )
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """``receive`` with the limits on the body's size and on the time between two parts.
+        """``receive`` with the limits on the body's size and time, and on that between two parts.
 
         The limit for files applies only to POST /v1/jobs and to the files of a table, which receive
         in parts: other routes hold the complete body in memory, before the token is checked.
@@ -132,6 +137,7 @@ class Edge:
             len(declared) > _LENGTH_DIGITS or int(declared) > limit
         )
         read, complete = 0, False
+        begun_s = self._world.clock.monotonic_s()
 
         async def bounded() -> Message:
             nonlocal read, complete
@@ -153,6 +159,15 @@ class Edge:
                 complete = not message.get("more_body", False)
                 if read > limit:
                     raise _too_large(limit)
+                took_s = self._world.clock.monotonic_s() - begun_s
+                if took_s > self._long_s and read < took_s * _LEAST_RATE:
+                    raise Problem(
+                        408,
+                        f"only {read:,} bytes of the body arrived in {took_s:,.0f} s: send it "
+                        "faster, or less at a time",
+                    )
+                if STILL in scope:
+                    scope[STILL]()
             return message
 
         return bounded

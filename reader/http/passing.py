@@ -78,6 +78,7 @@ async def passed_on(
         media_type=None,
         headers=headers,
         status=call.status,
+        whole_bytes=gateway.settings.query.spill_bytes,
     )
 
 

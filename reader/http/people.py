@@ -257,9 +257,12 @@ def _checked(
 
 
 def _name_of(issuer: Issuer, said: Mapping[str, Any], subject: str) -> str:
-    """What a person is called: the claim, unless the provider says that it is not verified."""
+    """What a person is called: the claim, if its provider does not say whether it is verified, or
+    says that it is."""
     name = said.get(issuer.name_claim)
-    verified = said.get(f"{issuer.name_claim}_verified", True) is not False
+    says = said.get(f"{issuer.name_claim}_verified", True)
+    # Some providers send the word. A policy may go by the name, so what is unclear does not count.
+    verified = says is True or says == "true"
     names = (name if verified else None, subject)
     fit = (one for one in names if isinstance(one, str) and one and one.isprintable())
     return next(fit, "a person without a name")[:_LONGEST_NAME]

@@ -48,6 +48,8 @@ _logger = logging.getLogger(__name__)
 
 STATEMENT = "statement"
 """Where the scope of a request has what the audit log will have of it."""
+STILL = "still"
+"""Where the scope of a request has what refuses its caller if the token ceased to count."""
 _RETRY_S = 5
 _KINDS = {
     400: "invalid",

@@ -87,6 +87,7 @@ async def query(request: Request, question: Question, gateway: Here, caller: Kno
         Patience(http.stall_s, http.answer_s),
         media_type=wanted.media_type,
         headers=_headers(answer),
+        whole_bytes=gateway.settings.query.spill_bytes,
     )
 
 

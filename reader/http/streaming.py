@@ -7,7 +7,8 @@ Rules:
 - A client that takes nothing for ``stall_s``, or is not done after ``answer_s``, is disconnected,
   and its query is closed.
 - An error after the first byte leaves the chunked response without its end. HTTP/1.0 has no chunks,
-  so there the complete response is first written to disk and then sent with its length.
+  so there the complete response is first written to disk, up to a limit, and then sent with its
+  length; one whose length is known is sent as it is made.
 - A client that disconnects ends its query: that is not an error of the gateway.
 - The rows are always closed.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import IO, Protocol, TypeVar
 
 import anyio
@@ -142,11 +144,14 @@ class Streamed(Response):
         media_type: str | None,
         headers: Mapping[str, str],
         status: int = 200,
+        whole_bytes: int = 0,
     ) -> None:
+        """``whole_bytes``: how many bytes are written to disk for HTTP/1.0, at most."""
         self._first = first
         self._pieces = pieces
         self._held = held
         self._patience = patience
+        self._whole_bytes = whole_bytes
         self.status_code = status
         self.media_type = media_type
         self.background = None
@@ -155,7 +160,8 @@ class Streamed(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with anyio.fail_after(self._patience.answer_s):
-                if scope.get("http_version", "1.1") == "1.0":
+                chunked = "content-length" not in self.headers
+                if chunked and scope.get("http_version", "1.1") == "1.0":
                     await self._whole(receive, send)
                 else:
                     await _while_there(receive, self._held, partial(self._stream, send))
@@ -200,8 +206,13 @@ class Streamed(Response):
 
     async def _spool(self, file: IO[bytes]) -> None:
         def write() -> None:
-            file.write(self._first)
-            for piece in self._pieces:
+            for piece in chain((self._first,), self._pieces):
+                if file.tell() + len(piece) > self._whole_bytes:
+                    raise Problem(
+                        413,
+                        f"the response has more than {self._whole_bytes:,} bytes (spill), which "
+                        "must be kept for HTTP/1.0: use HTTP/1.1, or select less",
+                    )
                 file.write(piece)
             file.flush()
 

@@ -110,7 +110,7 @@ class NewTables:
             return  # It has rows of others, or the store does not answer: the table stays.
 
     def _checked(self, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        known = self.gateway.catalog.namespaces(None)
+        known = self.gateway.catalog.namespaces(self.caller.tables)
         own = last_part(self.gateway.lake.url.partition("?")[0])
         if self.namespace != own:
             raise UnknownNamespace(

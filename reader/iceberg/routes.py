@@ -41,6 +41,8 @@ from blockstore.reader.iceberg.problems import answer, problem_of
 from blockstore.reader.iceberg.storage import NOTHING
 
 _JSON = "application/json"
+_OF_FORMS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
+"""What a browser sends for a page of any origin without asking first."""
 _TABLE = "/v1/namespaces/{namespace}/tables/{table}"
 _ANSWERED = (
     "GET /v1/{prefix}/namespaces",
@@ -62,6 +64,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     409: {"description": "The table has changed since the client loaded it"},
     408: {"description": "The body did not arrive"},
     413: {"description": "The body is too large"},
+    415: {"description": "The body is said to be a text or a form"},
     422: {"description": "The memory is too small for the table's metadata"},
     429: {"description": "Too many requests at once"},
     503: {"description": "The store does not respond, or refuses the gateway"},
@@ -69,6 +72,9 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 _TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 _DAY_S = 86_400
+_LONGEST_FORM = 64 << 10
+_MOST_FIELDS = 16
+"""Of a form that anyone may send, and that is read where nothing else happens meanwhile."""
 _GRANTS = {
     "client_credentials": "client_secret",
     "urn:ietf:params:oauth:grant-type:token-exchange": "subject_token",
@@ -136,7 +142,13 @@ def config(caller: Reading, warehouse: str | None = None) -> dict[str, Any]:
 @router.post("/v1/oauth/tokens")
 async def token(request: Request, gateway: Here) -> Response:
     """An access token for an id and a secret: the secret, where it is a token of the gateway."""
-    sent = parse_qs((await request.body()).decode("utf-8", "replace"))
+    form = await request.body()
+    if len(form) > _LONGEST_FORM:
+        return _refused(400, "invalid_request", f"the form has more than {_LONGEST_FORM:,} bytes")
+    try:
+        sent = parse_qs(form.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return _refused(400, "invalid_request", f"the form has more than {_MOST_FIELDS} fields")
     secret = sent.get(_GRANTS.get(_one(sent, "grant_type"), ""), [""])[0]
     if not secret:
         return _refused(400, "invalid_request", f"expected grant_type {' or '.join(_GRANTS)}")
@@ -304,6 +316,9 @@ def unknown(caller: Reading, rest: str) -> None:
 
 
 async def _json(request: Request) -> object:
+    kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
+    if kind in _OF_FORMS:
+        raise Problem(415, f"the Content-Type is {kind}, expected {_JSON}")
     try:
         return orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:

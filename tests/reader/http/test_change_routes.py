@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pyarrow as pa
@@ -208,3 +210,15 @@ def test_who_follows_a_table_that_changes_all_the_time_is_asked_for_its_token(
     gone.append(True)
     with pytest.raises(Refusal):
         next(events)
+
+
+def test_events_are_refused_to_http_1_0(served: Served, table: Table) -> None:
+    place = urlsplit(served.url)
+    with socket.create_connection((place.hostname or "", place.port or 0), timeout=60) as wire:
+        wire.sendall(
+            f"GET /v1/tables/{table.name}/changes?after=0 HTTP/1.0\r\nHost: x\r\nAccept: "
+            f"text/event-stream\r\nAuthorization: Bearer {READ}\r\n\r\n".encode()
+        )
+        with wire.makefile("rb") as answer:
+            assert b" 505 " in answer.readline()
+            assert b"use HTTP/1.1" in answer.read()

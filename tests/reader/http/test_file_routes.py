@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -313,3 +315,22 @@ def test_a_csv_round_trip_keeps_files(client: Client, tmp_path: Path) -> None:
     line = next(n for n, one in enumerate(text.splitlines(), 1) if "sha256" in one)
     with pytest.raises(Invalid, match=f"line {line}:"):
         client.upload("papers", sheet).wait()
+
+
+def test_a_file_goes_to_http_1_0_as_it_is_read(
+    client: Client, served: Served, tmp_path: Path
+) -> None:
+    path = tmp_path / "old.bin"
+    path.write_bytes(b"x" * 200_000)
+    row = put_row(client, client.put_file("papers", path))
+    place = urlsplit(served.url)
+    with socket.create_connection((place.hostname or "", place.port or 0), timeout=60) as wire:
+        wire.sendall(
+            f"GET /v1/tables/papers/rows/{row}/files/doc HTTP/1.0\r\nHost: x\r\nAuthorization: "
+            f"Bearer {READ}\r\n\r\n".encode()
+        )
+        with wire.makefile("rb") as answer:
+            head, _, body = answer.read().partition(b"\r\n\r\n")
+    assert b" 200 " in head.splitlines()[0]
+    assert b"transfer-encoding" not in head.lower()
+    assert body == path.read_bytes()

@@ -259,6 +259,29 @@ def test_keys_stay_with_an_issuer_of_which_something_else_changes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("verified", "counts"),
+    [
+        (True, True),
+        ("true", True),
+        (False, False),
+        ("false", False),
+        ("False", False),
+        ("", False),
+        (0, False),
+        (1, False),
+        (None, False),
+        ([], False),
+    ],
+)
+def test_a_name_counts_only_if_it_is_said_to_be_verified(verified: object, counts: bool) -> None:
+    own, _, _ = gate()
+    own.people.exchange([replace(ISSUER, name_claim="email")], [ANALYSTS])
+    own.people.look()
+    said = claims(email="boss@example.com", email_verified=verified)
+    assert come(own, RSA.token(said)).name == ("boss@example.com" if counts else said["sub"])
+
+
+@pytest.mark.parametrize(
     "sent",
     [
         IncompleteRead(b""),

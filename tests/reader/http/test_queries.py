@@ -6,6 +6,8 @@ from __future__ import annotations
 import io
 import json
 import socket
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.reader.http.gateways import READ, Served
+from tests.reader.http.gateways import READ, Served, make_lake, serving, settings
 
 FORMS = {
     "application/vnd.apache.arrow.stream": lambda data: pa.ipc.open_stream(data).read_all(),
@@ -226,6 +228,17 @@ def test_http_1_0_gets_a_whole_answer_with_its_length_or_an_error(served: Served
     assert b" 200 " in head.splitlines()[0]
     assert f"content-length: {len(body)}".encode() in head.lower()
     assert b" 400 " in _raw(served, _FAILS_LATE, "1.0").splitlines()[0]
+
+
+def test_http_1_0_gets_no_more_than_the_disk_may_hold(tmp_path: Path) -> None:
+    asked = settings(make_lake(tmp_path), tmp_path)
+    few = replace(asked, query=replace(asked.query, spill_bytes=10_000))
+    with serving(few) as small:
+        assert b" 200 " in _raw(small, "select n from flights", "1.0").splitlines()[0]
+        head, _, body = _raw(small, "select n, s from flights", "1.0").partition(b"\r\n\r\n")
+        assert b" 413 " in head.splitlines()[0]
+        assert "use HTTP/1.1" in json.loads(body)["message"]
+        assert b" 200 " in _raw(small, "select n, s from flights", "1.1").splitlines()[0]
 
 
 def test_every_answer_carries_careful_headers_and_an_id(served: Served) -> None:

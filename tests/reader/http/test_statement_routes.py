@@ -330,6 +330,15 @@ def test_who_may_define_tables_and_which(served: Served, items: str) -> None:
     assert rows(served, items) == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.parametrize("near", ["salarie", "zzzz", "salaries"])
+def test_a_query_of_a_new_table_names_no_hidden_one(served: Served, near: str) -> None:
+    for made in ("CREATE TABLE", "CREATE OR REPLACE TABLE"):
+        found = send(served, f"{made} mine AS SELECT * FROM {near}", token=FEW_DDL)
+        assert found.status_code == 404, found.text
+        assert "did you mean" not in found.text
+        assert set(found.json()["nearest"]) <= {"flights", "mine"}
+
+
 def test_an_error_of_a_definition_names_the_line(served: Served, items: str) -> None:
     wrong = send(served, f"ALTER TABLE {items}\nRENAME TO x", token=DDL)
     assert wrong.status_code == 400

@@ -230,6 +230,21 @@ def test_a_secret_is_exchanged_for_the_token(served: Served) -> None:
         assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
 
 
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        (b"&".join(b"%x=1" % n for n in range(17)), "more than 16 fields"),
+        (b"client_secret=" + b"%41" * 30_000, "more than 65,536 bytes"),
+    ],
+)
+def test_a_form_of_a_stranger_is_small(served: Served, form: bytes, why: str) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    with served.as_(None) as anonymous:
+        found = anonymous.post("/iceberg/v1/oauth/tokens", content=form, headers=kind)
+    assert (found.status_code, found.json()["error"]) == (400, "invalid_request")
+    assert why in found.json()["error_description"]
+
+
 def test_a_report_of_a_scan_is_counted(http: httpx.Client) -> None:
     assert http.post(f"{FLIGHTS}/metrics", json={"report-type": "scan-report"}).status_code == 204
     assert "blockstore_iceberg_reports_total 1.0" in http.get("/metrics").text

@@ -18,7 +18,7 @@ from blockstore.format.identity import Key
 from blockstore.reader.http.tokens import Scope, Token, hashed
 from blockstore.reader.iceberg.commits.request import wanted_of
 from blockstore.reader.iceberg.creating import body_of
-from tests.reader.http.gateways import FEW, TOKENS, Served, make_lake, serving, settings
+from tests.reader.http.gateways import FEW, FEW_DDL, TOKENS, Served, make_lake, serving, settings
 
 TABLES = "/iceberg/v1/namespaces/lake/tables"
 DEFINER = "bsk_definer"
@@ -120,6 +120,22 @@ def test_another_scope_or_namespace_is_refused(own: Served) -> None:
         assert "lacks scope 'ddl'" in found.json()["error"]["message"]
     other = send(own, "POST", TABLES.replace("lake", "sea"), NEW, by=DEFINER)
     assert other.json()["error"]["type"] == "NoSuchNamespaceException"
+
+
+def test_a_namespace_that_the_caller_may_not_know_does_not_exist(tmp_path: Path) -> None:
+    base = settings(make_lake(tmp_path), tmp_path)
+    bs.create(f"{tmp_path}/vault/gold?durable=false", schema=pa.schema([("n", pa.int64())]))
+    urls = (*base.tables.urls, f"{tmp_path}/vault?durable=false")
+    with serving(replace(base, tables=replace(base.tables, urls=urls))) as served:
+        served.gateway.tables.poll_now()
+        assert served.gateway.catalog.namespaces(None) == ["lake", "vault"]
+        said = {
+            name: send(served, "POST", TABLES.replace("lake", name), NEW, by=FEW_DDL).json()
+            for name in ("vault", "zzzzz")
+        }
+    messages = [said[name]["error"]["message"].replace(name, "it") for name in said]
+    assert messages[0] == messages[1]
+    assert "which does not exist" in messages[0]
 
 
 def _changed(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
