@@ -50,6 +50,11 @@ class Stopper:
         if self._asked:
             stop()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return self._asked
+
     def check(self) -> None:
         """Raise Canceled if it was stopped."""
         if self._asked:

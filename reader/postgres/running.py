@@ -22,6 +22,7 @@ from blockstore.reader.doors.changes import Change, changed, rows_changed
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Scope
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import BUFFER_BYTES
@@ -125,7 +126,7 @@ class Runs:
             prepared.columns = columns_of(variables.table_of(self.variables, prepared.part).schema)
         elif prepared.returning:
             sql = returned_by(prepared.part.sql)
-            found = described(self.gateway, self.caller, Asked(sql=sql), self._new_stopper())
+            found = described(self.gateway, self.caller, Asked(sql=sql), self.new_stopper())
             prepared.columns = columns_of(found.schema)
         elif prepared.part.kind is Kind.QUERY:
             query = self._spelled(prepared)
@@ -134,7 +135,7 @@ class Runs:
                 parameters=self._used(query.sql, samples(self.types(prepared))),
                 given=catalog_rows(query, self.scene()),
             )
-            found = described(self.gateway, self.caller, asked, self._new_stopper())
+            found = described(self.gateway, self.caller, asked, self.new_stopper())
             schema = shown(found.schema, query.endings)
             prepared.columns = columns_of(schema, oids=bool(query.catalogs))
         prepared.described = prepared.columns is not None
@@ -197,7 +198,7 @@ class Runs:
         if self._transaction is not None and not query.catalogs:
             names = self._tables_of(query.sql)
             asked = replace(asked, taken=self._transaction.read(names))
-        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        answer = begun(self.gateway, self.caller, asked, self.new_stopper())
         oids = bool(query.catalogs)
         if query.endings:
             with closing(answer):
@@ -258,14 +259,15 @@ class Runs:
             prepared.spelled = spelled(part, self.scene())
         return prepared.spelled
 
-    def _new_stopper(self) -> Stopper:
+    def new_stopper(self) -> Stopper:
+        """What stops the statement that begins now, if it is cancelled or takes too long."""
         self._stopper = Stopper()
         return self._stopper
 
     def _explain(self, portal: Portal) -> None:
         sql = self._spelled(portal.prepared).sql
         asked = Asked(sql=sql, parameters=self._used(sql, portal.values))
-        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        answer = begun(self.gateway, self.caller, asked, self.new_stopper())
         portal.returns(answer.schema, iter(answer), closes=answer.close, counts="EXPLAIN")
 
     def _change(self, portal: Portal) -> None:
@@ -310,11 +312,15 @@ class Runs:
 
     def _job(self, sql: str, values: list[object] | None) -> Job:
         """Carry out a statement outside of a transaction, as every door does."""
-        stopper, gone = self._new_stopper(), Gone()
-        stopper.began(gone.set)
+        stopper = self.new_stopper()
         wait_s = self.gateway.settings.jobs.time_limit_s
         change = Change(sql=sql, parameters=values)
-        return changed(self.gateway, self.caller, change, wait_s=wait_s, gone=gone)
+        try:
+            return changed(
+                self.gateway, self.caller, change, wait_s=wait_s, gone=lambda: stopper.stopped
+            )
+        except Problem as error:
+            raise states.of_job(error, stopped=stopper.stopped) from error
 
     def _new_transaction(self) -> Transaction:
         statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))
@@ -331,7 +337,7 @@ class Runs:
             parameters=values,
             allowed=self.caller.tables,
             budget=Budget(seconds=self.gateway.settings.jobs.time_limit_s),
-            began=self._new_stopper().began,
+            began=self.new_stopper().began,
             buffer_bytes=BUFFER_BYTES,
         )
 
@@ -425,17 +431,3 @@ class Runs:
                     prepared.clear()
                 elif prepared.pop(name, None) is None:
                     raise Refused(states.NO_STATEMENT, f"there is no prepared statement {name!r}")
-
-
-class Gone:
-    """Whether a client has cancelled its change."""
-
-    def __init__(self) -> None:
-        self._is = False
-
-    def set(self) -> None:
-        """It has."""
-        self._is = True
-
-    def __call__(self) -> bool:
-        return self._is
