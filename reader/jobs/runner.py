@@ -13,7 +13,7 @@ Rules:
   does not kill all of them.
 - Uploads have places of their own, and so have changes of given rows and of tables, which are
   short: neither long queries nor long uploads delay them. Where all gateways share a number of
-  places, an attempt needs one of these as well (``places.py``).
+  places, an attempt needs one of these as well (``places.py``), and one of its owner's shares.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from blockstore.reader.jobs.marks import Marks
 from blockstore.reader.jobs.meter import Meter, Stop, Stopped
 from blockstore.reader.jobs.places import SharedPlaces, group_of
 from blockstore.reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
+from blockstore.reader.jobs.shares import Share, Shares, of_anyone
 from blockstore.reader.jobs.store import Job, JobStore, Sketch
 from blockstore.reader.jobs.watch import LeaseWatch
 from blockstore.reader.jobs.work import Ended, Failed, Work
@@ -89,6 +90,7 @@ class Runner:
         terms: Terms,
         report: Callable[[str, str], None] = lambda kind, event: None,
         audit: Callable[[Job], None] = lambda job: None,
+        share: Share = of_anyone,
     ) -> None:
         self._store = store
         self._world = world
@@ -101,6 +103,7 @@ class Runner:
         self.holder = world.ids.ulid()
         self._watch = LeaseWatch(world.clock, terms.lease_s)
         self._shared = SharedPlaces(store, world, self.holder, terms.lease_s, terms.cluster_places)
+        self._shares = Shares(share)
         self._requests: dict[str, Request] = {}
         self._lock = threading.Lock()
         self._ended = threading.Condition(self._lock)
@@ -267,7 +270,7 @@ class Runner:
             held = self._store.lease(sketch.job, sketch.attempt)
             if held is None or not self._watch.over(sketch.job, held):
                 return None
-        if not self._take_place(sketch.job, request.kind):
+        if not self._take_place(sketch.job, request):
             return None
         lease = Lease(attempt=sketch.attempt + 1, holder=self.holder, beat=0)
         try:
@@ -281,7 +284,8 @@ class Runner:
         self._report(request.kind, "taken_over" if sketch.attempt else "claimed")
         return Claimed(job=sketch.job, request=request, lease=lease)
 
-    def _take_place(self, job: str, kind: Kind) -> bool:
+    def _take_place(self, job: str, request: Request) -> bool:
+        kind = request.kind
         with self._lock:
             group = group_of(kind)
             taken = sum(group_of(one) == group for one, _ in self._running.values())
@@ -290,7 +294,7 @@ class Runner:
             self._running[job] = (kind, Meter(self._world.clock, self._terms.time_limit_s))
         took = False
         try:
-            took = self._shared.take(job, kind)
+            took = self._shares.take(job, request) and self._shared.take(job, kind)
         finally:
             if not took:
                 self._give_place(job)
@@ -298,6 +302,7 @@ class Runner:
 
     def _give_place(self, job: str) -> None:
         self._shared.give_back(job)
+        self._shares.give_back(job)
         with self._ended:
             self._running.pop(job, None)
             self._ended.notify_all()

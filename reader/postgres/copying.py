@@ -180,9 +180,7 @@ async def copied_in(peer: Peer, runs: Asks, copy: CopyIn) -> int:
             lambda: ended(gateway, job, complete, made, wait_s, lambda: stopper.stopped)
         )
     except Problem as error:
-        found = states.of_job(error, stopped=stopper.stopped)
-        if isinstance(found, Refused):
-            raise found from error
+        states.check_cancelled(error, stopped=stopper.stopped)
         raise Refused(states.COPY_FAILED, str(error.detail)) from error
     if not done.state.ended:
         raise Refused(states.CANCELED, f"the upload has not ended in {wait_s:g} s: see job {job}")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
 from blockstore.reader.doors.changes import Change, changed, rows_changed
-from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
+from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of, placed
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
@@ -279,16 +279,18 @@ class Runs:
             portal.ends(tag_of(part, counted_by(self._job(sql, values))))
             return
         (text,) = split_statements(self.gateway.engine.syntax, sql)
-        doing = self._doing(values)
-        if self._transaction is None:
-            alone = self._new_transaction()
-            outcome = alone.run(text, doing)
-            if outcome.rows is not None:
-                portal.check(outcome.rows.schema)
-            self._serve(alone.commit())
-        else:
-            outcome = self._transaction.run(text, doing)
-            self._writes += 1  # one that fails changes nothing
+        alone = self._transaction is None
+        within = self._transaction or self._new_transaction()
+        doing = self._doing(values)  # a cancel stops the newest
+        with placed(self.gateway, self.caller, sql, self._stopper) as runs:
+            runs()
+            outcome = within.run(text, doing)
+            if not alone:
+                self._writes += 1  # one that fails changes nothing
+            else:
+                if outcome.rows is not None:
+                    portal.check(outcome.rows.schema)
+                self._serve(within.commit())
         counts = tag_of(part, counted(outcome.counts))
         if outcome.rows is None:
             portal.ends(counts)
@@ -320,7 +322,8 @@ class Runs:
                 self.gateway, self.caller, change, wait_s=wait_s, gone=lambda: stopper.stopped
             )
         except Problem as error:
-            raise states.of_job(error, stopped=stopper.stopped) from error
+            states.check_cancelled(error, stopped=stopper.stopped)
+            raise
 
     def _new_transaction(self) -> Transaction:
         statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))

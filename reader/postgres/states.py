@@ -144,12 +144,11 @@ _STATUSES = {
 """The SQLSTATE of what the doors report by an HTTP status."""
 
 
-def of_job(error: Problem, *, stopped: bool) -> Problem | Refused:
-    """What is wrong with a job that failed: one that its own client stopped was cancelled, and is
-    not a conflict, after which clients send a statement again."""
+def check_cancelled(error: Problem, *, stopped: bool) -> None:
+    """Raise Refused for the failure of a job that its own client has stopped: it was cancelled, and
+    is no conflict, after which clients send a statement again."""
     if stopped and error.status_code == _CONFLICT:
-        return Refused(CANCELED, str(error.detail))
-    return error
+        raise Refused(CANCELED, str(error.detail)) from error
 
 
 def reported(error: BaseException, sql: str = "", *, fatal: bool = False) -> Reported:
