@@ -50,7 +50,7 @@ Tag = Annotated[str | None, Query(max_length=1_000)]
 
 
 @router.get("/v1/whoami")
-def whoami(gateway: Here, caller: Known) -> Whoami:
+async def whoami(gateway: Here, caller: Known) -> Whoami:
     """The caller of this token, and what it may do."""
     listed, out = listed_in(caller.tables)
     return Whoami(

@@ -23,7 +23,7 @@ from blockstore.names import job_input_key
 from blockstore.reader.doors.queries import Stopper
 from blockstore.reader.doors.receiving import receiving
 from blockstore.reader.doors.seen import seen_of
-from blockstore.reader.doors.submitted import allowed_of, ended
+from blockstore.reader.doors.submitted import Submitted, allowed_of, ended_meanwhile
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.receiving import received
@@ -176,9 +176,8 @@ async def copied_in(peer: Peer, runs: Asks, copy: CopyIn) -> int:
         made = await in_thread(lambda: jobs.store.submit(job, complete))
     wait_s = gateway.settings.jobs.time_limit_s
     try:
-        done = await in_thread(
-            lambda: ended(gateway, job, complete, made, wait_s, lambda: stopper.stopped)
-        )
+        sent = Submitted(job=job, wanted=complete, made=made)
+        done = await ended_meanwhile(gateway, sent, wait_s, stopper)
     except Problem as error:
         states.check_cancelled(error, stopped=stopper.stopped)
         raise Refused(states.COPY_FAILED, str(error.detail)) from error

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.changes import Change, changed, rows_changed
+from blockstore.reader.doors.changes import Change, rows_changed, submitted
 from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of, placed
+from blockstore.reader.doors.submitted import ended_meanwhile
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
@@ -33,7 +34,7 @@ from blockstore.reader.postgres.constants import meant
 from blockstore.reader.postgres.copying import copy_of
 from blockstore.reader.postgres.cursors import cursor_of, declared
 from blockstore.reader.postgres.dml import counted, counted_by, dml_types, returned_by, tag_of
-from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal
+from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal, Waits
 from blockstore.reader.postgres.prepared import Prepared, Spelled
 from blockstore.reader.postgres.sampling import samples, types_of
 from blockstore.reader.postgres.spelling import Scene, catalog_rows, spelled
@@ -52,7 +53,7 @@ __all__ = ["CopyIn", "CopyOut", "Runs"]
 
 
 class Runs:
-    """Runs the statements of one session. Its calls may block, but for ``cancel``."""
+    """Runs the statements of one session. Its calls may block, but for ``cancel`` and ``wait``."""
 
     def __init__(self, gateway: Gateway, own: Backend, backends: Backends) -> None:
         self.gateway = gateway
@@ -148,7 +149,7 @@ class Runs:
         prepared: MutableMapping[str, Prepared],
         portals: MutableMapping[str, Portal],
     ) -> None:
-        """Start a statement. Raises what is wrong with it."""
+        """Start a statement; ``wait`` is to follow. Raises what is wrong with it."""
         part = portal.prepared.part
         words = part.words
         back = part.kind is Kind.SAVEPOINT and words[0] == "ROLLBACK"
@@ -276,7 +277,7 @@ class Runs:
         sql = self._spelled(portal.prepared).sql
         values = list(portal.values) or None
         if self._transaction is None and not portal.prepared.returning:
-            portal.ends(tag_of(part, counted_by(self._job(sql, values))))
+            self._submits(portal, sql, values, lambda job: tag_of(part, counted_by(job)))
             return
         (text,) = split_statements(self.gateway.engine.syntax, sql)
         alone = self._transaction is None
@@ -308,22 +309,33 @@ class Runs:
                 f"{part.tag} is a version of its own, so it is not possible in a transaction: send "
                 "it before BEGIN or after COMMIT; a driver does so with autocommit",
             )
-        job = self._job(self._spelled(portal.prepared).sql, list(portal.values) or None)
-        rows = rows_changed(job)  # of CREATE TABLE … AS
-        portal.ends(part.tag if rows is None else f"SELECT {rows}")
 
-    def _job(self, sql: str, values: list[object] | None) -> Job:
-        """Carry out a statement outside of a transaction, as every door does."""
-        stopper = self.new_stopper()
-        wait_s = self.gateway.settings.jobs.time_limit_s
-        change = Change(sql=sql, parameters=values)
+        def tag(job: Job) -> str:
+            rows = rows_changed(job)  # of CREATE TABLE … AS
+            return part.tag if rows is None else f"SELECT {rows}"
+
+        self._submits(portal, self._spelled(portal.prepared).sql, list(portal.values) or None, tag)
+
+    def _submits(
+        self, portal: Portal, sql: str, values: list[object] | None, tag: Callable[[Job], str]
+    ) -> None:
+        """Make a job of a statement outside of a transaction, as every door does."""
+        self.new_stopper()
+        sent = submitted(self.gateway, self.caller, Change(sql=sql, parameters=values))
+        portal.waits = Waits(sent=sent, tag=tag)
+
+    async def wait(self, portal: Portal) -> None:
+        """Wait for the job of a portal. Raises Problem and Refused for one that failed."""
+        waits, portal.waits = portal.waits, None
+        if waits is None:
+            return
+        stopper, wait_s = self._stopper, self.gateway.settings.jobs.time_limit_s
         try:
-            return changed(
-                self.gateway, self.caller, change, wait_s=wait_s, gone=lambda: stopper.stopped
-            )
+            job = await ended_meanwhile(self.gateway, waits.sent, wait_s, stopper)
         except Problem as error:
             states.check_cancelled(error, stopped=stopper.stopped)
             raise
+        portal.ends(waits.tag(job))
 
     def _new_transaction(self) -> Transaction:
         statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))

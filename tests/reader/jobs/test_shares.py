@@ -10,7 +10,7 @@ import pytest
 from blockstore.clock import ManualClock
 from blockstore.errors import Unavailable
 from blockstore.reader.http.quotas import Quotas
-from blockstore.reader.jobs.record import Request
+from blockstore.reader.jobs.record import Request, State
 from blockstore.reader.jobs.shares import Shares
 from tests.reader.jobs.gateways import Gateway, Lake
 from tests.support.faulty import Call, FaultyBucket
@@ -73,3 +73,18 @@ def test_a_job_that_cannot_be_claimed_holds_no_share(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         gateway.runner.offer(FIRST)
     assert quotas.take_of("me", 1) is not None, "the share was given back"
+
+
+def test_a_job_that_was_cancelled_while_it_waited_ends_without_a_place(tmp_path: Path) -> None:
+    gateway = Lake.make().gateway(1, folder=tmp_path)
+    limited(gateway, 1)
+    gateway.ask(FIRST)
+    gateway.ask(SECOND)
+    [held] = gateway.runner.look()
+    gateway.store.cancel(SECOND)
+    [ends] = gateway.runner.look()
+    assert ends.job == SECOND
+    outcome = gateway.run(ends)
+    assert outcome is not None
+    assert outcome.state is State.CANCELLED
+    assert gateway.run(held) is not None
