@@ -107,10 +107,11 @@ class Health:
 
 
 def health_routes(healthy: Callable[[], Health], ready: Callable[[], Health]) -> list[Route]:
-    """``/-/healthy``: the process needs no restart. ``/-/ready``: it can do its work."""
+    """``/-/healthy``: the process needs no restart. ``/-/ready``: it can do its work. Both are
+    called on the event loop, and must not block: a probe waits for no request."""
 
     def route(path: str, ask: Callable[[], Health]) -> Route:
-        def answer(_: Request) -> Response:
+        async def answer(_: Request) -> Response:
             health = ask()
             body: dict[str, object] = {"ok": health.ok, "reasons": list(health.reasons)}
             if health.warnings:

@@ -26,7 +26,7 @@ from blockstore.reader.doors.definitions import (
     request_of_definition,
     sent_before,
 )
-from blockstore.reader.doors.submitted import allowed_of, ended, job_id, submit
+from blockstore.reader.doors.submitted import Submitted, allowed_of, ended, job_id, submit
 from blockstore.reader.errors import BadSql
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
@@ -84,6 +84,12 @@ def changed(
     Raises BadSql and Invalid for a statement that no job carries out, and Problem for one that
     failed; then nothing was changed.
     """
+    one = submitted(gateway, caller, change)
+    return ended(gateway, one.job, one.wanted, one.made, wait_s, gone)
+
+
+def submitted(gateway: Gateway, caller: Caller, change: Change) -> Submitted:
+    """Make a job of a statement, as ``changed``, and do not wait for it."""
     if not any(map(caller.may, (Scope.WRITE, Scope.DDL))):
         check_scope(caller, Scope.WRITE)
     gateway.need_jobs()
@@ -98,8 +104,7 @@ def changed(
             f"the statement and its parameters have {len(data):,} bytes, and the limit is "
             f"{gateway.settings.http.max_body_bytes:,}: load rows from a file or by ingest"
         )
-    made = submit(gateway, job, wanted, data)
-    return ended(gateway, job, wanted, made, wait_s, gone)
+    return Submitted(job=job, wanted=wanted, made=submit(gateway, job, wanted, data))
 
 
 def request_of(

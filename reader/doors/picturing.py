@@ -20,9 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from blockstore.errors import Invalid
-from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.queries import Stopper
+from blockstore.reader.doors.queries import Stopper, placed
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller, Scope
 from blockstore.reader.query.admission import Budget
@@ -70,17 +69,12 @@ def pictures(
     thread. Raises Problem 403 without the scope, Invalid for a table of too many blocks, and what a
     query raises."""
     check_scope(caller, Scope.READ)
-    give_back = gateway.quotas.take(caller)
-    known = gateway.queries.began(caller, sql, running(), stopper.cancel)
     seconds = gateway.settings.query.time_limit_s
-    try:
+    with placed(gateway, caller, sql, stopper) as runs:
         _describe(gateway, caller, sql, parameters, at, stopper)
-        gateway.queries.runs(known)
+        runs()
         found = gateway.engine.plans(sql, parameters, at=at, allowed=caller.tables, seconds=seconds)
         return tuple(_picture(one, stopper) for one in found)
-    finally:
-        gateway.queries.ended(known)
-        give_back()
 
 
 def _describe(

@@ -11,6 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -49,6 +50,11 @@ class Stopper:
         self._stop = stop
         if self._asked:
             stop()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return self._asked
 
     def check(self) -> None:
         """Raise Canceled if it was stopped."""
@@ -141,6 +147,22 @@ def begun(gateway: Gateway, caller: Caller, asked: Asked, stopper: Stopper) -> A
     answer.at_end(give_back)
     running().reads(answer.versions, answer.policies)
     return answer
+
+
+@contextmanager
+def placed(
+    gateway: Gateway, caller: Caller, sql: str, stopper: Stopper
+) -> Iterator[Callable[[], None]]:
+    """Run something else than a query in the block, as a query: it takes one of the places of its
+    token and is among the running queries. What it is given says that it has its turn. Raises
+    Busy."""
+    give_back = gateway.quotas.take(caller)
+    known = gateway.queries.began(caller, sql, running(), stopper.cancel)
+    try:
+        yield partial(gateway.queries.runs, known)
+    finally:
+        gateway.queries.ended(known)
+        give_back()
 
 
 def counted(batches: Iterable[pa.RecordBatch], statement: Statement) -> Iterator[pa.RecordBatch]:

@@ -10,16 +10,24 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import anyio
+from anyio import to_thread
 
 from blockstore.errors import BlockstoreError
 from blockstore.names import job_input_key
 from blockstore.reader.audit import running
+from blockstore.reader.doors.queries import Stopper
 from blockstore.reader.http.gateway import Gateway, Jobs
 from blockstore.reader.http.problems import Problem
+from blockstore.reader.http.streaming import in_thread
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.jobs.record import Failure, State
 from blockstore.reader.jobs.record import Request as JobRequest
@@ -29,6 +37,11 @@ _logger = logging.getLogger(__name__)
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LOOK_S = 0.25
+_LOOKS_S = 2.0
+_LOOKS_LATER = 0.25
+"""A job that does not run here is looked at again after this part of the time that it has taken, so
+that many that wait do not ask the store all the time."""
+_QUIET_S = 5.0
 _STATUS = {
     "BadSql": 400,
     "Conflict": 409,
@@ -48,6 +61,16 @@ _STATUS = {
     "unknown_table": 404,
 }
 """The status of a response about a job that failed with this error; another one is 503."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A call that has become a job."""
+
+    job: str
+    wanted: JobRequest
+    made: bool
+    """Whether the job is new."""
 
 
 def allowed_of(caller: Caller) -> tuple[str, ...] | None:
@@ -87,6 +110,87 @@ def submit(gateway: Gateway, job: str, wanted: JobRequest, body: bytes) -> bool:
     return False
 
 
+class Waiting:
+    """The wait for the end of a job that was submitted, in steps of which none waits. ``wake`` is
+    called, from any thread, when a step is worth it before its time."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        sent: Submitted,
+        wait_s: float,
+        gone: Callable[[], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        self._gateway = gateway
+        self._jobs = gateway.need_jobs()
+        self._sent = sent
+        self._gone = gone
+        self._cancelled = False
+        self._now_s = gateway.world.clock.monotonic_s
+        self._begun_s = self._now_s()
+        self._wait_s = wait_s
+        self._found = Job(id=sent.job, request=sent.wanted)
+        self._wake = wake
+        self._forget: Callable[[], None] = lambda: None
+
+    def begin(self) -> None:
+        """Start the job, if it is new and there is a place."""
+        job = self._sent.job
+        running().runs_as(job)
+        self._forget = self._jobs.runner.endings.watch(job, self._wake)
+        if self._sent.made:
+            self._found = offered(self._jobs, job, self._sent.wanted)
+        else:
+            self._found = self._jobs.store.load(job)
+
+    def quiet_s(self) -> float | None:
+        """How long there is nothing to look at unless it is woken, as the job runs here; None if
+        ``look`` is to look. Neither reads nor waits."""
+        left_s = self._left_s
+        if left_s <= 0 or (self._gone() and not self._cancelled):
+            return None
+        return min(_QUIET_S, left_s) if self._jobs.runner.runs(self._sent.job) else None
+
+    def look(self) -> float | None:
+        """Look at the job, and cancel it if its client is gone; return how long until the next look
+        if it is not woken before, None if it has ended or the time is over."""
+        if self._found.state.ended or self._wait_s <= 0:
+            return None
+        if not self._cancelled and self._gone():
+            cancel(self._jobs, self._sent.job)
+            self._cancelled = True
+        quiet_s = self.quiet_s()
+        if quiet_s is not None:
+            return quiet_s
+        self._found = self._jobs.store.load(self._sent.job)
+        left_s = self._left_s
+        if self._found.state.ended or left_s <= 0:
+            return None
+        pause_s = (self._wait_s - left_s) * _LOOKS_LATER
+        return min(max(_LOOK_S, pause_s), _LOOKS_S, left_s)
+
+    def end(self) -> Job:
+        """The job as it was found last. Raises Problem for one that failed or was cancelled."""
+        job, found = self._sent.job, self._found
+        failure = None if found.outcome is None else found.outcome.failure
+        if failure is not None:
+            raise _problem(job, failure)
+        if found.state is State.CANCELLED:
+            raise Problem(409, f"job {job} was cancelled: nothing was changed")
+        serve(self._gateway, found)
+        commits(found)
+        return found
+
+    def close(self) -> None:
+        """It waits no more."""
+        self._forget()
+
+    @property
+    def _left_s(self) -> float:
+        return self._wait_s - (self._now_s() - self._begun_s)
+
+
 def ended(
     gateway: Gateway,
     job: str,
@@ -98,30 +202,53 @@ def ended(
     """A job that was submitted, once it has ended and this gateway reads what it wrote; as it is
     after ``wait_s``. If its client is ``gone`` meanwhile, the job is cancelled: it is complete or
     absent, as ever. Raises Problem for one that failed or was cancelled."""
-    jobs, clock = gateway.need_jobs(), gateway.world.clock
-    running().runs_as(job)
-    until_s = clock.monotonic_s() + wait_s
-    found = offered(jobs, job, wanted) if made else jobs.store.load(job)
-    cancelled = False
-    while not found.state.ended and (left_s := until_s - clock.monotonic_s()) > 0:
-        if not cancelled and gone():
-            cancel(jobs, job)
-            cancelled = True
-        pause_s = min(_LOOK_S, left_s)
-        ran = jobs.runner.wait(job, pause_s)
-        if ran and left_s > pause_s:
-            continue  # it runs here, or has just ended: nothing is read until it does not run
-        found = jobs.store.load(job)
-        if not ran and not found.state.ended:
-            clock.sleep(pause_s)
-    failure = None if found.outcome is None else found.outcome.failure
-    if failure is not None:
-        raise _problem(job, failure)
-    if found.state is State.CANCELLED:
-        raise Problem(409, f"job {job} was cancelled: nothing was changed")
-    serve(gateway, found)
-    commits(found)
-    return found
+    woken = threading.Event()
+    sent = Submitted(job=job, wanted=wanted, made=made)
+    waiting = Waiting(gateway, sent, wait_s, gone, woken.set)
+    try:
+        waiting.begin()
+        while (pause_s := waiting.look()) is not None:
+            while pause_s > 0 and not woken.wait(min(pause_s, _LOOK_S)) and not gone():
+                pause_s -= _LOOK_S
+            woken.clear()
+        return waiting.end()
+    finally:
+        waiting.close()
+
+
+async def ended_meanwhile(
+    gateway: Gateway, sent: Submitted, wait_s: float, stopper: Stopper | None = None
+) -> Job:
+    """As ``ended``, without a thread that waits: however many writers wait, none takes the place of
+    a query. If ``stopper`` is stopped, the job is cancelled."""
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(woken.set)
+
+    def gone() -> bool:
+        return stopper is not None and stopper.stopped
+
+    waiting = Waiting(gateway, sent, wait_s, gone, wake)
+    if stopper is not None:
+        stopper.began(wake)
+    try:
+        await in_thread(waiting.begin)
+        while True:
+            woken.clear()
+            pause_s = waiting.quiet_s() or await to_thread.run_sync(waiting.look)
+            if pause_s is None:
+                return await in_thread(waiting.end)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), pause_s)
+    except asyncio.CancelledError:
+        if gone():
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(waiting.look)
+        raise
+    finally:
+        waiting.close()
 
 
 def commits(job: Job) -> None:

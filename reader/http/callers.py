@@ -3,6 +3,9 @@
 Rule: the audit log has every request with a known token, but for looks at what there is: lists,
 definitions, histories, states of jobs and running queries. A route that is not listed here is
 audited.
+
+What is here runs on the event loop, for it looks at memory only: in a thread, each request would
+wait for those that wait for the store.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from blockstore.reader.http.tokens import Caller, Scope
 _bearer = HTTPBearer(auto_error=False, description="A token made by `blockstore token`.")
 
 
-def _here(request: Request) -> Gateway:
+async def _here(request: Request) -> Gateway:
     gateway: Gateway = request.app.state.gateway
     return gateway
 
@@ -52,7 +55,7 @@ LOOKS = frozenset(
 """The routes whose GET and HEAD are not audited."""
 
 
-def _known(
+async def _known(
     request: Request,
     gateway: Here,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
@@ -70,7 +73,7 @@ Known = Annotated[Caller, Depends(_known)]
 """A caller with a known token."""
 
 
-def _reading(caller: Known) -> Caller:
+async def _reading(caller: Known) -> Caller:
     check_scope(caller, Scope.READ)
     return caller
 

@@ -90,6 +90,15 @@ class Gate:
             return ANYONE.name
         return self.people.name_of(fingerprint)
 
+    def most_of(self, fingerprint: str) -> int | None:
+        """How many queries a token or person that was known may run at once; None without a limit,
+        and for one that never was."""
+        for tokens in (self._tokens, self._removed):
+            for one in tokens:
+                if one.caller.fingerprint == fingerprint:
+                    return one.caller.queries_at_once
+        return self.people.most_of(fingerprint)
+
     def exchange(self, tokens: Iterable[Token]) -> bool:
         """Go by these tokens from now on; return whether they differ. Raises Invalid; then those
         of before remain."""

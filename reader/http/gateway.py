@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,9 +32,10 @@ from blockstore.reader.jobs.extract import Began, Extracts, Rows
 from blockstore.reader.jobs.record import Kind, Request
 from blockstore.reader.jobs.rows import RowChanges
 from blockstore.reader.jobs.runner import Runner, Terms
+from blockstore.reader.jobs.shares import of_anyone
 from blockstore.reader.jobs.statements import Statements
 from blockstore.reader.jobs.store import Job, JobStore
-from blockstore.reader.jobs.tables import TableChanges
+from blockstore.reader.jobs.tables import TableChanges, What
 from blockstore.reader.jobs.upload import Uploads
 from blockstore.reader.jobs.work import Work
 from blockstore.reader.peers import Peers
@@ -53,6 +54,8 @@ from blockstore.world import World
 _logger = logging.getLogger(__name__)
 
 _WAY_S = 10.0
+_OF_THE_ENGINE = (Kind.QUERY, Kind.DOWNLOAD, Kind.STATEMENT)
+"""Jobs that need the engine, besides those that make a table of a query."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,9 +281,22 @@ class Gateway:
             Kind.DOWNLOAD: extracts,
         }
         runner = Runner(
-            store, self.world, works, terms, report=self.metrics.of_job, audit=self._job_ended
+            store,
+            self.world,
+            works,
+            terms,
+            report=self.metrics.of_job,
+            audit=self._job_ended,
+            share=self._share_of,
         )
         return Jobs(store=store, runner=runner, uploads=uploads)
+
+    def _share_of(self, request: Request) -> Callable[[], None] | None:
+        """A place of a job's owner, as its queries take them; None where none is free. A job that
+        does not need the engine needs none."""
+        if request.kind not in _OF_THE_ENGINE and request.what != What.CREATE_AS:
+            return of_anyone(request)
+        return self.quotas.take_of(request.owner, self.gate.most_of(request.owner))
 
     def _job_ended(self, job: Job) -> None:
         self.audit.record(line_of_job(job, self.gate.name_of(job.request.owner)))

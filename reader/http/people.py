@@ -99,7 +99,7 @@ class People:
         self._clock = clock
         self._read = read
         self._lock = Lock()
-        self._names: OrderedDict[str, str] = OrderedDict()
+        self._names: OrderedDict[str, Caller] = OrderedDict()
         self._issuers: Mapping[str, tuple[Issuer, IssuerKeys]] = {}
         self._groups: tuple[Group, ...] = ()
         self.exchange(issuers, groups)
@@ -152,7 +152,7 @@ class People:
         issuer, keys = known
         caller = self._caller(issuer, _checked(token, header, issuer, keys))
         with self._lock:
-            self._names[caller.fingerprint] = caller.name
+            self._names[caller.fingerprint] = caller
             self._names.move_to_end(caller.fingerprint)
             while len(self._names) > _MOST_NAMES:
                 self._names.popitem(last=False)
@@ -178,7 +178,14 @@ class People:
     def name_of(self, fingerprint: str) -> str | None:
         """The name of a person who came in before, one of the last."""
         with self._lock:
-            return self._names.get(fingerprint)
+            found = self._names.get(fingerprint)
+        return None if found is None else found.name
+
+    def most_of(self, fingerprint: str) -> int | None:
+        """How many queries such a person could run at once when it last came in; None for any."""
+        with self._lock:
+            found = self._names.get(fingerprint)
+        return None if found is None else found.queries_at_once
 
     def _caller(self, issuer: Issuer, said: Mapping[str, Any]) -> Caller:
         subject = str(said["sub"])

@@ -120,8 +120,9 @@ def of_error(error: BaseException) -> Problem:
     return Problem(500, "internal error: report the request id to the operator", error="internal")
 
 
-def answer(request: Request, error: BaseException) -> Response:
-    """The response to a request that ended in ``error``."""
+async def answer(request: Request, error: BaseException) -> Response:
+    """The response to a request that ended in ``error``; it needs no thread, and so waits for no
+    other request."""
     problem = of_error(error)
     audited(request, error, problem)
     return response(problem, request.scope.get("request_id", ""))

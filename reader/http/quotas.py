@@ -1,6 +1,8 @@
 """How many queries of each token run at once, and how many bytes it is sent in a day.
 
 Rules:
+- A change takes a place as a query does, and so does a job that runs here and needs the engine: it
+  waits for one, where another one is refused.
 - A query of a token above its number is refused at once and may be sent again: it takes no turn of
   the engine, so one token cannot fill the queue of all others.
 - A place is free when its query has ended, however it ended.
@@ -40,14 +42,22 @@ class Quotas:
 
     def take(self, caller: Caller) -> Callable[[], None]:
         """Take a place; return what gives it back, once. Raises Busy."""
-        most, key = caller.queries_at_once, caller.fingerprint
+        most = caller.queries_at_once
+        place = self.take_of(caller.fingerprint, most)
+        if place is None:
+            raise Busy(
+                f"the token {caller.name!r} runs {most} queries at once, its limit: retry in a "
+                "second",
+                retry_after_s=_RETRY_S,
+            )
+        return place
+
+    def take_of(self, key: str, most: int | None) -> Callable[[], None] | None:
+        """A place of the token or person with this fingerprint, and this limit; None where none is
+        free."""
         with self._lock:
             if most is not None and self._taken[key] >= most:
-                raise Busy(
-                    f"the token {caller.name!r} runs {most} queries at once, its limit: retry in a "
-                    "second",
-                    retry_after_s=_RETRY_S,
-                )
+                return None
             self._taken[key] += 1
         return _Place(self._lock, self._taken, key)
 

@@ -19,7 +19,7 @@ Key = Annotated[str, Path(max_length=64, description="The query's id, as the lis
 
 
 @router.get("/v1/queries")
-def queries(gateway: Here, caller: Reading) -> QueriesShown:
+async def queries(gateway: Here, caller: Reading) -> QueriesShown:
     """The queries that this gateway runs now at any of its doors, the oldest first: those of the
     caller, and with the scope admin all. Jobs are at /v1/jobs."""
     return QueriesShown(queries=[_shown(one) for one in gateway.queries.seen_by(caller)])

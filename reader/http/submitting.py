@@ -13,7 +13,15 @@ from starlette.responses import JSONResponse, Response
 from blockstore.names import job_input_key
 from blockstore.reader.audit import running
 from blockstore.reader.doors.receiving import receiving
-from blockstore.reader.doors.submitted import check_same, ended, job_id, offered, serve, submit
+from blockstore.reader.doors.submitted import (
+    Submitted,
+    check_same,
+    ended_meanwhile,
+    job_id,
+    offered,
+    serve,
+    submit,
+)
 from blockstore.reader.http.gateway import Gateway, Jobs
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.receiving import measured, received
@@ -123,9 +131,10 @@ async def ended_answer(
 ) -> Response:
     """The response to a change that was submitted, once it has ended: 200, or the status of its
     failure; 202 if it has not ended after ``wait_s``."""
+    sent = Submitted(job=job, wanted=wanted, made=made)
+    found = await ended_meanwhile(gateway, sent, wait_s)
 
     def answer() -> Response:
-        found = ended(gateway, job, wanted, made, wait_s)
         return JSONResponse(
             shown_of(gateway, found).model_dump(),
             status_code=200 if found.state.ended else 202,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -50,7 +51,7 @@ Tag = Annotated[str | None, Query(max_length=1_000)]
 
 
 @router.get("/v1/whoami")
-def whoami(gateway: Here, caller: Known) -> Whoami:
+async def whoami(gateway: Here, caller: Known) -> Whoami:
     """The caller of this token, and what it may do."""
     listed, out = listed_in(caller.tables)
     return Whoami(
@@ -81,14 +82,37 @@ def blocks(
     version: Version = None,
     as_of: Moment = None,
     tag: Tag = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+    after: Annotated[
+        str | None,
+        Query(
+            max_length=26,
+            description="`next` of another page: the blocks that come after it. With `version` of "
+            "the first page all pages are of one version",
+        ),
+    ] = None,
 ) -> dict[str, object]:
-    """The blocks of one version."""
+    """The blocks of one version by their ULIDs, and in ``next`` where the page after this one
+    begins; null in the last one."""
     snapshot = gateway.tables.snapshot(table, at_of_query(version, as_of, tag), caller.tables)
+    every = snapshot.blocks
+    begin = 0
+    if after is not None:
+        _check_ulid("after", after)
+        places = range(len(every))
+        begin = bisect_right(places, after, key=lambda place: every.take([place])[0].ulid)
+    end = min(begin + limit, len(every))
+    found = every.take(range(begin, end))
     shown = [
         {**_block(block.meta), "version": block.version or None, "excepted": sorted(block.excepted)}
-        for block in snapshot.blocks
+        for block in found
     ]
-    return {"table": table, "version": snapshot.version, "blocks": shown}
+    return {
+        "table": table,
+        "version": snapshot.version,
+        "blocks": shown,
+        "next": found[-1].ulid if end < len(every) else None,
+    }
 
 
 @router.get("/v1/tables/{table:path}/history")
@@ -165,8 +189,7 @@ def block(
     ulid: Annotated[str, Query(max_length=26)],
 ) -> Response:
     """The details of one block."""
-    if not is_ulid(ulid):
-        raise Invalid(f"ulid is {ulid!r}, expected a block's ULID of 26 characters")
+    _check_ulid("ulid", ulid)
     name = gateway.tables.find(table, caller.tables)
     return json_response(request, encode_detail(gateway.timelines.detail(name, ulid)))
 
@@ -256,6 +279,11 @@ def at_of_query(version: int | None, as_of: str | None, tag: str | None) -> At:
         else as_of
     )
     return At(version=version, as_of=moment, tag=tag)
+
+
+def _check_ulid(name: str, given: str) -> None:
+    if not is_ulid(given):
+        raise Invalid(f"{name} is {given!r}, expected a block's ULID of 26 characters")
 
 
 def _handle(gateway: Gateway, table: str, caller: Caller) -> Table:

@@ -13,7 +13,7 @@ Rules:
   does not kill all of them.
 - Uploads have places of their own, and so have changes of given rows and of tables, which are
   short: neither long queries nor long uploads delay them. Where all gateways share a number of
-  places, an attempt needs one of these as well (``places.py``).
+  places, an attempt needs one of these as well (``places.py``), and one of its owner's shares.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from blockstore.errors import (
     NotFound,
     Unavailable,
 )
+from blockstore.reader.jobs.endings import Endings
 from blockstore.reader.jobs.failures import failure_of, given_up, internal, overtime, unsettled
 from blockstore.reader.jobs.marks import Marks
 from blockstore.reader.jobs.meter import Meter, Stop, Stopped
 from blockstore.reader.jobs.places import SharedPlaces, group_of
 from blockstore.reader.jobs.record import Failure, Kind, Lease, Outcome, Request, State
+from blockstore.reader.jobs.shares import Share, Shares, of_anyone
 from blockstore.reader.jobs.store import Job, JobStore, Sketch
 from blockstore.reader.jobs.watch import LeaseWatch
 from blockstore.reader.jobs.work import Ended, Failed, Work
@@ -89,6 +91,7 @@ class Runner:
         terms: Terms,
         report: Callable[[str, str], None] = lambda kind, event: None,
         audit: Callable[[Job], None] = lambda job: None,
+        share: Share = of_anyone,
     ) -> None:
         self._store = store
         self._world = world
@@ -101,10 +104,11 @@ class Runner:
         self.holder = world.ids.ulid()
         self._watch = LeaseWatch(world.clock, terms.lease_s)
         self._shared = SharedPlaces(store, world, self.holder, terms.lease_s, terms.cluster_places)
+        self._shares = Shares(share)
         self._requests: dict[str, Request] = {}
         self._lock = threading.Lock()
-        self._ended = threading.Condition(self._lock)
-        """Notified whenever a job ends here."""
+        self.endings = Endings()
+        """Who waits for a job."""
         self._running: dict[str, tuple[Kind, Meter]] = {}
         self._closing = threading.Event()
         self._wake = threading.Event()
@@ -166,6 +170,7 @@ class Runner:
             done.set()
             keeper.join()
             self._give_place(claimed.job)
+            self.endings.ended(claimed.job)
             self._wake.set()
 
     def beat(self, claimed: Claimed, meter: Meter, beat: int) -> None:
@@ -220,13 +225,10 @@ class Runner:
         with self._lock:
             return len(self._running)
 
-    def wait(self, job: str, seconds: float) -> bool:
-        """Wait until this gateway does not run the job any more; return whether it ran it when it
-        was called."""
-        with self._ended:
-            ran = job in self._running
-            self._ended.wait_for(lambda: job not in self._running, seconds)
-        return ran
+    def runs(self, job: str) -> bool:
+        """Whether this gateway runs the job."""
+        with self._lock:
+            return job in self._running
 
     def begin(self, claimed: Claimed) -> None:
         """Run an attempt in a thread of its own."""
@@ -267,7 +269,7 @@ class Runner:
             held = self._store.lease(sketch.job, sketch.attempt)
             if held is None or not self._watch.over(sketch.job, held):
                 return None
-        if not self._take_place(sketch.job, request.kind):
+        if not self._take_place(sketch.job, request, ends=sketch.cancelled):
             return None
         lease = Lease(attempt=sketch.attempt + 1, holder=self.holder, beat=0)
         try:
@@ -281,16 +283,19 @@ class Runner:
         self._report(request.kind, "taken_over" if sketch.attempt else "claimed")
         return Claimed(job=sketch.job, request=request, lease=lease)
 
-    def _take_place(self, job: str, kind: Kind) -> bool:
+    def _take_place(self, job: str, request: Request, *, ends: bool) -> bool:
+        """Take what the job needs to run. One that was cancelled ``ends`` at once, and needs no
+        place: it would hold its client up until one is free."""
+        kind = request.kind
         with self._lock:
             group = group_of(kind)
             taken = sum(group_of(one) == group for one, _ in self._running.values())
-            if job in self._running or taken >= self._terms.places:
+            if job in self._running or (taken >= self._terms.places and not ends):
                 return False
             self._running[job] = (kind, Meter(self._world.clock, self._terms.time_limit_s))
         took = False
         try:
-            took = self._shared.take(job, kind)
+            took = ends or (self._shares.take(job, request) and self._shared.take(job, kind))
         finally:
             if not took:
                 self._give_place(job)
@@ -298,9 +303,9 @@ class Runner:
 
     def _give_place(self, job: str) -> None:
         self._shared.give_back(job)
-        with self._ended:
+        self._shares.give_back(job)
+        with self._lock:
             self._running.pop(job, None)
-            self._ended.notify_all()
 
     # Running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from blockstore.reader.doors.queries import Stopper
 from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.tokens import Caller
 from blockstore.reader.postgres.portals import Portal
@@ -26,6 +27,10 @@ class Asks(Protocol):
 
     def query(self, portal: Portal, prepared: Prepared, values: tuple[object, ...]) -> None:
         """Start a query whose rows a portal returns."""
+        ...
+
+    def new_stopper(self) -> Stopper:
+        """What stops the statement that begins now, if it is cancelled or takes too long."""
         ...
 
     def check_writes(self) -> None:

@@ -4,20 +4,27 @@ Rules:
 - What a client sends becomes a CSV file in the bucket, and one upload, as over HTTP: each line is
   checked, and all rows become visible in one version, or none.
 - It is not a part of a transaction that is open: COPY FROM is refused there.
-- What comes is read only as fast as it is stored.
+- What comes is read only as fast as it is stored, and within the limits of uploads: so many at
+  once at all doors, each so large at most, and none that sends nothing for long.
+- The token is looked at again with each message: what comes after its end is not written.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from blockstore.errors import Invalid
 from blockstore.format.column import rules_of
 from blockstore.format.identity import Key
 from blockstore.names import job_input_key
+from blockstore.reader.doors.queries import Stopper
+from blockstore.reader.doors.receiving import receiving
 from blockstore.reader.doors.seen import seen_of
-from blockstore.reader.doors.submitted import allowed_of, ended
+from blockstore.reader.doors.submitted import Submitted, allowed_of, ended_meanwhile
+from blockstore.reader.http.gateway import Gateway
 from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.receiving import received
 from blockstore.reader.http.streaming import in_thread
@@ -146,31 +153,48 @@ def _in(runs: Asks, portal: Portal, table: str, columns: tuple[str, ...], form: 
 
 
 async def copied_in(peer: Peer, runs: Asks, copy: CopyIn) -> int:
-    """Receive the rows of a COPY and write them; return how many. Raises Refused for lines that
-    are wrong, and if the client gives up: then nothing was written."""
-    await peer.send(copy.begins)
+    """Receive the rows of a COPY and write them; return how many. Raises Refused, Problem and
+    Canceled for lines that are wrong, for a limit, without the token, for a client that gives up or
+    is silent, and if it is cancelled: then nothing was written."""
     gateway = runs.gateway
-    jobs = gateway.need_jobs()
+    jobs, stopper = gateway.need_jobs(), runs.new_stopper()
+    stopper.began(_looks(peer))
     job = gateway.world.ids.ulid()
-    key = job_input_key(job, gateway.world.ids.ulid())
-    wanted = await in_thread(lambda: _request(runs, copy))
     lines = _lines(runs, copy)
-    given = _Given(peer)
-    try:
-        found = await received(jobs.store.bucket, key, _file(given, lines))
-    finally:
-        # After an error the client sends on until it learns of it; what it sends is ignored.
-        lines.clear()
-    complete = _with_input(wanted, key, found.bytes, found.sha256)
-    made = await in_thread(lambda: jobs.store.submit(job, complete))
+    with receiving(gateway):
+        await peer.send(copy.begins)
+        wanted = await in_thread(lambda: _request(runs, copy))
+        key = job_input_key(job, gateway.world.ids.ulid())
+        try:
+            file = await received(
+                jobs.store.bucket, key, _file(_Given(peer, runs, stopper), lines, gateway)
+            )
+        finally:
+            # After an error the client sends on until it learns of it; what it sends is ignored.
+            lines.clear()
+        complete = replace(wanted, input_key=key, input_bytes=file.bytes, input_sha256=file.sha256)
+        made = await in_thread(lambda: jobs.store.submit(job, complete))
     wait_s = gateway.settings.jobs.time_limit_s
     try:
-        done = await in_thread(lambda: ended(gateway, job, complete, made, wait_s))
+        sent = Submitted(job=job, wanted=complete, made=made)
+        done = await ended_meanwhile(gateway, sent, wait_s, stopper)
     except Problem as error:
+        states.check_cancelled(error, stopped=stopper.stopped)
         raise Refused(states.COPY_FAILED, str(error.detail)) from error
     if not done.state.ended:
-        raise Refused("57014", f"the upload has not ended in {wait_s:g} s: see job {job}")
+        raise Refused(states.CANCELED, f"the upload has not ended in {wait_s:g} s: see job {job}")
     return counted_by(done) or lines.rows
+
+
+def _looks(peer: Peer) -> Callable[[], None]:
+    """What lets a COPY that waits for its client look whether it was cancelled, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        with suppress(RuntimeError):  # the loop has ended, and the COPY with it
+            loop.call_soon_threadsafe(peer.look)
+
+    return look
 
 
 def _request(runs: Asks, copy: CopyIn) -> JobRequest:
@@ -192,10 +216,6 @@ def _request(runs: Asks, copy: CopyIn) -> JobRequest:
     )
 
 
-def _with_input(wanted: JobRequest, key: str, size: int, sha256: str) -> JobRequest:
-    return replace(wanted, input_key=key, input_bytes=size, input_sha256=sha256)
-
-
 def _lines(runs: Asks, copy: CopyIn) -> Lines:
     schema = runs.gateway.tables.table(copy.table, runs.caller.tables).definition.schema
     types = [type_of(schema.field(name).type) for name in copy.columns]
@@ -208,8 +228,19 @@ def _lines(runs: Asks, copy: CopyIn) -> Lines:
     return made(copy.form, types, (*copy.columns, *absent))
 
 
-async def _file(given: _Given, lines: Lines) -> AsyncIterator[bytes]:
-    """The CSV file of what the client sends."""
+async def _file(given: _Given, lines: Lines, gateway: Gateway) -> AsyncIterator[bytes]:
+    """The CSV file of what the client sends. Raises Problem 413 beyond the limit of uploads."""
+    limit, size = gateway.settings.http.max_upload_bytes, 0
+    async for made in _made(given, lines):
+        size += len(made)
+        if size > limit:
+            raise Problem(
+                413, f"the rows are larger than the limit of {limit:,} bytes: copy less at a time"
+            )
+        yield made
+
+
+async def _made(given: _Given, lines: Lines) -> AsyncIterator[bytes]:
     yield csv_line(lines.header)
     async for data in given:
         made = await in_thread(lambda data=data: lines.feed(data))  # type: ignore[misc]
@@ -223,12 +254,14 @@ async def _file(given: _Given, lines: Lines) -> AsyncIterator[bytes]:
 class _Given:
     """The data of a COPY, as the client sends it."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, runs: Asks, stopper: Stopper) -> None:
         self._peer = peer
+        self._runs = runs
+        self._stopper = stopper
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
-            message = await self._peer.next()
+            message = await self._next()
             match message:
                 case wire.CopyData():
                     yield message.data
@@ -236,12 +269,25 @@ class _Given:
                     return
                 case wire.CopyFail():
                     raise Refused(
-                        "57014", f"the client gave the COPY up: {message.why[:200] or 'no reason'}"
+                        states.CANCELED,
+                        f"the client gave the COPY up: {message.why[:200] or 'no reason'}",
                     )
                 case wire.Sync() | wire.Flush():
                     pass  # of a client that uses the extended protocol
                 case _:
                     raise wire.Malformed("a message came that does not belong into a COPY")
+
+    async def _next(self) -> wire.Message:
+        idle_s = self._runs.gateway.settings.http.stall_s
+        try:
+            message = await self._peer.next(idle_s=idle_s, check=self._stopper.check)
+        except TimeoutError:
+            raise Refused(
+                states.CANCELED,
+                f"nothing of the COPY came for {idle_s:g} s: send it without a pause",
+            ) from None
+        self._runs.gateway.gate.check(self._runs.caller)
+        return message
 
 
 def _options(cursor: Cursor) -> list[tuple[str, str]]:

@@ -111,27 +111,38 @@ class Peer(asyncio.Protocol):
         if self.gone and call is not None:
             call()
 
-    async def next(self) -> Message:
-        """The next message. Raises Malformed, Gone, and Terminated after ``end_soon``."""
+    def look(self) -> None:
+        """Let a ``next`` that waits call its ``check``."""
+        self._came.set()
+
+    async def next(
+        self, *, idle_s: float | None = None, check: Callable[[], None] = lambda: None
+    ) -> Message:
+        """The next message. ``check`` is called before it, and after each ``look``; what it raises
+        is raised. Raises Malformed, Gone, Terminated after ``end_soon``, and TimeoutError if
+        nothing comes for ``idle_s``."""
         while True:
             if self._ends:
                 raise Terminated("another session of this user has ended this one: connect again")
+            check()
             message = self._incoming.take()
             if message is not None:
                 return message
             if self.gone:
                 raise Gone("the client has left")
             self._came.clear()
-            await self._more()
+            await self._more(idle_s)
 
-    async def _more(self) -> None:
+    async def _more(self, idle_s: float | None) -> None:
         self._wanted = True
         with suppress(RuntimeError):
             self._transport.resume_reading()
-        patience_s = self._stall_s if self._incoming.rest else None
+        began = self._incoming.rest > 0
         try:
-            await asyncio.wait_for(self._came.wait(), patience_s)
+            await asyncio.wait_for(self._came.wait(), self._stall_s if began else idle_s)
         except TimeoutError:
+            if not began:
+                raise
             raise Gone(
                 f"the client sent a part of a message and nothing more for {self._stall_s:g} s"
             ) from None

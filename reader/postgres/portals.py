@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from blockstore.reader.audit import Outcome, Statement
+from blockstore.reader.doors.submitted import Submitted
+from blockstore.reader.jobs.store import Job
 from blockstore.reader.postgres import wire
 from blockstore.reader.postgres.prepared import Prepared
 from blockstore.reader.postgres.rows import CopyForm, Form, as_rows, pieces
@@ -50,6 +52,14 @@ class CopyOut:
     end: bytes = b""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """A statement that has become a job, and the tag that it has once that has ended."""
+
+    sent: Submitted
+    tag: Callable[[Job], str]
+
+
 @dataclass(kw_only=True)
 class Portal:
     """A statement with its values, and what is left of its rows."""
@@ -67,6 +77,8 @@ class Portal:
     tag: str = ""
     notice: Sequence[tuple[str, str]] = ()
     suspended: bool = False
+    waits: Waits | None = None
+    """What it waits for before it has an end."""
     statement: Statement | None = None
     """What the audit log will have of it, once it was begun."""
     _counts: str = ""

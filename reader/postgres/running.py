@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from blockstore.reader.audit import running
 from blockstore.reader.doors.access import check_scope
-from blockstore.reader.doors.changes import Change, changed, rows_changed
-from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of
+from blockstore.reader.doors.changes import Change, rows_changed, submitted
+from blockstore.reader.doors.queries import Asked, Stopper, begun, described, parameters_of, placed
+from blockstore.reader.doors.submitted import ended_meanwhile
 from blockstore.reader.doors.tables_of import OfGateway
 from blockstore.reader.http.gateway import Gateway
+from blockstore.reader.http.problems import Problem
 from blockstore.reader.http.tokens import Scope
 from blockstore.reader.jobs.store import Job
 from blockstore.reader.jobs.writing import BUFFER_BYTES
@@ -32,7 +34,7 @@ from blockstore.reader.postgres.constants import meant
 from blockstore.reader.postgres.copying import copy_of
 from blockstore.reader.postgres.cursors import cursor_of, declared
 from blockstore.reader.postgres.dml import counted, counted_by, dml_types, returned_by, tag_of
-from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal
+from blockstore.reader.postgres.portals import CopyIn, CopyOut, Portal, Waits
 from blockstore.reader.postgres.prepared import Prepared, Spelled
 from blockstore.reader.postgres.sampling import samples, types_of
 from blockstore.reader.postgres.spelling import Scene, catalog_rows, spelled
@@ -51,7 +53,7 @@ __all__ = ["CopyIn", "CopyOut", "Runs"]
 
 
 class Runs:
-    """Runs the statements of one session. Its calls may block, but for ``cancel``."""
+    """Runs the statements of one session. Its calls may block, but for ``cancel`` and ``wait``."""
 
     def __init__(self, gateway: Gateway, own: Backend, backends: Backends) -> None:
         self.gateway = gateway
@@ -125,7 +127,7 @@ class Runs:
             prepared.columns = columns_of(variables.table_of(self.variables, prepared.part).schema)
         elif prepared.returning:
             sql = returned_by(prepared.part.sql)
-            found = described(self.gateway, self.caller, Asked(sql=sql), self._new_stopper())
+            found = described(self.gateway, self.caller, Asked(sql=sql), self.new_stopper())
             prepared.columns = columns_of(found.schema)
         elif prepared.part.kind is Kind.QUERY:
             query = self._spelled(prepared)
@@ -134,7 +136,7 @@ class Runs:
                 parameters=self._used(query.sql, samples(self.types(prepared))),
                 given=catalog_rows(query, self.scene()),
             )
-            found = described(self.gateway, self.caller, asked, self._new_stopper())
+            found = described(self.gateway, self.caller, asked, self.new_stopper())
             schema = shown(found.schema, query.endings)
             prepared.columns = columns_of(schema, oids=bool(query.catalogs))
         prepared.described = prepared.columns is not None
@@ -147,7 +149,7 @@ class Runs:
         prepared: MutableMapping[str, Prepared],
         portals: MutableMapping[str, Portal],
     ) -> None:
-        """Start a statement. Raises what is wrong with it."""
+        """Start a statement; ``wait`` is to follow. Raises what is wrong with it."""
         part = portal.prepared.part
         words = part.words
         back = part.kind is Kind.SAVEPOINT and words[0] == "ROLLBACK"
@@ -197,7 +199,7 @@ class Runs:
         if self._transaction is not None and not query.catalogs:
             names = self._tables_of(query.sql)
             asked = replace(asked, taken=self._transaction.read(names))
-        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        answer = begun(self.gateway, self.caller, asked, self.new_stopper())
         oids = bool(query.catalogs)
         if query.endings:
             with closing(answer):
@@ -258,14 +260,15 @@ class Runs:
             prepared.spelled = spelled(part, self.scene())
         return prepared.spelled
 
-    def _new_stopper(self) -> Stopper:
+    def new_stopper(self) -> Stopper:
+        """What stops the statement that begins now, if it is cancelled or takes too long."""
         self._stopper = Stopper()
         return self._stopper
 
     def _explain(self, portal: Portal) -> None:
         sql = self._spelled(portal.prepared).sql
         asked = Asked(sql=sql, parameters=self._used(sql, portal.values))
-        answer = begun(self.gateway, self.caller, asked, self._new_stopper())
+        answer = begun(self.gateway, self.caller, asked, self.new_stopper())
         portal.returns(answer.schema, iter(answer), closes=answer.close, counts="EXPLAIN")
 
     def _change(self, portal: Portal) -> None:
@@ -274,19 +277,21 @@ class Runs:
         sql = self._spelled(portal.prepared).sql
         values = list(portal.values) or None
         if self._transaction is None and not portal.prepared.returning:
-            portal.ends(tag_of(part, counted_by(self._job(sql, values))))
+            self._submits(portal, sql, values, lambda job: tag_of(part, counted_by(job)))
             return
         (text,) = split_statements(self.gateway.engine.syntax, sql)
-        doing = self._doing(values)
-        if self._transaction is None:
-            alone = self._new_transaction()
-            outcome = alone.run(text, doing)
-            if outcome.rows is not None:
-                portal.check(outcome.rows.schema)
-            self._serve(alone.commit())
-        else:
-            outcome = self._transaction.run(text, doing)
-            self._writes += 1  # one that fails changes nothing
+        alone = self._transaction is None
+        within = self._transaction or self._new_transaction()
+        doing = self._doing(values)  # a cancel stops the newest
+        with placed(self.gateway, self.caller, sql, self._stopper) as runs:
+            runs()
+            outcome = within.run(text, doing)
+            if not alone:
+                self._writes += 1  # one that fails changes nothing
+            else:
+                if outcome.rows is not None:
+                    portal.check(outcome.rows.schema)
+                self._serve(within.commit())
         counts = tag_of(part, counted(outcome.counts))
         if outcome.rows is None:
             portal.ends(counts)
@@ -304,17 +309,33 @@ class Runs:
                 f"{part.tag} is a version of its own, so it is not possible in a transaction: send "
                 "it before BEGIN or after COMMIT; a driver does so with autocommit",
             )
-        job = self._job(self._spelled(portal.prepared).sql, list(portal.values) or None)
-        rows = rows_changed(job)  # of CREATE TABLE … AS
-        portal.ends(part.tag if rows is None else f"SELECT {rows}")
 
-    def _job(self, sql: str, values: list[object] | None) -> Job:
-        """Carry out a statement outside of a transaction, as every door does."""
-        stopper, gone = self._new_stopper(), Gone()
-        stopper.began(gone.set)
-        wait_s = self.gateway.settings.jobs.time_limit_s
-        change = Change(sql=sql, parameters=values)
-        return changed(self.gateway, self.caller, change, wait_s=wait_s, gone=gone)
+        def tag(job: Job) -> str:
+            rows = rows_changed(job)  # of CREATE TABLE … AS
+            return part.tag if rows is None else f"SELECT {rows}"
+
+        self._submits(portal, self._spelled(portal.prepared).sql, list(portal.values) or None, tag)
+
+    def _submits(
+        self, portal: Portal, sql: str, values: list[object] | None, tag: Callable[[Job], str]
+    ) -> None:
+        """Make a job of a statement outside of a transaction, as every door does."""
+        self.new_stopper()
+        sent = submitted(self.gateway, self.caller, Change(sql=sql, parameters=values))
+        portal.waits = Waits(sent=sent, tag=tag)
+
+    async def wait(self, portal: Portal) -> None:
+        """Wait for the job of a portal. Raises Problem and Refused for one that failed."""
+        waits, portal.waits = portal.waits, None
+        if waits is None:
+            return
+        stopper, wait_s = self._stopper, self.gateway.settings.jobs.time_limit_s
+        try:
+            job = await ended_meanwhile(self.gateway, waits.sent, wait_s, stopper)
+        except Problem as error:
+            states.check_cancelled(error, stopped=stopper.stopped)
+            raise
+        portal.ends(waits.tag(job))
 
     def _new_transaction(self) -> Transaction:
         statements = Statements(self.gateway.engine, OfGateway(self.gateway, self.caller))
@@ -331,7 +352,7 @@ class Runs:
             parameters=values,
             allowed=self.caller.tables,
             budget=Budget(seconds=self.gateway.settings.jobs.time_limit_s),
-            began=self._new_stopper().began,
+            began=self.new_stopper().began,
             buffer_bytes=BUFFER_BYTES,
         )
 
@@ -425,17 +446,3 @@ class Runs:
                     prepared.clear()
                 elif prepared.pop(name, None) is None:
                     raise Refused(states.NO_STATEMENT, f"there is no prepared statement {name!r}")
-
-
-class Gone:
-    """Whether a client has cancelled its change."""
-
-    def __init__(self) -> None:
-        self._is = False
-
-    def set(self) -> None:
-        """It has."""
-        self._is = True
-
-    def __call__(self) -> bool:
-        return self._is

@@ -271,6 +271,7 @@ class Session:
         if not portal.started:
             with self._limited(), self._begin_of(portal).current():
                 await in_thread(lambda: self.runs.begin(portal, self._prepared, self._portals))
+                await self.runs.wait(portal)
 
     @contextmanager
     def _limited(self) -> Iterator[None]:

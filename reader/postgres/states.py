@@ -44,7 +44,7 @@ BAD_PASSWORD, NO_DATABASE, TOO_MANY, PROTOCOL = "28P01", "3D000", "53300", "08P0
 FAILED, READ_ONLY, IN_TRANSACTION, NOT_IN_TRANSACTION = "25P02", "25006", "25001", "25P01"
 BAD_SETTING, NO_STATEMENT, NO_PORTAL, BAD_VALUE = "22023", "26000", "34000", "22P02"
 NO_FUNCTION, UNIQUE, NOT_NULL = "42883", "23505", "23502"
-NOT_UTF8 = "22021"
+NOT_UTF8, CANCELED = "22021", "57014"
 SHUTTING_DOWN, NOT_ALLOWED, COPY_FAILED = "57P01", "28000", "22P04"
 _KINDS: tuple[tuple[type[BlockstoreError], str], ...] = (
     (Malformed, PROTOCOL),
@@ -127,12 +127,13 @@ class Reported:
         return problem(fields)
 
 
+_CONFLICT = 409
 _STATUSES = {
     400: "22000",
     401: NOT_ALLOWED,
     403: NO_PRIVILEGE,
     404: "42704",
-    409: "40001",
+    _CONFLICT: "40001",
     410: "72000",
     413: "54000",
     422: "53200",
@@ -141,6 +142,13 @@ _STATUSES = {
     504: "57014",
 }
 """The SQLSTATE of what the doors report by an HTTP status."""
+
+
+def check_cancelled(error: Problem, *, stopped: bool) -> None:
+    """Raise Refused for the failure of a job that its own client has stopped: it was cancelled, and
+    is no conflict, after which clients send a statement again."""
+    if stopped and error.status_code == _CONFLICT:
+        raise Refused(CANCELED, str(error.detail)) from error
 
 
 def reported(error: BaseException, sql: str = "", *, fatal: bool = False) -> Reported:

@@ -45,10 +45,10 @@ def page_routes(folder: Path) -> list[BaseRoute]:
     release = _digest(files)
     html = files["page/index.html"].replace(b"{assets}", f"/assets/{release}".encode())
 
-    def page(request: Request) -> Response:
+    async def page(request: Request) -> Response:
         return _unless_known(request, html, "text/html; charset=utf-8")
 
-    def asset(request: Request) -> Response:
+    async def asset(request: Request) -> Response:
         path = request.path_params["path"]
         if path not in files:
             raise HTTPException(404)

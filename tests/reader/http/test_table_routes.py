@@ -30,3 +30,34 @@ def test_a_diff_tells_blocks_and_what_is_hidden_and_shown_again(tmp_path: Path) 
         assert diff(4, shown) == (0, [], [])
         assert diff(shown, hidden) == (None, [[source]], [])
         assert diff(hidden, table.poll()) == (None, [], [[source]])
+
+
+def test_blocks_come_in_pages_of_one_version(tmp_path: Path) -> None:
+    url = make_lake(tmp_path)
+    table = bs.open(url.replace("?", "/flights?"))
+    for first in range(1000, 1005):
+        table.append(rows_of(range(first, first + 1)))
+    expected = [block.ulid for block in table.snapshot().blocks]
+    with serving(settings(url, tmp_path)) as served:
+        path = "/v1/tables/flights/blocks"
+        whole = served.http.get(path).json()
+        assert ([one["ulid"] for one in whole["blocks"]], whole["next"]) == (expected, None)
+        found, after, pages = [], None, 0
+        while pages == 0 or after is not None:
+            more = {} if after is None else {"after": after, "version": whole["version"]}
+            page = served.http.get(path, params={"limit": 3, **more}).json()
+            found += [one["ulid"] for one in page["blocks"]]
+            after, pages = page["next"], pages + 1
+            if pages == 1:
+                table.append(rows_of(range(2000, 2001)))
+        assert (found, pages) == (expected, 3)
+        last = served.http.get(path, params={"limit": 7, "version": whole["version"]}).json()
+        assert (len(last["blocks"]), last["next"]) == (7, None)
+        beyond = served.http.get(path, params={"after": "7" + "Z" * 25}).json()
+        assert (beyond["blocks"], beyond["next"]) == ([], None)
+        for wrong in ({"limit": 0}, {"limit": 10_001}, {"after": "x"}):
+            assert served.http.get(path, params=wrong).status_code == 400
+        parameters = served.http.get("/openapi.json").json()["paths"]["/v1/tables/{table}/blocks"][
+            "get"
+        ]["parameters"]
+        assert {"limit", "after"} <= {one["name"] for one in parameters}
