@@ -124,6 +124,10 @@ def _of_table(location: str, created: int, version: int | None, *, coarse: bool)
             "write.delete.mode": "copy-on-write",
             "write.update.mode": "copy-on-write",
             "write.merge.mode": "copy-on-write",
+            # A client that tries again on top of a newer version looks for its conflicts in the
+            # entries of manifests, which say nothing of versions here: it would drop the removal of
+            # a file that was replaced since, and send its new rows alone.
+            "commit.retry.num-retries": "0",
             **reading,
         },
         "metadata-log": [],
