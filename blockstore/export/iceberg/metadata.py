@@ -77,8 +77,10 @@ def metadata(
         "current-snapshot-id": _id(current),
         "refs": refs,
         "snapshots": [_snapshot(one) for one in ordered],
+        # An engine asks it which version was the newest at a moment. Between two others there were
+        # versions that are not exported: a tag's rows would be those of a moment long after it.
         "snapshot-log": [
-            {"snapshot-id": _id(one), "timestamp-ms": one.shown.time_ms} for one in ordered
+            {"snapshot-id": _id(current), "timestamp-ms": current.shown.time_ms},
         ],
     }
 

@@ -163,6 +163,23 @@ def test_tags_are_references_to_snapshots_of_their_own(tmp_path: Path) -> None:
     assert said["current-snapshot-id"] == bs.open(table.url).snapshot().version
 
 
+def test_the_log_of_snapshots_has_no_version_before_one_that_is_not_exported(
+    tmp_path: Path,
+) -> None:
+    """A tag's rows would be those of every moment up to the newest version."""
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
+    table.append(rows(range(3)))
+    table.tag("then")
+    for first in (3, 6):
+        table.append(rows(range(first, first + 3)))
+    said = document(table)
+    assert len(said["snapshots"]) == 2
+    newest = said["snapshots"][-1]
+    assert said["snapshot-log"] == [
+        {"snapshot-id": newest["snapshot-id"], "timestamp-ms": newest["timestamp-ms"]}
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "batches"),
     [
