@@ -4,6 +4,9 @@ Prints a JSON object: for each table its rows at the end, as the engine reads th
 what was refused, by its statement.
 
 ``commit_clients.py ENGINE URI TOKEN NAMESPACE``
+``commit_clients.py refused-spark URI TOKEN NAMESPACE``: prints why an INSERT is refused
+``commit_clients.py stream-spark URI TOKEN NAMESPACE FOLDER``: a stream whose driver ends after the
+commit of its epoch, and is started again; prints how many epochs it has written
 ``commit_clients.py append-ENGINE URI TOKEN NAMESPACE FIRST SECONDS``: appends rows from a number on
 """
 
@@ -14,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 TABLES = ("ids", "keyed", "labelled", "plain")
@@ -187,6 +191,42 @@ def by_spark(uri: str, token: str, namespace: str) -> tuple[dict[str, Any], Refu
     return found, refused
 
 
+def refused_by_spark(uri: str, token: str, namespace: str) -> str:
+    """Why an INSERT is refused, on one line."""
+    session = _spark(uri, token)
+    try:
+        session.sql(f"INSERT INTO lake.`{namespace}`.plain VALUES ({_TIME}, 7001, 'x')").collect()
+    except Exception as error:
+        return json.dumps(str(error)[:4000])
+    return "it was not refused"
+
+
+def stream_by_spark(uri: str, token: str, namespace: str, folder: str) -> int:
+    """Write one epoch twice, as a driver does that ended before it noted the first commit."""
+    session = _spark(uri, token)
+    incoming, checkpoint = Path(folder, "rows"), Path(folder, "checkpoint")
+    incoming.mkdir(parents=True)
+    lines = [
+        json.dumps({"time": "2026-01-01T00:00:00Z", "n": n, "s": "streamed"}) for n in (9001, 9002)
+    ]
+    (incoming / "first.json").write_text("\n".join(lines))
+    written = 0
+    for _ in range(2):
+        rows = session.readStream.schema("time timestamp, n bigint, s string").json(str(incoming))
+        query = (
+            rows.writeStream.format("iceberg")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .toTable(f"lake.`{namespace}`.plain")
+        )
+        query.awaitTermination()
+        for noted in checkpoint.glob("commits/*0*"):
+            noted.unlink()
+            written += noted.name == "0"
+    session.stop()
+    return written
+
+
 def append_by_pyiceberg(uri: str, token: str, namespace: str, first: int, seconds: float) -> int:
     from pyiceberg.catalog import load_catalog
 
@@ -222,10 +262,15 @@ def append_by_spark(uri: str, token: str, namespace: str, first: int, seconds: f
 
 
 def _append_for(seconds: float, first: int, append: Callable[[int], object]) -> int:
-    """Append one row after the other; returns how many."""
+    """Append one row after the other; returns how many. What is refused is repeated."""
     ends, number = time.monotonic() + seconds, first
     while time.monotonic() < ends:
-        append(number)
+        try:
+            append(number)
+        except Exception as error:
+            if "CommitFailedException" not in f"{type(error).__name__}: {error}":
+                raise
+            continue
         number += 1
     return number - first
 
@@ -241,6 +286,12 @@ APPENDING = {
 def main() -> None:
     engine, uri, token, namespace, *more = sys.argv[1:]
     warnings.simplefilter("ignore")
+    if engine == "refused-spark":
+        print(refused_by_spark(uri, token, namespace))
+        return
+    if engine == "stream-spark":
+        print(stream_by_spark(uri, token, namespace, more[0]))
+        return
     if engine in APPENDING:
         print(APPENDING[engine](uri, token, namespace, int(more[0]), float(more[1])))
         return

@@ -17,7 +17,7 @@ import pytest
 import blockstore as bs
 from blockstore.compactor.run.once import compact_once
 from blockstore.compactor.settings import Settings
-from blockstore.reader.iceberg.commits.commit import KEEP
+from blockstore.reader.iceberg.commits.commit import KEEP, Commits
 from blockstore.reader.settings import TableSettings
 from blockstore.world import World
 from tests.engines.commit_clients import DONE, REFUSED, TABLES
@@ -169,6 +169,29 @@ def test_spark_inserts_updates_deletes_and_merges(
     tally("statements of foreign engines", len(DONE) + len(REFUSED))
 
 
+def test_spark_sends_what_is_refused_once(
+    lake: tuple[Served, Mapping[str, bs.Table]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The property of the tables counts for Iceberg's Java code too."""
+
+    def conflict(*_: object) -> int:
+        raise bs.Conflict("the table has moved on")
+
+    monkeypatch.setattr(Commits, "commit", conflict)
+    assert "the table has moved on" in ended(started("refused-spark", lake[0]))
+    assert counted(lake[0])["conflict"] == 1
+
+
+def test_an_epoch_of_a_stream_of_spark_that_is_written_again_counts_once(
+    lake: tuple[Served, Mapping[str, bs.Table]], tmp_path: Path
+) -> None:
+    assert ended(started("stream-spark", lake[0], str(tmp_path / "stream"))) == "2"
+    plain = lake[1]["plain"]
+    plain.poll()
+    found = plain.snapshot().scan().to_table()["n"].to_pylist()
+    assert sorted(found) == [*range(100), 9001, 9002]
+
+
 def test_engines_write_while_our_writers_do_and_the_compactor_merges(
     lake: tuple[Served, Mapping[str, bs.Table]], tmp_path: Path
 ) -> None:
@@ -209,7 +232,7 @@ def test_engines_write_while_our_writers_do_and_the_compactor_merges(
     rate = sum(len(numbers) / seconds for numbers, seconds in (each.result() for each in own))
     print(
         f"foreign-commits: {foreign} commits of {', '.join(WRITING)}, "
-        f"{counted(served)['conflict']} of them tried again; {len(mine)} rows of ours to "
+        f"{counted(served)['conflict']} of them repeated; {len(mine)} rows of ours to "
         f"each table, {rate:.0f} a second of the "
         f"{OWN_A_SECOND} meant; {merged.result()} merges"
     )

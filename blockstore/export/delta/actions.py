@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from blockstore.errors import Invalid
 from blockstore.export.delta.schema import has_local_times, schema_of, with_mapping
 from blockstore.format.block import StatValue
 from blockstore.format.statistics import decode
@@ -138,8 +139,18 @@ def about_table(shown: Snapshot, own: str, *, vectors: bool) -> list[dict[str, A
 def about_file(
     chunk: ScanChunk, schema: pa.Schema, labels: Sequence[str], vector: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the action ``add`` of a chunk. ``schema`` is the chunk's own."""
+    """Return the action ``add`` of a chunk. ``schema`` is the chunk's own.
+
+    Raises:
+        Invalid: A label is the empty text, which Delta takes for null.
+    """
     own = dict(chunk.stream.labels)
+    empty = [name for name in labels if own.get(name) == ""]
+    if empty:
+        raise Invalid(
+            f"the label {empty[0]!r} is the empty text in some blocks, which is null in Delta: "
+            "write these rows with another value, or read the table with Blockstore"
+        )
     return {
         "add": {
             "path": chunk.key,
@@ -147,13 +158,15 @@ def about_file(
             "size": chunk.file.bytes,
             "modificationTime": ulid_time_ms(chunk.block),
             "dataChange": False,
-            "stats": json.dumps(_statistics(chunk, schema)),
+            "stats": json.dumps(_statistics(chunk, schema, tight=vector is None)),
             "deletionVector": vector,
         }
     }
 
 
-def _statistics(chunk: ScanChunk, schema: pa.Schema) -> dict[str, Any]:
+def _statistics(chunk: ScanChunk, schema: pa.Schema, *, tight: bool) -> dict[str, Any]:
+    """What is known of a file's rows; ``tight`` where all of them are shown. Elsewhere the bounds
+    may be values of hidden rows, and an engine must not answer with them."""
     nulls: dict[str, int] = {}
     lowest: dict[str, object] = {}
     highest: dict[str, object] = {}
@@ -171,6 +184,7 @@ def _statistics(chunk: ScanChunk, schema: pa.Schema) -> dict[str, Any]:
         "minValues": lowest,
         "maxValues": highest,
         "nullCount": nulls,
+        **({} if tight else {"tightBounds": False}),
     }
 
 

@@ -40,7 +40,8 @@ def export_delta(table: Table, memo: Memo | None = None) -> Exported:
 
     Raises:
         Invalid: The table has no index, a column has a type that Delta lacks, or some block has a
-            column under another name or as another type than the table by now.
+            column under another name or as another type than the table by now, or the empty text
+            as a label.
     """
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")

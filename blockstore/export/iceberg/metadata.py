@@ -77,8 +77,10 @@ def metadata(
         "current-snapshot-id": _id(current),
         "refs": refs,
         "snapshots": [_snapshot(one) for one in ordered],
+        # An engine asks it which version was the newest at a moment. Between two others there were
+        # versions that are not exported: a tag's rows would be those of a moment long after it.
         "snapshot-log": [
-            {"snapshot-id": _id(one), "timestamp-ms": one.shown.time_ms} for one in ordered
+            {"snapshot-id": _id(current), "timestamp-ms": current.shown.time_ms},
         ],
     }
 
@@ -124,6 +126,10 @@ def _of_table(location: str, created: int, version: int | None, *, coarse: bool)
             "write.delete.mode": "copy-on-write",
             "write.update.mode": "copy-on-write",
             "write.merge.mode": "copy-on-write",
+            # A client that tries again on top of a newer version looks for its conflicts in the
+            # entries of manifests, which say nothing of versions here: it would drop the removal of
+            # a file that was replaced since, and send its new rows alone.
+            "commit.retry.num-retries": "0",
             **reading,
         },
         "metadata-log": [],

@@ -109,6 +109,22 @@ def leaves(schema: pa.Schema) -> Sequence[tuple[str, int, pa.DataType]]:
     ]
 
 
+def check_signed(now: pa.Schema, chunk: pa.Schema) -> None:
+    """Raise Invalid where a column that is wider by now has 32 bits without a sign in a chunk.
+
+    Parquet keeps them as 32 bits, and Iceberg's Java code reads those as numbers with a sign.
+    """
+    kinds = {field_id(one): one for one in now}
+    for one in chunk:
+        meant = kinds.get(field_id(one))
+        if meant is not None and pt.is_uint32(one.type):
+            raise Invalid(
+                f"column {meant.name!r} is now {meant.type}, and some blocks have it as "
+                f"{one.type}, which engines read as negative numbers from 2^31 on: export the "
+                "table when merges have rewritten these blocks, and untag versions that have them"
+            )
+
+
 def has_coarse_times(schema: pa.Schema) -> bool:
     """Whether a column has timestamps of seconds or milliseconds."""
     return any(pt.is_timestamp(kind) and kind.unit in ("s", "ms") for kind in schema.types)

@@ -4,6 +4,9 @@ Rules:
 - A commit happens once: its batch follows from the table and the id of the client's snapshot, so
   every gateway, and every attempt, has the same one. A commit that is done is answered before its
   files are looked at; they may be gone.
+- An epoch of a streaming query happens once, whatever the ids of its snapshots: its batch follows
+  from the table, the query and the epoch. A driver that is started again does not know whether it
+  was committed, writes its files again and makes another snapshot.
 - New rows alone are appended, or inserted where the table has a key: whatever was committed since
   the client loaded the table is no reason to refuse them. Where chunks go as well,
   ``operations/exchange.py`` judges what was done to their rows since, or ``rows/exchange.py`` where
@@ -40,6 +43,7 @@ from blockstore.format.block import Job
 from blockstore.format.identity import Key
 from blockstore.format.labels import Labels, check_new_labels
 from blockstore.ids import ulid_of
+from blockstore.index.batches import STREAM
 from blockstore.index.state import State
 from blockstore.operations.append import earlier_block
 from blockstore.operations.exchange import Exchange, exchange
@@ -133,7 +137,7 @@ class Commits:
         except Unavailable as error:
             # Another gateway may have been sent the same, and a client takes 503 for a failure.
             raise Indeterminate(f"it is not known whether this was committed: {error}") from error
-        if job.app in table.log.state.batches:
+        if earlier_block(table.log.state, job) is not None:
             _remove(table, found)
         return version
 
@@ -143,10 +147,13 @@ class Commits:
                 "the commit is older than what the table remembers of commits: load the table "
                 "again, look whether its rows are there, and commit what is missing"
             )
-        # A client that tries again may keep its snapshot's id and give it another time.
-        start = f"{job.app.rpartition('/')[0]}/"
-        app = next((one for one in table.log.state.batches if one.startswith(start)), None)
-        earlier = None if app is None else earlier_block(table.log.state, Job(app, 0))
+        if job.app.startswith(STREAM):
+            earlier = earlier_block(table.log.state, job)
+        else:
+            # A client that tries again may keep its snapshot's id and give it another time.
+            start = f"{job.app.rpartition('/')[0]}/"
+            app = next((one for one in table.log.state.batches if one.startswith(start)), None)
+            earlier = None if app is None else earlier_block(table.log.state, Job(app, 0))
         if earlier is None:
             return None
         table.log.confirm()
@@ -250,13 +257,17 @@ class Commits:
 
 
 def _job(table: Table, wanted: Wanted) -> Job:
-    """The batch of a commit. It begins when the client made its snapshot: what came before the
-    floor of the table is not taken (index/batches.py)."""
+    """The batch of a commit. One that is no epoch begins when the client made its snapshot: what
+    came before the floor of the table is not taken (index/batches.py)."""
     if wanted.time_ms > table.world.clock.now_ms() + _DAY_MS:
         raise Invalid(
             f"the snapshot's timestamp-ms is {wanted.time_ms}, more than a day in the future: set "
             "the client's clock"
         )
+    if wanted.epoch is not None:
+        said = f"{wanted.uuid} {wanted.epoch.query}".encode(errors="surrogatepass")
+        app = f"{STREAM}iceberg-{hashlib.sha256(said).hexdigest()[:32]}"
+        return Job(app, wanted.epoch.number)
     digest = hashlib.sha256(f"{wanted.uuid} {wanted.snapshot}".encode()).digest()
     return Job(f"gateway/iceberg-{digest.hex()[:32]}/input-{ulid_of(wanted.time_ms, digest)}", 0)
 

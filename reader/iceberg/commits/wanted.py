@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,18 @@ from blockstore.reader.iceberg.documents import number_of, object_of, text_of
 
 NOTHING = 0
 """The version that the rows of a new table are added to."""
+_QUERY, _EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+_NUMBER = re.compile("[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A micro-batch of a streaming query of Spark."""
+
+    query: str
+    """The query's id, which its checkpoint keeps."""
+    number: int
+    """From 0. Spark never asks for a lower one once a higher one was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +42,8 @@ class Wanted(Required):
     """Where that lists its files."""
     between: tuple[str, ...]
     """The lists of the snapshots before it in the same commit, which nothing needs."""
+    epoch: Epoch | None = None
+    """Where its rows are those of one."""
 
 
 def rows_of(updates: Sequence[Mapping[str, Any]], required: Required) -> Wanted:
@@ -61,7 +76,17 @@ def rows_of(updates: Sequence[Mapping[str, Any]], required: Required) -> Wanted:
         manifest_list=text_of(last, "manifest-list"),
         between=tuple(sorted(lists - {text_of(last, "manifest-list")})),
         requires=required.requires,
+        epoch=_epoch(last.get("summary")),
     )
+
+
+def _epoch(summary: object) -> Epoch | None:
+    """The epoch that a snapshot's summary names."""
+    found = summary if isinstance(summary, dict) else {}
+    query, number = found.get(_QUERY), found.get(_EPOCH)
+    if not isinstance(query, str) or not query or not isinstance(number, str):
+        return None
+    return Epoch(query=query, number=int(number)) if _NUMBER.fullmatch(number) else None
 
 
 def _base(snapshots: Mapping[int, Mapping[str, Any]], head: int, *, is_new: bool) -> int:

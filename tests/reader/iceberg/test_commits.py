@@ -81,6 +81,14 @@ def refused(found: httpx.Response, status: int) -> str:
     return str(error["message"])
 
 
+def _as_epoch(body: Any, query: Any, number: Any) -> None:
+    body["updates"][0]["snapshot"]["summary"] = {
+        "operation": "append",
+        "spark.sql.streaming.queryId": query,
+        "spark.sql.streaming.epochId": number,
+    }
+
+
 def test_the_metrics_say_how_commits_ended(own: Served) -> None:
     engine = Engine(table(own))
     append = engine.append(engine.data(with_ids(NEW)))
@@ -218,6 +226,16 @@ class TestAKey:
         body = engine.without(last, engine.data(rows_of(range(1))))
         assert "exist already" in refused(self.send(keyed, body), 400)
 
+    def test_an_epoch_of_a_stream_whose_keys_exist_since_its_first_commit_is_done(
+        self, keyed: tuple[Served, Table]
+    ) -> None:
+        for _ in range(2):
+            engine = Engine(bs.open(keyed[1].url))
+            body = engine.append(engine.data(rows_of(range(5000, 5001))))
+            _as_epoch(body, "q", "0")
+            assert self.send(keyed, body).status_code == 200
+        assert numbers(keyed[0], "keyed") == [*range(100), 5000]
+
 
 class TestOnce:
     def test_a_commit_that_is_sent_again_counts_once(self, own: Served) -> None:
@@ -234,6 +252,45 @@ class TestOnce:
         body["updates"][0]["snapshot"]["timestamp-ms"] += 1_000
         assert send(own, body).status_code == 200
         assert numbers(own) == [*range(1000), 5000, 5001, 5002]
+
+    def test_an_epoch_of_a_stream_that_is_written_again_counts_once(self, own: Served) -> None:
+        """With other files, another snapshot and at another time, and lower ones too."""
+        for query, number, codes in (("q", 7, [200, 200]), ("q", 8, [200]), ("q", 6, [200])):
+            for code in codes:
+                engine = Engine(table(own))
+                body = engine.append(engine.data(rows_of(range(5000 + number, 5001 + number))))
+                _as_epoch(body, query, str(number))
+                body["updates"][0]["snapshot"]["timestamp-ms"] += number
+                assert send(own, body).status_code == code
+        assert numbers(own) == [*range(1000), 5007, 5008]
+
+    def test_epochs_of_other_queries_and_what_names_no_epoch_are_commits_of_their_own(
+        self, own: Served
+    ) -> None:
+        for query, number in (("a", "0"), ("b", "0"), ("a", "x"), ("a", "x"), (1, "0"), ("a", 0)):
+            engine = Engine(table(own))
+            body = engine.append(engine.data(rows_of(range(5000, 5001))))
+            _as_epoch(body, query, number)
+            assert send(own, body).status_code == 200
+        for summary in (None, [], "q"):
+            engine = Engine(table(own))
+            body = engine.append(engine.data(rows_of(range(5000, 5001))))
+            body["updates"][0]["snapshot"]["summary"] = summary
+            assert send(own, body).status_code == 200
+        assert numbers(own) == [*range(1000), *[5000] * 9]
+
+    def test_an_epoch_that_two_drivers_commit_at_once_counts_once(self, own: Served) -> None:
+        bodies = []
+        for place in range(4):
+            engine = Engine(table(own))
+            body = engine.append(engine.data(rows_of(range(5000, 5001))))
+            _as_epoch(body, "q", "3")
+            body["updates"][0]["snapshot"]["timestamp-ms"] += place
+            bodies.append(body)
+        with ThreadPoolExecutor(4) as pool:
+            codes = [one.status_code for one in pool.map(lambda body: send(own, body), bodies)]
+        assert 200 in codes
+        assert numbers(own) == [*range(1000), 5000]
 
     def test_a_replacement_that_is_sent_again_counts_once(self, own: Served) -> None:
         engine = Engine(table(own))

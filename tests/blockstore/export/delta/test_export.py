@@ -84,6 +84,29 @@ def test_what_the_log_says_of_a_table_and_its_files(tmp_path: Path) -> None:
     assert (stats["numRecords"], stats["minValues"]["id"], stats["maxValues"]["id"]) == (5, 0, 4)
 
 
+def test_bounds_of_a_file_with_hidden_rows_are_said_to_be_wide(tmp_path: Path) -> None:
+    """An engine would answer min() and max() with values of hidden rows."""
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA, key="id")
+    table.upsert(rows(range(5)))
+    table.upsert(rows(range(2), 7))
+    export_delta(table)
+    first, second = sorted(actions(table)["add"], key=lambda one: one["path"])
+    assert json.loads(first["stats"])["tightBounds"] is False
+    assert "tightBounds" not in json.loads(second["stats"])
+
+
+def test_a_label_that_is_the_empty_text_is_refused(tmp_path: Path) -> None:
+    """Delta takes it for null."""
+    table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
+    table.append(rows(range(3)), labels={"site": "x"})
+    table.append(rows(range(3)))
+    export_delta(table)
+    table.append(rows(range(3)), labels={"site": ""})
+    with pytest.raises(Invalid, match="the label 'site' is the empty text"):
+        export_delta(table)
+    assert len(actions(table)["add"]) == 2, "the last export stays"
+
+
 def test_a_table_that_needs_no_feature_is_for_every_reader(tmp_path: Path) -> None:
     table = bs.create(f"{tmp_path}/t", schema=SCHEMA)
     table.append(rows(range(5)))
