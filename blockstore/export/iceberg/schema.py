@@ -112,7 +112,8 @@ def leaves(schema: pa.Schema) -> Sequence[tuple[str, int, pa.DataType]]:
 def check_signed(now: pa.Schema, chunk: pa.Schema) -> None:
     """Raise Invalid where a column that is wider by now has 32 bits without a sign in a chunk.
 
-    Parquet keeps them as 32 bits, and Iceberg's Java code reads those as numbers with a sign.
+    Iceberg has no such type: Spark fails at it, and a reader that takes the bits for a number with
+    a sign would read a negative one.
     """
     kinds = {field_id(one): one for one in now}
     for one in chunk:
@@ -120,7 +121,7 @@ def check_signed(now: pa.Schema, chunk: pa.Schema) -> None:
         if meant is not None and pt.is_uint32(one.type):
             raise Invalid(
                 f"column {meant.name!r} is now {meant.type}, and some blocks have it as "
-                f"{one.type}, which engines read as negative numbers from 2^31 on: export the "
+                f"{one.type}, which Iceberg does not have, and engines fail at it: export the "
                 "table when merges have rewritten these blocks, and untag versions that have them"
             )
 
