@@ -33,7 +33,7 @@ def problem_of(error: Exception) -> Problem:
     return problem
 
 
-def answer(request: Request, error: Exception) -> Response:
+async def answer(request: Request, error: Exception) -> Response:
     """The response to a request that ended in ``error``."""
     problem = problem_of(error)
     audited(request, error, problem)
