@@ -31,7 +31,7 @@ from blockstore.export.exported import Exported, Memo, Sink
 from blockstore.export.iceberg.deletes import delete_file
 from blockstore.export.iceberg.manifests import DELETES, DataFile, Manifest, manifest, manifest_list
 from blockstore.export.iceberg.metadata import BRANCH, IcebergSnapshot, metadata
-from blockstore.export.iceberg.schema import check_signed, leaves, table_schema
+from blockstore.export.iceberg.schema import leaves, table_schema
 from blockstore.export.iceberg.values import bound
 from blockstore.export.shown import planned, shown_of
 from blockstore.format.fields import field_id
@@ -63,8 +63,7 @@ def export_iceberg(table: Table, memo: Memo | None = None) -> Exported:
     ``memo`` is of earlier exports of the same table: what has not changed is not made again.
 
     Raises:
-        Invalid: The table has no index, or a column has a type that Iceberg lacks, or has one in
-            some block that engines misread.
+        Invalid: The table has no index, or a column has a type that Iceberg lacks.
     """
     if not table.indexed:
         raise Invalid(f"{table.url} has no index, and only versions of an index are exported")
@@ -193,8 +192,6 @@ class _Parts:
         made = []
         for first in range(0, len(chunks), _MOST_CHUNKS):
             listed = chunks[first : first + _MOST_CHUNKS]
-            for own in {chunk.schema_id for chunk in listed}:
-                check_signed(plan.columns.table, plan.schemas[own])
             files = [_data_file(plan, chunk, self.location) for chunk in listed]
             one, data = manifest(files, self.schema, self.labels)
             made.append((METADATA + one.name, data, one))

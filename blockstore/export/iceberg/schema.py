@@ -109,23 +109,6 @@ def leaves(schema: pa.Schema) -> Sequence[tuple[str, int, pa.DataType]]:
     ]
 
 
-def check_signed(now: pa.Schema, chunk: pa.Schema) -> None:
-    """Raise Invalid where a column that is wider by now has 32 bits without a sign in a chunk.
-
-    Iceberg has no such type: Spark fails at it, and a reader that takes the bits for a number with
-    a sign would read a negative one.
-    """
-    kinds = {field_id(one): one for one in now}
-    for one in chunk:
-        meant = kinds.get(field_id(one))
-        if meant is not None and pt.is_uint32(one.type):
-            raise Invalid(
-                f"column {meant.name!r} is now {meant.type}, and some blocks have it as "
-                f"{one.type}, which Iceberg does not have, and engines fail at it: export the "
-                "table when merges have rewritten these blocks, and untag versions that have them"
-            )
-
-
 def has_coarse_times(schema: pa.Schema) -> bool:
     """Whether a column has timestamps of seconds or milliseconds."""
     return any(pt.is_timestamp(kind) and kind.unit in ("s", "ms") for kind in schema.types)

@@ -236,34 +236,6 @@ def test_a_type_that_iceberg_lacks_is_refused_before_anything_is_written(
     assert objects(table) == {}
 
 
-def test_bits_without_a_sign_are_refused_until_a_merge_has_rewritten_them(tmp_path: Path) -> None:
-    """Spark fails at them, and other readers may take them for numbers with a sign."""
-    table = bs.create(f"{tmp_path}/t", schema=pa.schema([("u", pa.uint32())]))
-    table.append(pa.table({"u": pa.array([1, 2**31], pa.uint32())}))
-    table.alter(widen={"u": pa.int64()})
-    with pytest.raises(Invalid, match=r"column 'u' is now int64, .* when merges have"):
-        export_iceberg(table)
-    table.append(pa.table({"u": pa.array([3], pa.int64())}))
-    compact_once(table, Settings(tier_blocks=2))
-    assert export_iceberg(table).files == 1
-
-
-def test_bits_without_a_sign_of_a_column_that_was_dropped_are_no_matter(tmp_path: Path) -> None:
-    table = bs.create(f"{tmp_path}/t", schema=pa.schema([("u", pa.uint32()), ("n", pa.int32())]))
-    table.append(pa.table({"u": pa.array([2**31], pa.uint32()), "n": pa.array([1], pa.int32())}))
-    table.alter(drop=["u"])
-    assert export_iceberg(table).files == 1
-
-
-@pytest.mark.parametrize("was", [pa.uint8(), pa.uint16()])
-def test_fewer_bits_without_a_sign_are_exported(tmp_path: Path, was: pa.DataType) -> None:
-    """As 32 bits they have the same value with a sign, so no reader has another."""
-    table = bs.create(f"{tmp_path}/t", schema=pa.schema([("u", was)]))
-    table.append(pa.table({"u": pa.array([2**was.bit_width - 1], was)}))
-    table.alter(widen={"u": pa.int32()})
-    assert export_iceberg(table).files == 1
-
-
 def test_a_table_without_an_index_is_refused(tmp_path: Path) -> None:
     table = bs.create(f"{tmp_path}/t", schema=SCHEMA, index=False)
     with pytest.raises(Invalid, match="has no index"):
