@@ -47,9 +47,11 @@ def openapi() -> dict[str, Any]:
     from fastapi import FastAPI
 
     from blockstore.reader.http.app import application
+    from blockstore.reader.settings.values import HttpSettings
+    from blockstore.service.listening import Listening
 
     gateway = MagicMock()
-    gateway.settings.http = MagicMock(origins=(), uploads_at_once=1)
+    gateway.settings.http = HttpSettings(listening=Listening(host="127.0.0.1", port=0))
     app: Any = application(gateway)
     while not isinstance(app, FastAPI):
         app = getattr(app, "app", None) or app._app
