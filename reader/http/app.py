@@ -85,7 +85,7 @@ def application(gateway: Gateway) -> ASGIApp:
         ]
     )
     edge = Edge(
-        app if gateway.gate.asks else NoForeignPages(app, http.listening.host, http.origins),
+        app if gateway.gate.asks else NoForeignPages(app, _hosts(gateway), http.origins),
         gateway.world,
         audit=gateway.audit,
         body_bytes=http.max_body_bytes,
@@ -95,6 +95,11 @@ def application(gateway: Gateway) -> ASGIApp:
         observe=gateway.metrics.of_request,
     )
     return SecurityHeaders(_to_other_origins(edge, http.origins))
+
+
+def _hosts(gateway: Gateway) -> list[str]:
+    """The hosts that a gateway listens on, and by which the others of its group know it."""
+    return [gateway.settings.http.listening.host, *gateway.settings.peers.hosts]
 
 
 def _to_other_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:

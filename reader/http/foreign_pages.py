@@ -2,8 +2,8 @@
 
 Rules, where no token is asked for; where one is, a page does not have it:
 - A page whose name its owner lets lead to this machine is, to the browser, a page of the gateway.
-  So the Host of a request must be this machine, the host that the gateway listens on, or that of
-  one of ``origins``.
+  So the Host of a request must be this machine, the host that the gateway listens on or has in its
+  group, or that of one of ``origins``.
 - A browser sends some requests of a page to any host, and only hides the response. So a request
   that names its origin, or comes from another site, must be of the gateway's page or of one of
   ``origins``. A link that is followed may come from anywhere.
@@ -12,7 +12,7 @@ Rules, where no token is asked for; where one is, a page does not have it:
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -26,11 +26,11 @@ _NAME_IT = "make a token with blockstore token, or name it in origins of [http]"
 class NoForeignPages:
     """Middleware that raises Problem 403 for what a page of the web may have sent."""
 
-    def __init__(self, app: ASGIApp, host: str, origins: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], origins: Collection[str]) -> None:
         self._app = app
         self._origins = frozenset(origins)
         named = {urlsplit(one).hostname or "" for one in origins}
-        self._hosts = frozenset({"localhost", host.lower(), *named})
+        self._hosts = frozenset({"localhost", *named, *map(str.lower, hosts)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -51,6 +51,11 @@ class PeerSettings:
             )
 
     @property
+    def hosts(self) -> list[str]:
+        """The hosts of the group, as they are named here."""
+        return [one.host for one in (self.own, self.dns, *self.urls) if one is not None]
+
+    @property
     def any(self) -> bool:
         """Whether there is a group."""
         return bool(self.urls) or self.dns is not None

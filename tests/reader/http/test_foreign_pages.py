@@ -9,6 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from blockstore.reader.peers import PeerSettings
+from blockstore.reader.peers.address import Address
 from tests.reader.http.gateways import Served, client_of, make_lake, serving, settings
 
 EVIL, DASHBOARD = "http://evil.example:8080", "https://dashboards.example"
@@ -90,6 +92,14 @@ def test_an_origin_that_is_named_is_answered(served: Served) -> None:
     assert found.status_code == 200
     assert found.headers["access-control-allow-origin"] == DASHBOARD
     assert asks(served, Host="dashboards.example", Origin=DASHBOARD).status_code == 200
+
+
+def test_the_group_of_a_gateway_asks_it_by_its_name(tmp_path: Path) -> None:
+    own = Address("http", "gateways.internal", 8080)
+    group = PeerSettings(own=own, urls=(own,), plain_http=True)
+    with serving(settings(make_lake(tmp_path), tmp_path, tokens=(), peers=group)) as one:
+        assert asks(one, Host="gateways.internal:8080").status_code == 200
+        assert asks(one, Host="evil.example:8080").status_code == 403
 
 
 def test_a_link_to_the_page_is_followed(served: Served) -> None:
