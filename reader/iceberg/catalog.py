@@ -142,10 +142,15 @@ class Catalog:
             found: Mapping[str, Any] = orjson.loads(self._newest(namespace, name, allowed).document)
             return found
 
-        if isinstance(wanted, NewColumns):
-            version = change_columns(table, wanted, document)
-        else:
-            version = self._commits.commit(table, wanted, document)
+        try:
+            if isinstance(wanted, NewColumns):
+                version = change_columns(table, wanted, document)
+            else:
+                version = self._commits.commit(table, wanted, document)
+        except Conflict:
+            # A client that now loads the table again is to find what was in its way.
+            self._tables.catch_up(name, table.log.state.version)
+            raise
         running().commits(name, version)
         try:
             self._tables.catch_up(name, version)
