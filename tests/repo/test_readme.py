@@ -86,3 +86,35 @@ def test_the_spark_snippet_runs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert {"|     a|  1.5|", "|     b|  2.5|"} <= set(done.stdout.splitlines())
+
+
+_BENCHES = {
+    "commits of 1,000 rows, one writer": "append",
+    "commits, 16 writers at once (refused)": "append16",
+    "poll a table, nothing new": "poll",
+    "open a table of 1,000 blocks": "open-1k",
+    "1,000 neighbouring rows of 10 M": "point",
+    "group by over 10 M rows": "groupby",
+    "merge 100 blocks of 200,000 rows": "merge_wide",
+    "update 10,000 scattered rows of 5 M by key": "rows_update",
+    "MERGE of 1 M rows into 10 M by key, in SQL": "rows_merge",
+    "merge 1,000 blocks of 1,000 rows": "merge_small",
+}
+_FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def _figures(text: str) -> list[str]:
+    return [one.replace(",", "") for one in _FIGURE.findall(text)]
+
+
+@pytest.mark.parametrize("row", _BENCHES)
+def test_each_figure_is_one_of_its_bench(row: str) -> None:
+    line = next(line for line in README.splitlines() if line.startswith(f"| {row} |"))
+    page = (ROOT / "docs/benchmarks.md").read_text()
+    section = page.split(f"\n## {_BENCHES[row]}\n")[1].split("\n## ")[0]
+    measured = [float(one) for one in _figures(section)]
+    said = _figures("|".join(line.split("|")[2:]))
+    assert said
+    for one in said:
+        digits = len(one.partition(".")[2])
+        assert any(f"{value:.{digits}f}" == one for value in measured), one
