@@ -175,7 +175,13 @@ class Waiting:
         job, found = self._sent.job, self._found
         failure = None if found.outcome is None else found.outcome.failure
         if failure is not None:
-            raise _problem(job, failure)
+            problem = _problem(job, failure)
+            table = found.request.table
+            if problem.status_code == 409 and table is not None:
+                # A client that now reads again is to find what was in its way.
+                with suppress(BlockstoreError):
+                    self._gateway.tables.poll_now(table)
+            raise problem
         if found.state is State.CANCELLED:
             raise Problem(409, f"job {job} was cancelled: nothing was changed")
         serve(self._gateway, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,26 @@ def test_a_conflict_lists_the_rows_and_applies_nothing(served: Served, people: s
     cells = send(served, "PATCH", people, {"_row_id": 1, "_version": 2, "n": 0})
     assert cells.json()["detail"]["rows"] == [{"row": 1, "expected": 2, "found": 3}]
     assert _table(served, people).poll() == 3
+
+
+def test_after_a_conflict_a_client_that_reads_again_finds_what_was_in_its_way(
+    tmp_path: Path,
+) -> None:
+    """Only the conflict brings the gateway to a version that another has written."""
+    asked = settings(make_lake(tmp_path), tmp_path)
+    with serving(replace(asked, tables=replace(asked.tables, poll_s=600))) as one:
+        table = bs.create(_url(one, "people"), schema=PEOPLE, row_ids=True)
+        table.append(pa.table({"name": ["ann"], "born": [None], "n": [1]}, PEOPLE))
+        one.gateway.tables.poll_now()
+        table.poll()
+        table.update({"name": "bob"})
+        assert one.http.get("/v1/tables/people/rows/0").json()["row"]["name"] == "ann"
+        stale = send(one, "PATCH", "people", {"_row_id": 0, "_version": 2, "n": 7})
+        assert stale.status_code == 409
+        row = one.http.get("/v1/tables/people/rows/0").json()["row"]
+        assert row["name"] == "bob"
+        fresh = send(one, "PATCH", "people", {"_row_id": 0, "_version": row["_version"], "n": 7})
+        assert fresh.status_code == 200
 
 
 def test_null_and_left_out_are_different(served: Served, people: str) -> None:
