@@ -67,20 +67,20 @@ def changes(
     from blockstore.reader.forms.encode import Form as Encoded
     from blockstore.reader.forms.encode import pieces
 
-    told = _Told(url, after, until, pause_s if follow else None, before_images=before_images)
+    rows = _Rows(url, after, until, pause_s if follow else None, before_images=before_images)
     out = sys.stdout.buffer
     try:
-        for piece in pieces(Encoded(format), told.schema, told):
+        for piece in pieces(Encoded(format), rows.schema, rows):
             out.write(piece)
             out.flush()
     except KeyboardInterrupt:
         if not follow:
             raise
     finally:
-        remark(f"continue with --after {told.complete}")
+        remark(f"continue with --after {rows.complete}")
 
 
-class _Told:
+class _Rows:
     """The batches to write, and up to which version they are complete."""
 
     def __init__(

@@ -9,7 +9,7 @@ Rules:
   before, all groups are counted again.
 - A step says which history of the source it has counted, by the chain of its entries. Another
   table, and one that was put back, is refused: its changes say nothing of these totals. One that
-  was dropped and created again is counted anew.
+  was dropped and created again is counted from its first row.
 - NaN is above all numbers, as in queries.
 - The identities and totals of the touched groups are in memory, and no row is.
 """

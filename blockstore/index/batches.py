@@ -5,7 +5,7 @@ Invariants:
 - Batches are kept as ranges, so that a backfill out of order is remembered exactly and a daily load
   costs a pair.
 - An app named ``stream/…`` never requests a lower batch that was not committed: its ranges are one,
-  up to the last.
+  up to the last. Only the last one may come again (``check_in_order``).
 - The newest 64 batches also remember their entry and blocks, so that a retry returns what it wrote.
 - An app named ``gateway/<job>/input-<ULID>`` is one upload, begun when the ULID was drawn (the
   job's own id may be a hash). A floor at or above the ULID forgets it, and from then on no batch of
@@ -19,6 +19,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 import immutables
+
+from blockstore.errors import Conflict
 
 STREAM = "stream/"
 _UPLOAD = re.compile(r"gateway/[^/]+/input-([0-7][0-9A-HJKMNP-TV-Z]{25})")
@@ -87,3 +89,19 @@ def forget_uploads(batches: Batches, floor: str) -> Batches:
         if is_forgotten(app, floor):
             del kept[app]
     return kept.finish()
+
+
+def check_in_order(batches: Batches, app: str, batch: int, url: str) -> None:
+    """Raise Conflict for a batch of a stream after which a later one was committed.
+
+    Spark runs only the last batch of a query again, so this one is not the same batch. Treating it
+    as done would lose its rows without an error.
+    """
+    own = batches.get(app) if app.startswith(STREAM) else None
+    if own is not None and batch < own.last:
+        raise Conflict(
+            f"{url} already contains batch {own.last} of {app!r}, so batch {batch} was not "
+            "written: the stream's checkpoint was set back or replaced, or another run of it is "
+            "ahead. Start with a new checkpoint location (and, if you named the stream, another "
+            "name), or stop the other run"
+        )

@@ -44,6 +44,8 @@ _ABOUT = (
     "JSON, CSV, TSV or Parquet. Long work runs as a job. Every error is one JSON shape with a "
     "sentence and a request id."
 )
+_LONG_S = 3600.0
+"""The seconds after which a body must have come at a least rate."""
 
 
 def application(gateway: Gateway) -> ASGIApp:
@@ -91,7 +93,7 @@ def application(gateway: Gateway) -> ASGIApp:
         body_bytes=http.max_body_bytes,
         upload_bytes=http.max_upload_bytes,
         stall_s=http.stall_s,
-        long_s=max(http.answer_s, 3600.0),
+        long_s=max(http.answer_s, _LONG_S),
         observe=gateway.metrics.of_request,
     )
     return SecurityHeaders(_to_other_origins(edge, http.origins))

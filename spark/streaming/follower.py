@@ -22,6 +22,7 @@ from blockstore.clock import Clock
 from blockstore.errors import Conflict, HistoryReplaced, NotFound, VersionExpired
 from blockstore.index.entry import Operation
 from blockstore.index.fold import void_commit
+from blockstore.index.idle import IdleLook
 from blockstore.index.lives import check_there
 from blockstore.index.log import Log
 from blockstore.index.rows import LiveBlock
@@ -39,10 +40,6 @@ class Limit:
 
 
 NO_LIMIT = Limit()
-
-_LOOK_S = 60.0
-"""The interval at which a waiting stream checks that its table was not replaced: one small
-request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +61,7 @@ class Follower:
         self._log = log
         self._ignores = ignores_removal
         self._clock = clock
-        self._looked_s = 0.0
+        self._idle = None if clock is None else IdleLook(log, clock)
         self._known: Position | None = None
         """The last position that was found in this table's history. It is valid until there is a
         new version: that one may belong to a table that replaced this one."""
@@ -259,12 +256,12 @@ class Follower:
         self._known = position
 
     def _check_at_interval(self, position: Position) -> None:
-        if self._clock is None or self._clock.monotonic_s() - self._looked_s < _LOOK_S:
+        if self._idle is None:
             return
-        self._looked_s = self._clock.monotonic_s()
-        newest = self._log.follow()
-        if newest is not self._log and newest.state.commits.at(position.version) != position.commit:
-            raise self._another(position, f"is another one, at version {newest.state.version}")
+        try:
+            self._idle.look()
+        except HistoryReplaced:
+            raise self._another(position, "is another one") from None
 
     def _another(self, position: Position, found: str) -> Conflict:
         return Conflict(

@@ -7,8 +7,8 @@
   again when it runs it. So a reader returns the same position each time, and the end of that batch
   contains its beginning, which is valid after a restart.
 - The schema is fixed when the query starts. A name that means another column by then is an error.
-  Columns that the table gets later are seen after a
-  restart, and so are labels that no option named. A block without a label has null there.
+  Columns that the table gets later are seen after a restart, and so are labels that no option
+  named. A block without a label has null there.
 - A table whose rows change is not followed: its blocks hold versions of rows, new ones and new
   images of old ones together, and a stream of them would deliver these as more rows.
 - One process serves a query as long as it runs. Tasks receive complete plans, and open their own

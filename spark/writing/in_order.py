@@ -1,18 +1,14 @@
-"""The batches of a stream are written in their order.
-
-Spark runs only the last batch of a query again. An earlier one that comes after a later one was
-committed is not the same batch: the checkpoint was set back, or another stream uses the name.
-Treating it as done would lose its rows without an error, so it is a Conflict, also if the later
-batch was committed in between.
+"""The batches of a stream are written in their order, also where a later one is committed meanwhile
+(``blockstore.index.batches.check_in_order``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from blockstore.errors import Conflict, NotFound, TableDropped
+from blockstore.errors import NotFound, TableDropped
 from blockstore.format import Job
-from blockstore.index.batches import STREAM
+from blockstore.index.batches import STREAM, check_in_order
 from blockstore.spark.writing.result import Written
 from blockstore.table import open_any
 from blockstore.world import World
@@ -38,11 +34,4 @@ def _check_is_newest(url: str, job: Job, world: World) -> None:
         raise
     except NotFound:
         return
-    app = table.log.state.batches.get(job.app)
-    if app is not None and job.batch < app.last:
-        raise Conflict(
-            f"{url} already contains batch {app.last} of {job.app!r}, so batch {job.batch} was not "
-            "written: the stream's checkpoint was set back or replaced, or another run of it is "
-            "ahead. Start with a new checkpoint location (and, if you named the stream, another "
-            "name), or stop the other run"
-        )
+    check_in_order(table.log.state.batches, job.app, job.batch, url)

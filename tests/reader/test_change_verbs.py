@@ -103,15 +103,15 @@ def test_inside_a_net_difference_it_continues_after_the_version_it_began_with(
     monkeypatch.setattr(gc, "wanted_boundary", lambda *_, **__: 5)
     gc.collect(table.log, table.world)
     put(table, 3, "d")
-    told = change_verbs._Told(table.url, 2, None, None, before_images=False)
-    found = [(batch["_version"][0].as_py(), told.complete) for batch in told]
+    rows = change_verbs._Rows(table.url, 2, None, None, before_images=False)
+    found = [(batch["_version"][0].as_py(), rows.complete) for batch in rows]
     assert [version for version, _ in found] == [6, 6, 7]
     assert [complete for _, complete in found] == [2, 2, 6]
-    assert told.complete == 7
+    assert rows.complete == 7
 
 
 def test_a_column_that_is_replaced_by_another_of_its_name_ends_it(table: Table) -> None:
-    batches = iter(change_verbs._Told(table.url, 3, None, 0.001, before_images=False))
+    batches = iter(change_verbs._Rows(table.url, 3, None, 0.001, before_images=False))
     next(batches)
     table.alter(rename={"name": "title"})
     table.alter(add=[pa.field("name", pa.string())], drop=["title"])
@@ -123,7 +123,7 @@ def test_a_follower_that_waits_notices_another_table_under_its_url(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle, "LOOK_S", 0.0)
-    batches = iter(change_verbs._Told(table.url, 3, None, 0.001, before_images=False))
+    batches = iter(change_verbs._Rows(table.url, 3, None, 0.001, before_images=False))
     next(batches)
     (tmp_path / "t").rename(tmp_path / "old")
     put(create(table.url, schema=SCHEMA, key="id"), 1, "a")
@@ -134,8 +134,8 @@ def test_a_follower_that_waits_notices_another_table_under_its_url(
 def test_a_store_that_does_not_respond_is_asked_again_and_new_columns_end_it(
     table: Table, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = change_verbs._Told(table.url, 3, None, 0.001, before_images=False)
-    batches = iter(told)
+    rows = change_verbs._Rows(table.url, 3, None, 0.001, before_images=False)
+    batches = iter(rows)
     assert next(batches)["_version"].to_pylist() == [4]
     put(table, 2, "c")
     polls: list[int] = []

@@ -6,7 +6,8 @@ Rules:
   files are looked at; they may be gone.
 - An epoch of a streaming query happens once, whatever the ids of its snapshots: its batch follows
   from the table, the query and the epoch. A driver that is started again does not know whether it
-  was committed, writes its files again and makes another snapshot.
+  was committed, writes its files again and makes another snapshot. An epoch before the last one is
+  refused.
 - New rows alone are appended, or inserted where the table has a key: whatever was committed since
   the client loaded the table is no reason to refuse them. Where chunks go as well,
   ``operations/exchange.py`` judges what was done to their rows since, or ``rows/exchange.py`` where
@@ -43,7 +44,7 @@ from blockstore.format.block import Job
 from blockstore.format.identity import Key
 from blockstore.format.labels import Labels, check_new_labels
 from blockstore.ids import ulid_of
-from blockstore.index.batches import STREAM
+from blockstore.index.batches import STREAM, check_in_order
 from blockstore.index.state import State
 from blockstore.operations.append import earlier_block
 from blockstore.operations.exchange import Exchange, exchange
@@ -148,6 +149,7 @@ class Commits:
                 "again, look whether its rows are there, and commit what is missing"
             )
         if job.app.startswith(STREAM):
+            check_in_order(table.log.state.batches, job.app, job.batch, table.bucket.url)
             earlier = earlier_block(table.log.state, job)
         else:
             # A client that tries again may keep its snapshot's id and give it another time.
